@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 from xdsl.dialects import arith, func, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, FixedBitwidthType, IndexType, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, FixedBitwidthType, IndexType, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp, YieldOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -20,11 +20,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl_spirv.dialects.places import labels_of, node_of, nodes_of
 from xdsl_spirv.dialects.program import step_of
 from xdsl_spirv.dialects.schedule import (
-    CONSIDERED,
     SCHEDULE,
     AttentionMergeOp,
     AttentionOp,
-    ConsideredAttr,
     DispatchOp,
     PackOp,
     bit_width,
@@ -40,7 +38,7 @@ from xdsl_spirv.passes.analysis.contraction import (
 from xdsl_spirv.passes.analysis.sizes import loop_extents
 from xdsl_spirv.passes.analysis.sizes import number as size_of
 from xdsl_spirv.passes.schedule.kinds import KINDS, kind_of, root_of
-from xdsl_spirv.passes.schedule.paths import LOOPS, PATHS
+from xdsl_spirv.passes.schedule.paths import LOOPS, PATHS, considered_before
 from xdsl_spirv.runtime.layers import Considered, Layer
 
 FREE = (
@@ -88,11 +86,9 @@ def _relies(op: Operation) -> bool:
 
 def _considered_paths(op: Operation) -> list[Considered]:
     """The paths that `assign-schedule` considered for an operation."""
-    entries = op.attributes.get(CONSIDERED)
     return [
         Considered(entry.path.data, bool(entry.taken), entry.reason.data)
-        for entry in (entries if isinstance(entries, ArrayAttr) else ())
-        if isinstance(entry, ConsideredAttr)
+        for entry in considered_before(op)
     ]
 
 

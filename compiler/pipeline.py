@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.passes.analysis.target import load_target
-from xdsl_spirv.passes.schedule.paths import UNLIMITED, Limits
+from xdsl_spirv.passes.schedule.paths import UNLIMITED, LimitedPass, Limits
 from xdsl_spirv.targets import TargetError, load
 from xdsl_spirv.universe import GRANTED, NEEDS, UNIVERSE
 from xdsl_spirv.upstream.passes_on_demand import PassOnDemand, run
@@ -113,19 +113,13 @@ def split_after(
 
 
 @dataclass(frozen=True)
-class LinalgToSPIRVPass(ModulePass):
+class LinalgToSPIRVPass(LimitedPass):
     """All passes from lift-weights to spirv-update-vce, for one target."""
 
     name = "linalg-to-spirv"
 
     target: str = ""
     """A known device's name or the path of a target file."""
-
-    only: tuple[str, ...] = ()
-    """The layers that alone may take a path, each as PATH=PATTERN."""
-
-    barred: tuple[str, ...] = ()
-    """The layers that may not take a path, each as PATH=PATTERN."""
 
     allow: str = ""
     """`bf16x3`: products of f32 may be three of bf16 parts."""

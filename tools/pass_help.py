@@ -75,10 +75,10 @@ def _default(field: dataclasses.Field[object]) -> str:
 
 
 def _field_docs(cls: type[ModulePass]) -> dict[str, str]:
-    """The docstring behind each field of a class."""
+    """The docstring behind each field of a class, also of those that it inherits."""
+    docs = _field_docs(base) if issubclass(base := cls.__base__ or object, ModulePass) else {}
     (tree,) = ast.parse(dedent(inspect.getsource(cls))).body
     assert isinstance(tree, ast.ClassDef)
-    docs: dict[str, str] = {}
     for field, after in zip(tree.body, tree.body[1:], strict=False):
         match field, after:
             case (

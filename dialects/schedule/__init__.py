@@ -4,7 +4,6 @@ from xdsl.ir import Dialect
 
 from xdsl_spirv.dialects.schedule import attention, attributes, operations, packing, paths
 from xdsl_spirv.dialects.schedule.attention import (
-    FOR_ATTENTION,
     KEEP_LOOP,
     AttentionAttr,
     AttentionMergeOp,
@@ -41,7 +40,6 @@ from xdsl_spirv.upstream.on_demand import attributes_of, operations_of
 
 __all__ = [
     "CONSIDERED",
-    "FOR_ATTENTION",
     "KEEP_LOOP",
     "SCHEDULE",
     "SUMMED",

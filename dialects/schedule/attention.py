@@ -60,9 +60,6 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 
 Shaped = TensorType | MemRefType
 
-FOR_ATTENTION = "for_attention"
-"""The attribute of a `schedule.pack` for an attention's operand."""
-
 KEEP_LOOP = "schedule.keep_loop"
 """The attribute of a loop that drivers must not unroll."""
 

@@ -200,18 +200,20 @@ INSTRUCTION = InstructionAttr.parse_bare, InstructionAttr.print_bare
 """The reader and the printer of an instruction in a schedule."""
 
 
+PATHS: dict[str, type[StagedAttr | DirectAttr]] = {"staged": StagedAttr, "direct": DirectAttr}
+"""The paths of an operand by the words that name them."""
+
+
 def _parse_path(parser: AttrParser) -> StagedAttr | DirectAttr:
     start = parser.pos
     kind = parser.parse_identifier()
-    if kind == "staged":
-        return StagedAttr.new(StagedAttr.parse_parameters(parser))
-    if kind == "direct":
-        return DirectAttr.new(DirectAttr.parse_parameters(parser))
-    parser.raise_error(f"{kind!r} is not one of staged, direct", start, parser.pos)
+    if kind not in PATHS:
+        parser.raise_error(f"{kind!r} is not {one_of(list(PATHS))}", start, parser.pos)
+    return PATHS[kind].new(PATHS[kind].parse_parameters(parser))
 
 
 def _print_path(printer: Printer, path: StagedAttr | DirectAttr) -> None:
-    printer.print_string("direct" if isinstance(path, DirectAttr) else "staged")
+    printer.print_string(path.name.removeprefix("schedule."))
     path.print_parameters(printer)
 
 

@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
     VectorType,
     i64,
 )
+from xdsl.dialects.utils import AbstractYieldOperation
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -51,18 +52,12 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
 
 
 @irdl_op_definition
-class YieldOp(IRDLOperation):
+class YieldOp(AbstractYieldOperation[Attribute]):
     """The results of a dispatch."""
 
     name = "schedule.yield"
-    values = var_operand_def()
 
     traits = traits_def(IsTerminator(), Pure())
-
-    assembly_format = "attr-dict ($values^ `:` type($values))?"
-
-    def __init__(self, *values: SSAValue):
-        super().__init__(operands=[values])
 
 
 UPDATES = "schedule.updates"

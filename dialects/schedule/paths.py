@@ -46,16 +46,6 @@ class LoopsAttr(ScheduleAttr):
         REDUCERS, converter=StringAttr, default="invocation", always_printed=True
     )
 
-    @property
-    def grid(self) -> tuple[int, int, int]:
-        """Workgroups of the launch."""
-        return self.workgroups.data, 1, 1
-
-    @property
-    def block(self) -> tuple[int, int, int]:
-        """Invocations of a workgroup."""
-        return self.workgroup.data, 1, 1
-
     def verify(self) -> None:
         super().verify()
         rows, workgroup, tile = self.rows.data, self.workgroup.data, self.tile.data

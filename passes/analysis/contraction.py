@@ -33,7 +33,7 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from xdsl_spirv.dialects.schedule import PackedViewOp, PackingAttr, PaddedViewOp
+from xdsl_spirv.dialects.schedule import PackedViewOp, PackingAttr, PaddedViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     is_dynamic,
@@ -280,6 +280,11 @@ def shape_of(value: SSAValue) -> tuple[Size, ...]:
     if 0 in shape:
         raise NotAContraction(f"an operand has the empty shape {shaped}")
     return shape
+
+
+def bytes_of(value: SSAValue) -> int:
+    """Bytes of a tensor or memref; typical numbers stand for dynamic sizes."""
+    return prod(map(typical, shape_of(value))) * bit_width(element_type(value)) // 8
 
 
 def storage(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:

@@ -23,7 +23,4 @@ class AttentionToCooperativeMatrixPass(KernelPass):
     """Writes out every kernel that computes an attention, and those that pack its operands."""
 
     name = "attention-to-cooperative-matrix"
-    codes = {
-        "attention": lambda b, plan, _: AttentionCode(b, plan).write(),
-        "pack_for_attention": write_pack,
-    }
+    codes = {"attention": lambda b, plan, _: AttentionCode(b, plan).write(), "pack": write_pack}

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Operation
-from xdsl.passes import ModulePass
+from xdsl.ir import Operation, Region
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
@@ -31,12 +30,12 @@ from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.choosing import decide, find_nearest
 from xdsl_spirv.passes.schedule.kinds import KINDS, ScheduleDoesNotFit, kind_of, plan_of
-from xdsl_spirv.passes.schedule.paths import ATTENTION, LOOPS, Decisions, Limits
+from xdsl_spirv.passes.schedule.paths import ATTENTION, LOOPS, Decisions, LimitedPass
 from xdsl_spirv.targets import Target
 
 
 @dataclass(frozen=True)
-class AssignSchedulePass(ModulePass):
+class AssignSchedulePass(LimitedPass):
     """Chooses a schedule for each contraction without one, and checks given ones."""
 
     name = "assign-schedule"
@@ -47,18 +46,12 @@ class AssignSchedulePass(ModulePass):
     typical_size: int = TYPICAL
     """The number assumed for a dynamic size when schedules are compared."""
 
-    only: tuple[str, ...] = ()
-    """The layers that alone may take a path, each as PATH=PATTERN."""
-
-    barred: tuple[str, ...] = ()
-    """The layers that may not take a path, each as PATH=PATTERN."""
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = op.attributes.get(TARGET)
         name = self.target or (known.data if isinstance(known, StringAttr) else "")
         target = load_target(name, op, self.name)
         op.attributes[TARGET] = StringAttr(name)
-        decisions = Decisions(Limits(self.only, self.barred))
+        decisions = Decisions(self.limits)
         if self.typical_size != TYPICAL:
             op.attributes[TYPICAL_SIZE] = IntegerAttr(self.typical_size, i64)
         self._assign_all(op, target, decisions)
@@ -128,7 +121,7 @@ class _Choices:
     def __init__(self, target: Target, decisions: Decisions):
         self.target, self.decisions = target, decisions
         self.schedules: dict[Operation, ScheduleAttr] = {}
-        self._known: dict[tuple[object, ...], list[Contraction]] = {}
+        self._known: dict[tuple[object, ...], list[tuple[Operation, Region]]] = {}
 
     def take_given(self, op: Operation) -> None:
         """Checks the schedule that an operation has; raises `ScheduleDoesNotFit`."""
@@ -139,24 +132,28 @@ class _Choices:
     def choose(self, contraction: Contraction) -> None:
         """Chooses a schedule; raises `ScheduleDoesNotFit` if none fits."""
         op = contraction.op
-        dispatch = op.parent_op()
+        if (like := self._find_like(contraction)) is not None:
+            self.decisions.repeat(op, like)
+            self.schedules[op] = self.schedules[like]
+        else:
+            self.schedules[op] = decide(contraction, self.target, self.decisions)
+
+    def _find_like(self, contraction: Contraction) -> Operation | None:
+        """Returns the first operation with an equal dispatch; notes this one if there is none."""
+        op, dispatch = contraction.op, contraction.op.parent_op()
         # With limits, dispatches that are alike but for their names may take other paths.
         if not isinstance(dispatch, DispatchOp) or self.decisions.limits:
-            self.schedules[op] = decide(contraction, self.target, self.decisions)
-            return
+            return None
         inside = list(dispatch.body.walk())
         weights = is_weight(contraction.a), is_weight(contraction.b)
         key = inside.index(op), weights, *(inner.name for inner in inside)
-        for other in self._known.get(key, ()):
+        for other, body in self._known.get(key, ()):
             from xdsl_spirv.upstream.equality import is_same
 
-            like = other.op.parent_op()
-            if isinstance(like, DispatchOp) and is_same(like.body, dispatch.body):
-                self.decisions.repeat(op, other.op)
-                self.schedules[op] = self.schedules[other.op]
-                return
-        self.schedules[op] = decide(contraction, self.target, self.decisions)
-        self._known.setdefault(key, []).append(contraction)
+            if is_same(body, dispatch.body):
+                return other
+        self._known.setdefault(key, []).append((op, dispatch.body))
+        return None
 
 
 def _needs_none(op: Operation) -> bool:

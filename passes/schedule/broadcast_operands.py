@@ -34,7 +34,8 @@ def without_broadcasts(op: LinalgStructuredOperation) -> LinalgStructuredOperati
         return op
     *maps, written = maps_of(op)
     places = [_source(value, map) for value, map in zip(op.inputs, maps, strict=True)]
-    if not any(_loops(p[1]) < _loops(map) for p, map in zip(places, maps, strict=True)):
+    pairs = zip(places, maps, strict=True)
+    if not any(read.used_dims() < map.used_dims() for (_, read), map in pairs):
         return op
     views: list[Operation] = []
     places = [_without_units(*place, views) for place in places]
@@ -115,10 +116,3 @@ def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
 
 def _compose_expression(expression: AffineExpr, loops: Dims) -> AffineExpr | None:
     return loops[expression.position] if isinstance(expression, AffineDimExpr) else expression
-
-
-def _loops(map: AffineMap) -> set[int]:
-    """Returns the loops that a map uses."""
-    return {
-        e.position for result in map.results for e in result.dfs() if isinstance(e, AffineDimExpr)
-    }

@@ -24,7 +24,6 @@ from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
-from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, YieldOp, bit_width
@@ -57,7 +56,7 @@ from xdsl_spirv.passes.graph.layouts import (
 )
 from xdsl_spirv.passes.schedule.choosing import choose as choose_plan
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.paths import LAYOUT, Decisions, Limits, note_before_schedules
+from xdsl_spirv.passes.schedule.paths import LAYOUT, Decisions, LimitedPass, note_before_schedules
 from xdsl_spirv.targets import Target
 
 ROUNDS = 4
@@ -65,19 +64,13 @@ ROUNDS = 4
 
 
 @dataclass(frozen=True)
-class ChooseLayoutsPass(ModulePass):
+class ChooseLayoutsPass(LimitedPass):
     """Chooses the order in which tensors between dispatches are stored, and rewrites to it."""
 
     name = "choose-layouts"
 
     target: str = ""
     """A device's name or target file; without it the module's, or none: every order stays."""
-
-    only: tuple[str, ...] = ()
-    """The layers that alone may take a path, each as PATH=PATTERN."""
-
-    barred: tuple[str, ...] = ()
-    """The layers that may not take a path, each as PATH=PATTERN."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = find_target(self.target, op, self.name)
@@ -87,7 +80,7 @@ class ChooseLayoutsPass(ModulePass):
             block = function.body.block
             if any(_windows(inner) for inner in block.ops):
                 _generalize(block)
-                estimates = Estimates(target, Decisions(Limits(self.only, self.barred)))
+                estimates = Estimates(target, Decisions(self.limits))
                 _widen(block, estimates)
                 choose(block, estimates)
 

@@ -6,6 +6,7 @@ its fragments, with the ways in which operands can reach them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from itertools import product
 from math import lcm, prod
 from typing import TypeAlias
@@ -23,7 +24,7 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, element_type, storage
 from xdsl_spirv.passes.analysis.layout import Layout
-from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div, plan
+from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div, fragment_of, plan
 from xdsl_spirv.passes.schedule.tiles import INNER, column_walk, k_axis_of
 from xdsl_spirv.targets import PER_ELEMENT, ScheduleCandidate, Target
 
@@ -114,12 +115,11 @@ def _candidates(
                 ways = tile, grid, instruction, path_a, path_b, stages
                 schedule = ContractionAttr(*ways, group=group, first=first, result=candidate.result)
                 planned = plan(contraction, schedule, target, rates)
-                if candidate.edges and _has_edges(planned):
-                    schedule = schedule.replace_values(result=candidate.edges)
-                    planned = plan(contraction, schedule, target, rates)
-                if _has_functions(planned):
-                    schedule = schedule.replace_values(result="elements")
-                    planned = plan(contraction, schedule, target, rates)
+                others = (_has_edges, candidate.edges), (_has_functions, "elements")
+                for applies, stored in others:
+                    if stored and applies(planned):
+                        schedule = planned.schedule.replace_values(result=stored)
+                        planned = replace(planned, schedule=schedule)
                 yield planned
 
 
@@ -180,17 +180,14 @@ def _whole_depth(
     contraction: Contraction, target: Target, shape: tuple[int, int, int], direct: str
 ) -> int:
     """The depth along K that instructions, packed units and their groups all divide."""
-    m, n, k = shape
-    sizes = [k]
-    matrices = (("a", "A", (m, k)), ("b", "B", (k, n)))
-    for (name, use, matrix), unpacking, element in zip(
-        matrices, contraction.unpackings, contraction.element_types, strict=False
-    ):
+    sizes = [shape[2]]
+    for operand, unpacking in enumerate(contraction.unpackings):
         if unpacking is None:
             continue
         from xdsl_spirv.passes.schedule.k_order import orders_of
 
-        fragment = target.fragment(use, matrix, bit_width(element)) if name in direct else None
+        is_direct = "ab"[operand] in direct
+        fragment = fragment_of(contraction, target, shape, operand) if is_direct else None
         orders = () if fragment is None else orders_of(fragment, unpacking.sizes)
         sizes.append(min((order.group for order in orders), default=unpacking.size))
     return lcm(*sizes)

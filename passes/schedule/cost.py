@@ -18,7 +18,7 @@ from math import log2, prod
 
 from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import static, typical
-from xdsl_spirv.passes.analysis.contraction import packing_of, shape_of
+from xdsl_spirv.passes.analysis.contraction import bytes_of, packing_of
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div
 from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
@@ -36,12 +36,7 @@ def cost(plan: Plan, rates: Rates | None = None) -> float:
 
 def _weight_bytes(plan: Plan) -> int:
     """Returns the bytes of the operands that are weights, as stored for the multiplication."""
-    operands = (plan.contraction.a, plan.a), (plan.contraction.b, plan.b)
-    return sum(
-        prod(map(typical, shape_of(value))) * tile.element_bytes
-        for value, tile in operands
-        if is_weight(value)
-    )
+    return sum(map(bytes_of, filter(is_weight, (plan.contraction.a, plan.contraction.b))))
 
 
 def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> float:
@@ -181,7 +176,6 @@ def _packing(plan: Plan) -> float:
     for value, tile in ((plan.contraction.a, plan.a), (plan.contraction.b, plan.b)):
         if tile.packing is None or packing_of(value) or is_weight(value):
             continue
-        traffic = 2 * prod(map(typical, shape_of(value))) * tile.element_bytes
         seconds += plan.target.model.dispatch_seconds
-        seconds += traffic / plan.target.copy_bytes_per_second
+        seconds += 2 * bytes_of(value) / plan.target.copy_bytes_per_second
     return seconds

@@ -21,7 +21,6 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.schedule import (
-    FOR_ATTENTION,
     SCHEDULE,
     AttentionMergeOp,
     AttentionOp,
@@ -251,7 +250,6 @@ KINDS: dict[str, Kind] = {
     "attention_lanes": Kind(ATTENTION, AttentionOp, "attention_lanes:LanesPlan"),
     "attention_merge": Kind(ATTENTION, AttentionMergeOp, "attention_merge:MergePlan"),
     "pack": Kind(PACK, PackOp, "packing:plan_fragments"),
-    "pack_for_attention": Kind(PACK, PackOp, "packing:plan_fragments"),
     "pack_panels": Kind(PACK, PackOp, "packing:plan_panels"),
     "loops": Kind(LOOPS, DISPATCH, "loops_schedule:LoopsPlan"),
 }
@@ -266,9 +264,7 @@ def kind_of(op: Operation) -> str | None:
     if (schedule := schedule_of(op)) is not None:
         return schedule.kind
     if isinstance(op, PackOp):
-        if op.packing.is_panels:
-            return "pack_panels"
-        return "pack_for_attention" if FOR_ATTENTION in op.attributes else "pack"
+        return "pack_panels" if op.packing.is_panels else "pack"
     return "attention_merge" if isinstance(op, AttentionMergeOp) else None
 
 

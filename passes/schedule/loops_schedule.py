@@ -135,7 +135,7 @@ class LoopsPlan(KernelPlan):
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        return self.schedule.grid
+        return self.schedule.workgroups.data, 1, 1
 
     @property
     def invocations(self) -> int:
@@ -161,7 +161,32 @@ class LoopsPlan(KernelPlan):
         return True
 
     def busy_workgroups(self, results: Callable[[], Sequence[Result]]) -> Size:
-        return busy_workgroups(results(), self.schedule, self.target)
+        """
+        Workgroups that have something to do: those that are launched where all sizes are known,
+        fewer where dynamic ones are small.
+        """
+        total: Size = 0
+        for nest in nests_of(results()):
+            columns = dimensions_along_rows(nest)
+            rows = prod(size for axis, size in enumerate(nest.shape) if axis not in columns)
+            if not is_dynamic(rows):
+                return self.schedule.workgroups.data
+            tile = self.schedule.tile.data
+            axes = crossing(nest, tile) if tile > 1 else None
+            if axes is not None:
+                total += prod(tile_grid(nest, axes, tile))
+                continue
+            wide = [s for axis, s in enumerate(nest.shape) if axis not in columns and s != 1]
+            beside = self.schedule.elements.data if self.schedule.rows.data > 1 else 1
+            if wide and not is_multiple(wide[-1], beside):
+                beside = 1
+            rows_at_once = {
+                "invocation": self.schedule.workgroup.data,
+                "subgroup": self.schedule.workgroup.data // self.target.subgroup_size,
+                "workgroup": self.schedule.rows.data * beside,
+            }[self.schedule.reduce.data]
+            total += ceil_div(rows, rows_at_once)
+        return total if is_dynamic(total) else self.schedule.workgroups.data
 
     def problems(self) -> Iterator[str]:
         """Lists why the schedule does not fit the target."""
@@ -183,7 +208,7 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
     """
     The schedule of a dispatch that is not a contraction.
 
-    Its `grid` and `block` are the launch's. Refuses operations without a lowering to loops, by
+    Refuses operations without a lowering to loops, by
     name.
     """
     try:
@@ -303,15 +328,10 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
     size = target.subgroup_size
     totals += [prod(nest.shape[axis] for axis in columns)] if columns else []
     bits = _bits(nest, rows * longest)
-    exchanges = {
-        "subgroup-arithmetic",
-        "subgroup-rotate",
-        "subgroup-shuffle",
-    } & target.features
     # A processor without others to run meanwhile waits at every barrier.
     again = len(totals) > 1 and rows * longest * bits // 8 > CACHED
     again = again and not target.processor
-    if exchanges and (rows * size >= busy or longest <= 2 * size):
+    if EXCHANGES & target.features and (rows * size >= busy or longest <= 2 * size):
         if not again or longest <= 2 * KEPT * size:
             workgroup = max(size, min(WORKGROUP, target.max_invocations) // size * size)
             groups = _groups(rows * size, workgroup, target)
@@ -451,34 +471,3 @@ def _bits(nest: Nest, size: int) -> int:
 def _groups(units: int, size: int, target: Target) -> int:
     """Returns the number of workgroups for the units, `size` units to a workgroup."""
     return max(1, min(-(-units // size), target.max_grid[0], MOST_INVOCATIONS // size))
-
-
-def busy_workgroups(results: Sequence[Result], schedule: LoopsAttr, target: Target) -> Size:
-    """
-    Workgroups that have something to do: those that are launched where all sizes are known, fewer
-    where dynamic ones are small.
-
-    `results` come from the kernel's own code: its loops over elements are counted here.
-    """
-    total: Size = 0
-    for nest in nests_of(results):
-        columns = dimensions_along_rows(nest)
-        rows = prod(size for axis, size in enumerate(nest.shape) if axis not in columns)
-        if not is_dynamic(rows):
-            return schedule.workgroups.data
-        tile = schedule.tile.data
-        axes = crossing(nest, tile) if tile > 1 else None
-        if axes is not None:
-            total += prod(tile_grid(nest, axes, tile))
-            continue
-        wide = [s for axis, s in enumerate(nest.shape) if axis not in columns and s != 1]
-        beside = schedule.elements.data if schedule.rows.data > 1 else 1
-        if wide and not is_multiple(wide[-1], beside):
-            beside = 1
-        rows_at_once = {
-            "invocation": schedule.workgroup.data,
-            "subgroup": schedule.workgroup.data // target.subgroup_size,
-            "workgroup": schedule.rows.data * beside,
-        }[schedule.reduce.data]
-        total += ceil_div(rows, rows_at_once)
-    return total if is_dynamic(total) else schedule.workgroups.data

@@ -17,15 +17,13 @@ from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType, UnitAttr
+from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.hints import isa
 
 from xdsl_spirv.dialects.schedule import (
-    FOR_ATTENTION,
-    AttentionOp,
     DispatchOp,
     PackedViewOp,
     PackingAttr,
@@ -40,11 +38,8 @@ from xdsl_spirv.passes.analysis.sizes import SizeCode, number
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, plan_of
 
-Packed: TypeAlias = dict[tuple[SSAValue, PackingAttr, bool, tuple[Size, ...]], SSAValue]
-"""
-(source, packing, whether for an attention, its open sizes) -> the result of the dispatch that packs
-it.
-"""
+Packed: TypeAlias = dict[tuple[SSAValue, PackingAttr, tuple[Size, ...]], SSAValue]
+"""(source, packing, its open sizes) -> the result of the dispatch that packs it."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +81,7 @@ class PackOperandsPass(ModulePass):
             refuse(self.name, root, "it is in no schedule.dispatch: run form-dispatches first")
         if not isinstance(value, BlockArgument):
             refuse(self.name, root, "an operand that is packed comes from outside")
-        for_attention = isinstance(root, AttentionOp)
-        source = _pack_operand(dispatch, value, packing, packed, for_attention, numbers)
+        source = _pack_operand(dispatch, value, packing, packed, numbers)
         argument = dispatch.add_operand(source)
         argument.name_hint = f"{value.name_hint or 'operand'}_packed"
         view = PackedViewOp(argument, packing, value.type, numbers)
@@ -100,13 +94,12 @@ def _pack_operand(
     value: BlockArgument,
     packing: PackingAttr,
     packed: Packed,
-    for_attention: bool,
     numbers: Sequence[SSAValue],
 ) -> SSAValue:
     """The packed operand in place of `value`, by a dispatch that is there or a new one."""
     source = dispatch.inputs[value.index]
     sizes = tuple(_outside(dispatch, number(value)) for value in numbers)
-    key = (source, packing, for_attention, sizes)
+    key = (source, packing, sizes)
     if key in packed:
         return packed[key]
     assert isa(source.type, TensorType)
@@ -119,8 +112,6 @@ def _pack_operand(
     empty = tensor.EmptyOp([code.value(size) for size in shape if is_dynamic(size)], type)
     pack = PackOp(block.args[0], empty.tensor, packing, [code.value(size) for size in sizes])
     assert pack.result is not None
-    if for_attention:
-        pack.attributes[FOR_ATTENTION] = UnitAttr()
     block.add_ops([empty, pack, YieldOp(pack.result)])
     packer = DispatchOp(inputs, [type], Region(block))
     packer.outputs[0].name_hint = f"{source.name_hint or 'operand'}_packed"

@@ -8,6 +8,7 @@ decision. `Limits` bar paths for some layers: `--only` and `--except`, to bisect
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Block, Operation
+from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from xdsl_spirv.dialects.places import labels_of
@@ -164,6 +166,22 @@ class Limits:
         return [pattern for pattern in patterns if not _matches(pattern, labels)]
 
 
+@dataclass(frozen=True, kw_only=True)
+class LimitedPass(ModulePass, ABC):
+    """A pass that chooses paths of layers within limits."""
+
+    only: tuple[str, ...] = ()
+    """The layers that alone may take a path, each as PATH=PATTERN."""
+
+    barred: tuple[str, ...] = ()
+    """The layers that may not take a path, each as PATH=PATTERN."""
+
+    @property
+    def limits(self) -> Limits:
+        """The limits that the options say."""
+        return Limits(self.only, self.barred)
+
+
 UNLIMITED = Limits()
 """Every layer may take every path."""
 
@@ -178,7 +196,7 @@ def _matches(pattern: str, labels: Collection[str]) -> bool:
 
 
 def considered_before(op: Operation) -> list[ConsideredAttr]:
-    """Returns the notes on an operation from passes before assign-schedule."""
+    """Returns the notes on an operation."""
     known = op.attributes.get(CONSIDERED)
     entries = known.data if isinstance(known, ArrayAttr) else ()
     return [entry for entry in entries if isinstance(entry, ConsideredAttr)]
@@ -225,6 +243,4 @@ class Decisions:
     def write(self) -> None:
         """Write the recorded decisions to the operations as attributes."""
         for op, entries in self.considered.items():
-            before = op.attributes.get(CONSIDERED)
-            known = before.data if isinstance(before, ArrayAttr) else ()
-            op.attributes[CONSIDERED] = ArrayAttr(dict.fromkeys((*known, *entries)))
+            op.attributes[CONSIDERED] = ArrayAttr(dict.fromkeys((*considered_before(op), *entries)))

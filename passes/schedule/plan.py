@@ -16,13 +16,7 @@ from typing import NamedTuple
 
 from xdsl.dialects.builtin import BFloat16Type
 
-from xdsl_spirv.dialects.schedule import (
-    ContractionAttr,
-    DirectAttr,
-    PackingAttr,
-    StagedAttr,
-    bit_width,
-)
+from xdsl_spirv.dialects.schedule import ContractionAttr, DirectAttr, PackingAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import Contraction, fill_of, packing_of
 from xdsl_spirv.passes.analysis.layout import walk_size
@@ -50,7 +44,7 @@ from xdsl_spirv.passes.schedule.tiles import (
     panel_layout,
     staged_tile,
 )
-from xdsl_spirv.targets import Target
+from xdsl_spirv.targets import Fragment, Target
 
 LONG_LOOP = 4
 """K tiles in a loop that is long enough to be worth code of its own."""
@@ -255,72 +249,79 @@ def plan(
     contraction: Contraction, schedule: ContractionAttr, target: Target, rates: Rates = UNRATED
 ) -> Plan:
     """Builds the plan; call `fit.check` to test that it fits."""
-    unpacked = _unpacked_tiles(contraction, schedule, target)
+    unpacked = [_unpacked_tile(contraction, schedule, target, operand) for operand in (0, 1)]
+    a, b = (
+        own or _stored_tile(contraction, schedule, target, operand, unpacked[1 - operand])
+        for operand, own in enumerate(unpacked)
+    )
+    return Plan(contraction, schedule, target, a, b, rates)
 
-    def tile(operand: int, path: StagedAttr | DirectAttr) -> Tile:
-        if (own := unpacked[operand]) is not None:
-            return own
-        element = contraction.element_types[operand]
-        value = contraction.b if operand else contraction.a
-        sizes = (contraction.m, contraction.n)
-        outer = (schedule.tile[operand], sizes[operand])
-        inner = (schedule.tile[2], contraction.k)
-        if isinstance(path, StagedAttr):
-            kind = schedule.kind
-            layout, panels = contraction.layouts[operand], None
-            if path.packs:
-                panels = packing_of(value) or packing_for(contraction, schedule, operand, target)
-                layout = panel_layout(panels) if panels.is_panels else fragment_layout(panels)
-                depth = 1 if panels.is_panels else panels.fragment_sizes[1]
-                # A row of fragments is as long as all its elements, and one step along K.
-                outer = outer[0] * depth, walk_size(layout.walks[OUTER])
-                inner = inner[0] // depth, walk_size(layout.walks[INNER])
-            other = unpacked[1 - operand]
-            return staged_tile(
-                path,
-                element,
-                outer,
-                inner,
-                layout,
-                as_bits=kind == "fma" and isinstance(element, BFloat16Type),
-                packed=kind == "dot",
-                prologue=contraction.prologues[operand],
-                fill=fill_of(value),
-                packing=panels,
-                unpacking=contraction.unpackings[operand],
-                order=None if other is None else other.order,
-            )
+
+def _stored_tile(
+    contraction: Contraction,
+    schedule: ContractionAttr,
+    target: Target,
+    operand: int,
+    other: UnpackedTile | None,
+) -> StagedTile | PackedTile:
+    """Returns the tile of an operand that fragments are loaded from, beside an unpacked one."""
+    element, path = contraction.element_types[operand], schedule.paths[operand]
+    value, packing = (contraction.a, contraction.b)[operand], None
+    if path.packs:
         packing = packing_of(value) or packing_for(contraction, schedule, operand, target)
+    if isinstance(path, DirectAttr):
+        assert packing is not None
         return PackedTile(packing, element, target.subgroup_size, path.ahead.data)
+    layout = contraction.layouts[operand]
+    outer = schedule.tile[operand], (contraction.m, contraction.n)[operand]
+    inner = schedule.tile[2], contraction.k
+    if packing is not None:
+        layout = panel_layout(packing) if packing.is_panels else fragment_layout(packing)
+        depth = 1 if packing.is_panels else packing.fragment_sizes[1]
+        # A row of fragments is as long as all its elements, and one step along K.
+        outer = outer[0] * depth, walk_size(layout.walks[OUTER])
+        inner = inner[0] // depth, walk_size(layout.walks[INNER])
+    return staged_tile(
+        path,
+        element,
+        outer,
+        inner,
+        layout,
+        as_bits=schedule.kind == "fma" and isinstance(element, BFloat16Type),
+        packed=schedule.kind == "dot",
+        prologue=contraction.prologues[operand],
+        fill=fill_of(value),
+        packing=packing,
+        unpacking=contraction.unpackings[operand],
+        order=None if other is None else other.order,
+    )
 
-    return Plan(contraction, schedule, target, tile(0, schedule.a), tile(1, schedule.b), rates)
+
+def _unpacked_tile(
+    contraction: Contraction, schedule: ContractionAttr, target: Target, operand: int
+) -> UnpackedTile | None:
+    """Returns the tile of an operand whose fragments are computed from planes."""
+    unpacking, path = contraction.unpackings[operand], schedule.paths[operand]
+    if unpacking is None or not isinstance(path, DirectAttr):
+        return None
+    from xdsl_spirv.passes.schedule.k_order import k_order
+
+    fragment = fragment_of(contraction, target, schedule.instruction.sizes, operand)
+    depth = schedule.tile[2] // schedule.slices
+    order = None if fragment is None else k_order(fragment, unpacking.sizes, depth)
+    tile = schedule.tile[operand], schedule.tile[2]
+    extent = (contraction.m, contraction.n)[operand], contraction.k
+    element = contraction.element_types[operand]
+    return UnpackedTile(unpacking, tile, extent, element, fragment, order, path.ahead.data)
 
 
-def _unpacked_tiles(
-    contraction: Contraction, schedule: ContractionAttr, target: Target
-) -> tuple[UnpackedTile | None, UnpackedTile | None]:
-    """The operands whose fragments are computed from planes."""
-    m, n, k = schedule.instruction.sizes
-    tiles: list[UnpackedTile | None] = []
-    shapes = (("A", (m, k)), ("B", (k, n)))
-    for operand, (path, (use, shape)) in enumerate(
-        zip((schedule.a, schedule.b), shapes, strict=True)
-    ):
-        unpacking = contraction.unpackings[operand]
-        if unpacking is None or not isinstance(path, DirectAttr):
-            tiles.append(None)
-            continue
-        from xdsl_spirv.passes.schedule.k_order import k_order
-
-        element = contraction.element_types[operand]
-        fragment = target.fragment(use, shape, bit_width(element))
-        depth = schedule.tile[2] // schedule.slices
-        order = None if fragment is None else k_order(fragment, unpacking.sizes, depth)
-        tile = schedule.tile[operand], schedule.tile[2]
-        extent = (contraction.m, contraction.n)[operand], contraction.k
-        ahead = path.ahead.data
-        tiles.append(UnpackedTile(unpacking, tile, extent, element, fragment, order, ahead))
-    return tiles[0], tiles[1]
+def fragment_of(
+    contraction: Contraction, target: Target, shape: tuple[int, int, int], operand: int
+) -> Fragment | None:
+    """Returns where components of A's (0) or B's (1) fragments lie, if the target says it."""
+    m, n, k = shape
+    use, sizes = (("A", (m, k)), ("B", (k, n)))[operand]
+    return target.fragment(use, sizes, bit_width(contraction.element_types[operand]))
 
 
 def packings_of(plan: Plan) -> Iterator[tuple[int, PackingAttr, Sequence[Size]]]:

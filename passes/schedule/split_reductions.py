@@ -24,7 +24,7 @@ result's type, so only binary32 and integers are cut, and only where the sum beg
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
@@ -36,7 +36,6 @@ from xdsl.dialects.builtin import Float32Type, IntegerAttr, IntegerType, ModuleO
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
@@ -46,8 +45,8 @@ from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
     as_contraction,
+    bytes_of,
     contraction_of,
-    element_type,
     shape_of,
 )
 from xdsl_spirv.passes.analysis.linalg_code import (
@@ -64,7 +63,7 @@ from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
 from xdsl_spirv.passes.schedule.choosing import choose
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.paths import ROWS, TILED, Decisions, Limits
+from xdsl_spirv.passes.schedule.paths import ROWS, TILED, Decisions, LimitedPass, Limits
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
 
@@ -76,7 +75,7 @@ WRITTEN_OUT = 8
 
 
 @dataclass(frozen=True)
-class SplitReductionsPass(ModulePass):
+class SplitReductionsPass(LimitedPass):
     """Cuts contractions along K where workgroups are too few for the device."""
 
     name = "split-reductions"
@@ -86,12 +85,6 @@ class SplitReductionsPass(ModulePass):
 
     parts: int = 0
     """Cuts every contraction that can be cut into so many parts, without an estimate."""
-
-    only: tuple[str, ...] = ()
-    """The layers that alone may take a path, each as PATH=PATTERN."""
-
-    barred: tuple[str, ...] = ()
-    """The layers that may not take a path, each as PATH=PATTERN."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = find_target(self.target, op, self.name)
@@ -119,7 +112,7 @@ class SplitReductionsPass(ModulePass):
     def _parts(self, cut: _Cut, target: Target | None) -> int:
         if self.parts:
             return self.parts if cut.divides(self.parts) else 1
-        limits = Limits(self.only, self.barred)
+        limits = self.limits
         return _best(cut, target, limits) if target is not None else 1
 
 
@@ -267,10 +260,7 @@ def _bytes_read(cut: _Cut) -> int:
     values = [*cut.op.inputs]
     if cut.source is not None and cut.unpacked is not None:
         values[cut.unpacked : cut.unpacked + 1] = cut.source.inputs
-    return sum(
-        prod(map(typical, shape_of(value))) * bit_width(element_type(value)) // 8
-        for value in values
-    )
+    return sum(map(bytes_of, values))
 
 
 def _seconds(
@@ -317,30 +307,19 @@ def _seconds(
 
 def _parts_of(cut: _Cut, parts: int) -> tuple[Code, linalg.ops.GenericOp, SSAValue]:
     """Writes the operations that replace the contraction: the product of all parts, and its sum."""
-    op, loop, code = cut.op, cut.loop, Code(cut.op)
-    count = len(op.iterator_types)
+    op, code = cut.op, Code(cut.op)
+    unpacked = None if cut.unpacked is None else op.inputs[cut.unpacked]
+
+    def split(value: SSAValue, dim: int) -> SSAValue | None:
+        if value is unpacked:
+            return _with_loop_cut(code, value, dim, parts)
+        return _split(code, value, dim, parts) if _is_static(value) else None
+
     # The new loop, over the parts, comes first; the others keep their order.
-    shifted = [AffineDimExpr(d + 1) for d in range(count)]
-    operands: list[SSAValue] = []
-    maps: list[AffineMap] = []
-    # In an operand that stays as it is, both loops of the cut count through one dimension.
-    both: list[AffineExpr] = [*shifted]
-    both[loop] = AffineDimExpr(0) * (cut.size // parts) + AffineDimExpr(loop + 1)
-    *reads, write = maps_of(op)
-    for number, (value, read) in enumerate(zip(op.inputs, reads, strict=True)):
-        dim = dimension_of(read, loop)
-        is_cut = number == cut.unpacked
-        if dim is None or not (is_cut or _is_static(value)):
-            operands.append(value)
-            maps.append(read.replace_dims_and_symbols(both, [], count + 1, 0))
-            continue
-        split = _with_loop_cut if is_cut else _split
-        operands.append(split(code, value, dim, parts))
-        moved = read.replace_dims_and_symbols(shifted, [], count + 1, 0)
-        results = (*moved.results[:dim], AffineDimExpr(0), *moved.results[dim:])
-        maps.append(AffineMap(count + 1, 0, results))
-    out = write.replace_dims_and_symbols(shifted, [], count + 1, 0)
-    maps.append(AffineMap(count + 1, 0, (AffineDimExpr(0), *out.results)))
+    operands, maps = _split_operands(op, cut.loop, 0, cut.size // parts, split)
+    write, count = maps_of(op)[-1], len(op.iterator_types) + 1
+    out = write.replace_dims_and_symbols([AffineDimExpr(d) for d in range(1, count)], [], count, 0)
+    maps.append(AffineMap(count, 0, (AffineDimExpr(0), *out.results)))
     final = tensor_type(op.outputs[0])
     fill = op.outputs[0].owner
     assert isinstance(fill, linalg.ops.FillOp)
@@ -362,6 +341,37 @@ def _parts_of(cut: _Cut, parts: int) -> tuple[Code, linalg.ops.GenericOp, SSAVal
     else:
         total = _sum_of(code, product.results[0], op.outputs[0], add)
     return code, product, total
+
+
+def _split_operands(
+    op: linalg.ops.GenericOp,
+    loop: int,
+    outer: int,
+    size: int,
+    split: Callable[[SSAValue, int], SSAValue | None],
+) -> tuple[list[SSAValue], list[AffineMap]]:
+    """
+    Splits a loop of an operation: loop number `outer` counts pieces of `size` iterations.
+
+    `split` splits a dimension of an operand; where it returns None, both loops count through the
+    dimension.
+    """
+    count = len(op.iterator_types) + 1
+    moved: list[AffineExpr] = [AffineDimExpr(d + (d >= outer)) for d in range(count - 1)]
+    both = [*moved]
+    both[loop] = AffineDimExpr(outer) * size + moved[loop]
+    operands: list[SSAValue] = []
+    maps: list[AffineMap] = []
+    for value, read in zip(op.inputs, maps_of(op), strict=False):
+        dim = dimension_of(read, loop)
+        part = None if dim is None else split(value, dim)
+        replaced = read.replace_dims_and_symbols(both if part is None else moved, [], count, 0)
+        results = [*replaced.results]
+        if dim is not None and part is not None:
+            results.insert(dim, AffineDimExpr(outer))
+        operands.append(value if part is None else part)
+        maps.append(AffineMap(count, 0, (*results,)))
+    return operands, maps
 
 
 def _split(code: Code, value: SSAValue, dim: int, parts: int) -> SSAValue:
@@ -392,26 +402,17 @@ def _with_loop_cut(code: Code, value: SSAValue, dim: int, parts: int) -> SSAValu
     """Writes an operand's operations with loop `dim` split in two: `parts`, and inside one."""
     op = value.owner
     assert isinstance(op, linalg.ops.GenericOp)
-    count = len(op.iterator_types) + 1
-    moved = [AffineDimExpr(d + (d >= dim)) for d in range(count - 1)]
-    planes: list[SSAValue] = []
-    maps: list[AffineMap] = []
-    for plane, read in zip(op.inputs, maps_of(op), strict=False):
-        results = [*read.replace_dims_and_symbols(moved, [], count, 0).results]
-        if AffineDimExpr(dim) in read.results:
-            at = read.results.index(AffineDimExpr(dim))
-            plane = _split(code, plane, at, parts)
-            results.insert(at, AffineDimExpr(dim))
-        planes.append(plane)
-        maps.append(AffineMap(count, 0, (*results,)))
     shape = list(static(shape_of(value)))
     shape[dim : dim + 1] = [parts, shape[dim] // parts]
+    planes, maps = _split_operands(
+        op, dim, dim, shape[dim + 1], lambda plane, at: _split(code, plane, at, parts)
+    )
     empty = code.empty(shape, tensor_type(value).element_type)
     body = op.body.clone()
     for index in body.block.ops:
         if isinstance(index, linalg.ops.IndexOp) and index.dim.value.data > dim:
             index.dim = IntegerAttr(index.dim.value.data + 1, index.dim.type)
-    return code.insert(make_generic(planes, empty, (*maps, AffineMap.identity(count)), body))
+    return code.insert(make_generic(planes, empty, (*maps, AffineMap.identity(len(shape))), body))
 
 
 def _is_static(value: SSAValue) -> bool:

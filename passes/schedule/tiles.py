@@ -50,8 +50,18 @@ ROWS, COLUMNS = 1, 2
 """The walks of the result's layout after its batch: M and N."""
 
 
+class OperandTile:
+    """A tile of one operand, on its way to the multiplication."""
+
+    element_type: Attribute
+
+    @property
+    def element_bytes(self) -> int:
+        return bit_width(self.element_type) // 8
+
+
 @dataclass(frozen=True)
-class StagedTile:
+class StagedTile(OperandTile):
     """
     One operand's tile as it lies in Workgroup memory: rows of elements that lie side by side.
 
@@ -94,10 +104,6 @@ class StagedTile:
         True if the tile lies in fragments: a row has the consecutive fragments of one step along K.
         """
         return self.packing is not None and not self.packing.is_panels
-
-    @property
-    def element_bytes(self) -> int:
-        return bit_width(self.element_type) // 8
 
     @property
     def moved_type(self) -> Attribute:
@@ -182,7 +188,7 @@ class StagedTile:
 
 
 @dataclass(frozen=True)
-class UnpackedTile:
+class UnpackedTile(OperandTile):
     """
     One operand whose fragments invocations compute from packed planes.
 
@@ -205,10 +211,6 @@ class UnpackedTile:
     packing = None
 
     @property
-    def element_bytes(self) -> int:
-        return bit_width(self.element_type) // 8
-
-    @property
     def guarded(self) -> tuple[bool, bool]:
         """For M or N, and for K, True if a tile may reach beyond the operand."""
         outer, inner = zip(self.extent, self.shape, strict=True)
@@ -216,7 +218,7 @@ class UnpackedTile:
 
 
 @dataclass(frozen=True)
-class PackedTile:
+class PackedTile(OperandTile):
     """
     One operand that is read from global memory in fragments, as the device holds them.
 
@@ -231,10 +233,6 @@ class PackedTile:
 
     workgroup_bytes = 0
     k_axis = 1
-
-    @property
-    def element_bytes(self) -> int:
-        return bit_width(self.element_type) // 8
 
     @property
     def components(self) -> int:

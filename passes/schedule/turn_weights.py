@@ -27,7 +27,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.hints import isa
 
@@ -39,7 +38,7 @@ from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.choosing import choose
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.paths import MUCH, ROWS, Decisions, Limits
+from xdsl_spirv.passes.schedule.paths import MUCH, ROWS, Decisions, LimitedPass, Limits
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
 
@@ -48,7 +47,7 @@ Turned = dict[tuple[SSAValue, tuple[int, ...]], SSAValue]
 
 
 @dataclass(frozen=True)
-class TurnWeightsPass(ModulePass):
+class TurnWeightsPass(LimitedPass):
     """Turns weights so that they lie along K where few rows are multiplied by them."""
 
     name = "turn-weights"
@@ -56,27 +55,17 @@ class TurnWeightsPass(ModulePass):
     target: str = ""
     """A device's name or target file; without it the module's, or none: nothing is turned."""
 
-    only: tuple[str, ...] = ()
-    """The layers that alone may take a path, each as PATH=PATTERN."""
-
-    barred: tuple[str, ...] = ()
-    """The layers that may not take a path, each as PATH=PATTERN."""
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = find_target(self.target, op, self.name)
         if target is None or target.measured_copy is None or target.processor:
             return
-        limits = Limits(self.only, self.barred)
+        limits = self.limits
         for function in functions_of(op):
             turned: Turned = {}
             for dispatch in [o for o in function.body.block.ops if isinstance(o, DispatchOp)]:
-                for root in [o for o in dispatch.body.block.ops if _may_be_product(o)]:
-                    assert isinstance(root, linalg.ops.GenericOp)
-                    _turn(dispatch, root, target, limits, turned)
-
-
-def _may_be_product(op: object) -> bool:
-    return isinstance(op, linalg.ops.GenericOp) and SCHEDULE not in op.attributes
+                for root in list(dispatch.body.block.ops):
+                    if isinstance(root, linalg.ops.GenericOp) and SCHEDULE not in root.attributes:
+                        _turn(dispatch, root, target, limits, turned)
 
 
 def _turn(

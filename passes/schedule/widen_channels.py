@@ -10,7 +10,7 @@ less than rows that stay empty. Weights are computed once; the image is copied, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from xdsl.builder import Builder
@@ -122,13 +122,14 @@ def _of_vectors(
     return new
 
 
-def _inside_padding(value: SSAValue, code: WideCode, change: object) -> SSAValue:
+def _inside_padding(
+    value: SSAValue, code: WideCode, change: Callable[[SSAValue], SSAValue]
+) -> SSAValue:
     """Applies a change to a tensor, or to the tensor inside of a constant padding."""
     owner = value.owner
-    call = cast("type", change)
     if not isinstance(owner, tensor.PadOp) or padding_of(owner) is None:
-        return call(value)
-    source = call(owner.source)
+        return change(value)
+    source = change(owner.source)
     low, high = (list(n.get_values()) for n in (owner.static_low, owner.static_high))
     more = len(_shape(source)) - len(low)
     # Dimensions that were taken apart are not padded: both of the two have no padding.

@@ -5,7 +5,7 @@
 // CHECK:      "gpu.launch_func"{{.*}}kernel = @kernels::@pack_64x128
 // CHECK:      "gpu.launch_func"{{.*}}kernel = @kernels::@pack_128x64
 // CHECK:      "gpu.launch_func"{{.*}}kernel = @kernels::@attention_16x2048x128x64x64
-// CHECK:      schedule.pack {{.*}} {for_attention}
+// CHECK:      schedule.pack {{.*}}
 // CHECK:      schedule.attention %{{.*}} into %d loops = [16, 2048, 128, 64, 64]
 // CHECK-SAME:   schedule = #schedule.attention<query_tile = 128, key_tile = 32, subgroups = 4, instruction = coopmat 16x16x16, q = rows, k = direct, v = direct, rescale = seldom>
 
