@@ -50,12 +50,7 @@ from xdsl_spirv.dialects.schedule.attributes import (
     InstructionAttr,
     ScheduleAttr,
 )
-from xdsl_spirv.dialects.schedule.packing import (
-    check_numbers,
-    check_result,
-    fill_in,
-    types_of_result,
-)
+from xdsl_spirv.dialects.schedule.packing import check_numbers, check_result, fill_in
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 
 Shaped = TensorType | MemRefType
@@ -304,27 +299,6 @@ class AttentionOp(IRDLOperation):
         "(`->` type($result)^)?"
     )
 
-    def __init__(
-        self,
-        operands: tuple[SSAValue, SSAValue, SSAValue, SSAValue | None, SSAValue | None],
-        out: SSAValue,
-        loops: Sequence[int],
-        maps: Sequence[AffineMap],
-        numbers: Sequence[SSAValue] = (),
-        **properties: Attribute | None,
-    ):
-        """`operands` are the queries, keys, values, the mask and the sink, None if missing."""
-        query, key, value, *more = operands
-        super().__init__(
-            operands=[query, key, value, *([v] if v else [] for v in more), out, list(numbers)],
-            properties={
-                "loops": DenseArrayBase.from_list(i64, list(loops)),
-                "maps": ArrayAttr(map(AffineMapAttr, maps)),
-                **properties,
-            },
-            result_types=[types_of_result(out)],
-        )
-
     @property
     def given(self) -> tuple[int | None, ...]:
         """The sizes of the loops, `causal` and `window`; DYNAMIC if `numbers` gives them."""
@@ -357,11 +331,6 @@ class AttentionOp(IRDLOperation):
         """Queries, keys, elements of a query or key, of a value."""
         m, n, d, e = self.sizes[-len(LOOPS) :]
         return m, n, d, e
-
-    @property
-    def offset(self) -> int | None:
-        """The number of `causal`, None without it."""
-        return None if self.causal is None else self.causal.value.data
 
     @property
     def named(self) -> dict[str, SSAValue]:
@@ -453,25 +422,6 @@ class AttentionMergeOp(IRDLOperation):
         "(`nan_to_zero` $nan_to_zero^)? attr-dict `:` type($parts) `into` type($out) "
         "(`->` type($result)^)?"
     )
-
-    def __init__(
-        self,
-        parts: SSAValue,
-        out: SSAValue,
-        loops: Sequence[int],
-        map: AffineMap,
-        numbers: Sequence[SSAValue] = (),
-        nan_to_zero: UnitAttr | None = None,
-    ):
-        super().__init__(
-            operands=[parts, out, list(numbers)],
-            properties={
-                "loops": DenseArrayBase.from_list(i64, list(loops)),
-                "map": AffineMapAttr(map),
-                "nan_to_zero": nan_to_zero,
-            },
-            result_types=[types_of_result(out)],
-        )
 
     def sized(self, numbers: Sequence[Size]) -> tuple[Size, ...]:
         """The sizes of the loops, with these numbers for the dynamic ones."""

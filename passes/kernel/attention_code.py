@@ -30,7 +30,7 @@ from xdsl_spirv.dialects.schedule import KEEP_LOOP, FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.attention_lines import open_lines
+from xdsl_spirv.passes.kernel.attention_lines import LINES, Lines
 from xdsl_spirv.passes.kernel.attention_numbers import (
     EXCESS,
     LOG2_E,
@@ -84,10 +84,10 @@ class AttentionCode(Numbers):
         self.whole = plan.extents[1] // self.keys
         self.mask, self.sink = self._view("mask"), self._load_sink()
         self.is_filled = False
-        """Whether subgroups may still read a tile in Workgroup memory."""
+        """True once a tile was stored in Workgroup memory, which subgroups may still read."""
 
     def _workgroup(self) -> tuple[Index, Index]:
-        """The numbers of the workgroup's tile of queries and of its matrices."""
+        """Returns the numbers of the workgroup's tile of queries and of its matrices."""
         b, plan = self.b, self.plan
         x, y = gpu.DimensionEnum.X, gpu.DimensionEnum.Y
         if plan.schedule.order.data == "batch":
@@ -117,7 +117,7 @@ class AttentionCode(Numbers):
         return self.times(sink, self.number(LOG2_E)) if self.raw else sink
 
     def splat(self, value: float) -> Fragment:
-        """The number in every component of an accumulator."""
+        """Returns an accumulator with a number in every component."""
         return self.b.at_top(spv.ConstantOp(FloatAttr(value, f32), self.rows.accumulator))
 
     # The loop over keys
@@ -125,9 +125,7 @@ class AttentionCode(Numbers):
     def write(self) -> None:
         """Writes the whole body."""
         self.q = self._queries() if self.plan.schedule.holds_queries else None
-        self.sources = {
-            name: open_lines(self.b, self.plan, name, self.batch, self.lane) for name in "kv"
-        }
+        self.sources = {name: self._open(name) for name in "kv"}
         zero, low, empty = self.rows.number(0.0), self.rows.number(LOWEST), self.splat(0.0)
         if (sink := self.sink) is not None:
             low = self.rows.each(lambda least: self.greater(sink, least), low)
@@ -146,7 +144,7 @@ class AttentionCode(Numbers):
             self.b.when(self.b.below(self.part, 1), lambda: self._finish(self._merge(state, load)))
 
     def _whole_tiles(self, upper: Index, state: State) -> State:
-        """All tiles that every row sees whole."""
+        """Runs the tiles of which every row sees all keys."""
         if self.whole == 0 or self.plan.sizes.window is not None:
             return state
         # There may be none whole, which only the device knows.
@@ -171,7 +169,7 @@ class AttentionCode(Numbers):
         return self._tiles(first, (lower, upper), state, masked=True)
 
     def _bounds(self) -> tuple[Index, Index]:
-        """The number of tiles that every row sees whole, and where tiles end that any row sees."""
+        """Returns how many tiles every row sees whole, and where the tiles end that any sees."""
         b = self.b
         plan, last = self.plan, self.last_row
         causal, window = plan.causal, plan.sizes.window
@@ -186,7 +184,7 @@ class AttentionCode(Numbers):
         return begin, end
 
     def _up_to(self, bound: Size) -> Index:
-        """The number of keys below the first row plus `bound`, at least 0."""
+        """Returns the number of keys below the first row plus `bound`, at least 0."""
         b, (_, keys, _, _) = self.b, self.plan.extents
         seen = b.add(arith.AddiOp(self.as_signed(self.first_row), b.i32(bound)))
         seen = b.add(arith.MinSIOp(seen, b.i32(keys)))
@@ -196,7 +194,7 @@ class AttentionCode(Numbers):
     def _tiles(
         self, first: Index, bounds: tuple[Index, Index], state: State, masked: bool
     ) -> State:
-        """Loops over tiles between bounds; `first` exists, also if there is none between them."""
+        """Loops over the tiles between two bounds; `first` may be read even if there is none."""
         self.masked, self.pipeline = masked, self.plan.pipeline(masked)
         self.count = self.tile_count if masked else self.whole
         """The number of tiles that may be read ahead."""
@@ -227,7 +225,7 @@ class AttentionCode(Numbers):
         self.is_filled = True
 
     def _tile(self, tile: Index, state: State) -> State:
-        """Runs the stages for a tile; those that are ahead, for a tile after it."""
+        """Runs an iteration's stages: for the tile, or for a later one where a stage is ahead."""
         late, tiles, kept = self.plan.schedule.rescale.data == "late", [tile], state.carried
         for source in self.sources.values():
             source.buffer = self._buffer(tile)
@@ -290,9 +288,13 @@ class AttentionCode(Numbers):
 
     # Products
 
+    def _open(self, name: str) -> Lines:
+        """Prepares the reads of queries, keys or values."""
+        return LINES[self.plan.path(name)](self.b, self.plan, name, self.batch, self.lane)
+
     def _queries(self) -> list[list[Fragment]]:
         """Loads the subgroup's rows of queries."""
-        source = open_lines(self.b, self.plan, "q", self.batch, self.lane)
+        source = self._open("q")
         first = self.b.divided(self.row, self.m)
         lines = source.read(first, self.strips, self.plan.ends_within)
         return [list(source.fragments(words)) for words in lines]
@@ -334,7 +336,7 @@ class AttentionCode(Numbers):
     # Scores
 
     def _cells(self, scores: list[list[Fragment]], tile: Index) -> Cells:
-        """The cells of scores by strip and fragment, scaled and masked."""
+        """Returns the cells of scores by strip and fragment, scaled and masked."""
         if self.raw:
             cells = [[self.rows.cells(fragment) for fragment in row] for row in scores]
         else:
@@ -351,7 +353,7 @@ class AttentionCode(Numbers):
         ]
 
     def _scale(self, scores: list[list[Fragment]], tile: Index) -> Cells:
-        """Cells of scores times the scale, capped, plus the mask."""
+        """Returns the cells of scores times the scale, capped, plus the mask."""
         b, rows, cap = self.b, self.rows, self.plan.op.cap
         scale = self.splat(self.plan.op.scale.value.data)
         first = b.times(tile, self.keys)
@@ -391,12 +393,12 @@ class AttentionCode(Numbers):
     def _hide(
         self, strip: int, first: Index, column: int, place: Place, score: SSAValue
     ) -> SSAValue:
-        """-inf for a key that does not exist, or that the row may not see."""
+        """Replaces the score of a key that does not exist or is hidden from the row by -inf."""
         b, plan = self.b, self.plan
         key = b.plus(first, place.lane_column)
 
         def limit(bound: Size) -> SSAValue:
-            """The row's number and a bound, less the lane's key."""
+            """Returns the row's number plus a bound, minus the lane's first key."""
             diagonal = self.difference(b.plus(self.row, place.lane_row), key)
             return b.pure(arith.AddiOp, diagonal, b.i32(bound + (strip * self.m + place.row)))
 
@@ -417,7 +419,7 @@ class AttentionCode(Numbers):
     # Softmax
 
     def _greatest(self, scores: Cells) -> list[list[Cell]]:
-        """For each strip, of each row the greatest of the invocation's own scores."""
+        """Returns the greatest of the invocation's own scores, by strip and row."""
         greater = partial(self.rows.each, self.greater)
         return [
             [reduce(greater, [part[i] for part in row for i in own]) for own in self.rows.groups]
@@ -443,20 +445,20 @@ class AttentionCode(Numbers):
         return state.like(self.b.choose(over, types, new, lambda: kept))
 
     def _any_exceeds(self, cells: list[Cell], limit: float, predicate: str) -> SSAValue:
-        """Whether any number of the subgroup's invocations is above a limit."""
+        """True if any number of the subgroup's invocations is above a limit."""
         greatest = reduce(self.greater, [x for cell in cells for x in self.rows.votes(cell)])
         over = self.b.add(arith.CmpfOp(greatest, self.number(limit), predicate))
         return self.b.add(spv.GroupNonUniformAnyOp(spv.Scope.Subgroup, over))
 
     def _with_maxima(self, greatest: list[list[Cell]], state: State) -> State:
-        """The state with maxima that hold for scores of which these are the greatest."""
+        """Raises the maxima to the greatest new scores, and rescales the state."""
         risen, over_rows = partial(self.rows.each, self._risen), self.rows.over_rows
         pairs = zip(state.maxima, greatest, strict=True)
         maxima = (map(risen, own, over_rows(values, self.greater)) for own, values in pairs)
         return self._move_maxima(state, maxima)
 
     def _move_maxima(self, state: State, maxima: Iterable[Iterable[Cell]]) -> State:
-        """The state with sums and results below other maxima."""
+        """Rescales sums and results to other maxima."""
         moved = State([], [], [])
         for strip, tops in enumerate(maxima):
             own: list[Cell] = []
@@ -478,7 +480,7 @@ class AttentionCode(Numbers):
         )
 
     def _risen(self, maximum: SSAValue, score: SSAValue) -> SSAValue:
-        """The maximum with a score, in the unit of the exponents."""
+        """Returns the greater of a maximum and a score, in the unit of the exponents."""
         if self.raw:
             score = self.times(score, self.number(self.factor))
         return self.greater(maximum, score)
@@ -524,21 +526,21 @@ class AttentionCode(Numbers):
         return self.power(self.exponent(score, maximum))
 
     def exponent(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
-        """Exponent of two for a score; the maximum is scaled already where scores are raw."""
+        """Returns the exponent of two of a power; the maximum is scaled where scores are raw."""
         b, factor = self.b, self.number(self.factor)
         if self.raw:
             return b.add(math.FmaOp(score, factor, b.add(arith.NegfOp(maximum))))
         return self.times(b.add(arith.SubfOp(score, maximum)), factor)
 
     def shrink(self, before: SSAValue, now: SSAValue) -> SSAValue:
-        """The factor of sums when a maximum grows."""
+        """Returns the factor by which sums shrink when a maximum grows."""
         lost = self.b.add(arith.SubfOp(before, now))
         return self.power(lost if self.raw else self.times(lost, self.number(self.factor)))
 
     # Parts of the keys
 
     def _in_cells(self, state: State) -> State:
-        """The state with cells in place of fragments."""
+        """Splits the results into cells."""
         results = [[x for f in row for x in self.rows.cells(f)] for row in state.results]
         return State(state.maxima, state.sums, results)
 
@@ -594,5 +596,5 @@ class AttentionCode(Numbers):
         return self.b.add(arith.DivfOp(self.number(1.0), total))
 
     def _or_zero(self, value: SSAValue, total: SSAValue) -> SSAValue:
-        """The value, or 0 if its row has no sum."""
+        """Returns the value, or 0 if its row has no sum."""
         return self.b.select(self.has_sum(total), value, self.number(0.0))

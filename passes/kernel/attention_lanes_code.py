@@ -29,6 +29,7 @@ from xdsl_spirv.passes.kernel.attention_numbers import LOG2_E, LOWEST, Numbers, 
 from xdsl_spirv.passes.kernel.elements import components_of, pack_elements
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged, reduce_by_halves
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, N
+from xdsl_spirv.passes.schedule.pipeline import READS
 
 Values = list[SSAValue]
 
@@ -65,12 +66,12 @@ class LanesCode(Numbers):
         return self.b.divided(row, self.plan.heads)
 
     def last_row(self) -> Index:
-        """The subgroup's last existing row: under a causal mask it sees the most keys."""
+        """Returns the subgroup's last existing row: under a causal mask it sees the most keys."""
         last = self.b.plus(self.subgroup_row(), self.plan.subgroup_rows - 1)
         return self.b.least(last, self.b.minus(self.plan.row_count, 1))
 
     def subgroup_row(self) -> Index:
-        """The first row of the subgroup."""
+        """Returns the first row of the subgroup."""
         b, plan = self.b, self.plan
         tile = b.times(self.tile, plan.tile)
         rows = plan.subgroup_rows if plan.across_rows else 0
@@ -86,7 +87,7 @@ class LanesCode(Numbers):
             self.b.index_inside(inside, row) for inside, row in zip(self.inside, rows, strict=True)
         ]
         self.places = places
-        if not self.plan.ahead:
+        if not self.plan.pipeline.reach:
             self.queries = self._queries()
         state = self._all_keys(self._start())
         if self.plan.across_rows:
@@ -120,7 +121,7 @@ class LanesCode(Numbers):
         return state
 
     def _own_row(self, slot: int) -> Index:
-        """The row of the lane's score in a slot, row 0 if there is none."""
+        """Returns the row of the lane's score in a slot, or row 0 if there is none."""
         b, scores = self.b, self.scores
         width, (start, _) = min(scores.width, scores.pitch), scores.first(slot)
         row = b.plus(self.first_row, b.plus(b.remainder(self.lane, width), start))
@@ -155,7 +156,7 @@ class LanesCode(Numbers):
         else:
             length = self.b.greatest(self.b.minus(whole, start), 0)
             middle = b.plus(start, b.times(b.divided(length, step), step))
-        if plan.ahead:
+        if plan.pipeline.reach:
             middle = start
         if whole is not start and middle is not start and middle != start:
             state = self._steps(start, middle, state, masked=False)
@@ -175,7 +176,7 @@ class LanesCode(Numbers):
 
         def steps() -> Sequence[SSAValue]:
             first = replace(state, words=self._load_ahead(lower, upper))
-            if self.plan.ahead:
+            if self.plan.pipeline.reach:
                 self.queries = self._queries()
 
             def step(key: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -188,19 +189,19 @@ class LanesCode(Numbers):
             loop = b.loop(upper, self.plan.step, first.flat(), step, "key", lower)
             return first.like(loop).carried.flat()
 
-        some = b.less(lower, upper) if self.plan.ahead else True
+        some = b.less(lower, upper) if self.plan.pipeline.reach else True
         if isinstance(some, bool):
             return state.like(steps())
         types = [value.type for value in state.flat()]
         return state.like(b.choose(some, types, steps, state.flat))
 
     def _load_ahead(self, first: Index, end: Index) -> dict[str, list[Values]]:
-        """Loads what the step before does: its keys, and values if they are, too."""
-        ahead = "kv"[: self.plan.ahead]
+        """Loads the keys and values that the step before loads, where the pipeline says so."""
+        ahead = {READS.get(stage) for stage, steps in self.plan.pipeline.steps if steps}
         return {x: self._load(x, first, True, end) if x in ahead else [] for x in "kv"}
 
     def _key(self, first: Index, number: Index) -> Index:
-        """The number of the key that the group reads as the `number`-th of a step."""
+        """Returns which key the group reads as the `number`-th of a step."""
         b, plan = self.b, self.plan
         if plan.across_rows:
             return b.plus(first, number)
@@ -224,7 +225,7 @@ class LanesCode(Numbers):
         masked: bool,
         end: Index,
     ) -> State:
-        """A few keys and values: scores, then the new state."""
+        """Computes the scores of a few keys, then the new state from their values."""
         b, scores = self.b, self.scores
         keys, values = loaded
         own = self._scores(first, keys, masked, end)

@@ -303,7 +303,7 @@ class StagedLines(VectorLines):
         return self.b.plus(place, repeated * len(places) * step)
 
     def _exists(self, column: int) -> Condition:
-        """Whether a row has a vector for the invocation this far from its first."""
+        """True if a row has a vector `column` places after the invocation's first one."""
         beyond = column + self.apart > self.width
         return self.b.below(self.column, self.width - column) if beyond else True
 
@@ -350,17 +350,10 @@ class StagedLines(VectorLines):
 
 
 def stride_of(layout: Layout, walk: int) -> Size:
-    """Elements from one to the next along a walk of one axis; 0 if it stands still."""
+    """Returns the elements between neighbours along a walk of one axis; 0 if it has none."""
     axes = layout.walks[walk]
     return axes[0].stride if axes else 0
 
 
-KINDS = {"vectors": VectorLines, "rows": RowLines, "direct": PackedLines, "staged": StagedLines}
-"""The readers by a schedule's path."""
-
-
-def open_lines(
-    b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
-) -> Lines:
-    """Prepares the reads of q, k or v that the schedule asks for."""
-    return KINDS[plan.path(name)](b, plan, name, batch, lane)
+LINES = {"vectors": VectorLines, "rows": RowLines, "direct": PackedLines, "staged": StagedLines}
+"""The readers of queries, keys and values by the schedule's path."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import log2
 from typing import Any, TypeAlias
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, VectorType, f32, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import bit_width
@@ -27,6 +28,8 @@ EXCESS = 8.0
 
 LOG2_E = log2(2.718281828459045)
 
+AS_I32 = partial(arith.IndexCastOp, target_type=i32)
+IS_GREATER = partial(arith.CmpfOp, arg="ogt")
 
 Words = list[SSAValue]
 
@@ -105,7 +108,7 @@ class Numbers:
 
     def as_signed(self, number: Index) -> SSAValue:
         """Converts an index to i32."""
-        return self.b.pure(_as_i32, self.b.index(number))
+        return self.b.pure(AS_I32, self.b.index(number))
 
     def difference(self, a: Index, c: Index) -> SSAValue:
         """Subtracts two indices as i32; the result may be negative."""
@@ -113,7 +116,7 @@ class Numbers:
 
     def has_sum(self, total: SSAValue) -> SSAValue:
         """Whether a row has a sum; a row has none if every score is -inf."""
-        return self.b.pure(_is_positive, total, self.number(0.0))
+        return self.b.pure(IS_GREATER, total, self.number(0.0))
 
     def quotient(self, value: SSAValue, total: SSAValue) -> SSAValue:
         """Divides by a row's sum; 0 if the row has no sum and the operation wants no NaN."""
@@ -138,11 +141,3 @@ class Numbers:
     def power(self, exponent: SSAValue) -> SSAValue:
         """Computes 2 to the power of the exponent."""
         return self.b.add(math.Exp2Op(exponent))
-
-
-def _is_positive(value: SSAValue, zero: SSAValue) -> Operation:
-    return arith.CmpfOp(value, zero, "ogt")
-
-
-def _as_i32(value: SSAValue) -> Operation:
-    return arith.IndexCastOp(value, i32)

@@ -56,7 +56,7 @@ class LaneRows:
     """Rows that neighbouring lanes share, in places that the target knows."""
 
     waits = False
-    """Whether invocations of a subgroup wait for each other in the loop over keys."""
+    """True if invocations of a subgroup wait for each other in the loop over keys."""
 
     places: Sequence[Place]
     """The place of each cell."""
@@ -251,12 +251,12 @@ class MemoryRows(LaneRows):
 
 
 class ConvertedRows(LaneRows):
-    """Rows that instructions reduce, of fragments that instructions call functions for."""
+    """Rows of whole fragments: instructions reduce them, and call functions for each element."""
 
     groups = ((0,),)
 
     def _find_places(self, subgroup: Index) -> None:
-        """Functions are told the places."""
+        """Does nothing: functions get the places as arguments."""
 
     def number(self, value: float) -> Cell:
         return self.b.at_top(spv.ConstantOp(FloatAttr(value, f32), self.accumulator))
@@ -303,8 +303,8 @@ def exchange_parts(
     numbers: Sequence[SSAValue],
 ) -> Callable[[int], list[SSAValue]]:
     """
-    Stores the numbers of all subgroups but the first of each group, before a barrier. Returns a
-    loader of another subgroup's numbers; an invocation loads those that its own stand for.
+    Stores the numbers of all subgroups but the first of each group, before a barrier. Returns what
+    loads another subgroup's numbers, each from the invocation with the same number.
 
     `at` gives the numbers of the group, of the subgroup in it, and of the invocation.
     """

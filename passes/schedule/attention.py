@@ -115,7 +115,7 @@ class OfAttention(KernelPlan):
 
 
 def drop_guards(layout: Layout) -> Layout:
-    """The layout without guards: every place counts as inside."""
+    """Returns the layout without guards: every place counts as inside."""
     walks = tuple(tuple(replace(axis, steps=()) for axis in walk) for walk in layout.walks)
     return Layout(layout.start, walks)
 
@@ -215,7 +215,8 @@ class AttentionPlan(OfAttention):
             numbers = self.columns * self.components + 2 * rows
             return 4 * others * self.schedule.strips * numbers * self.target.subgroup_size
         if self.schedule.staged:
-            return 16 * sum(map(self.staged_vectors, "kv"))
+            strides = (self.staged_rows(x) * self.deal(x).tile_rows.stride for x in "kv")
+            return 16 * self.schedule.buffers.data * sum(strides)
         if self.schedule.probabilities.data != "memory":
             return 0
         m, n, _ = self.schedule.instruction.sizes
@@ -225,12 +226,6 @@ class AttentionPlan(OfAttention):
     def staged_rows(self, name: str) -> int:
         """Returns the rows of k's or v's tile in Workgroup memory."""
         return self.schedule.key_tile.data // self.deal(name).apart
-
-    def staged_vectors(self, name: str) -> int:
-        """Returns the number of pieces of 16 bytes of k's or v's tiles in Workgroup memory."""
-        return (
-            self.schedule.buffers.data * self.staged_rows(name) * self.deal(name).tile_rows.stride
-        )
 
     @property
     def shared_places(self) -> Fragment | None:
@@ -262,7 +257,7 @@ class AttentionPlan(OfAttention):
         return min(deals, key=lambda deal: (deal.count, -deal.vector))
 
     def _deal(self, name: str, vector: int) -> Deal | None:
-        """The deal of an operand with `vector` elements at a time, if that is possible."""
+        """Returns the deal of an operand with `vector` elements at a time, None if impossible."""
         m, n, k = self.schedule.instruction.sizes
         _, _, d, e = self.op.extents
         bits = bit_width(self.element)
@@ -344,6 +339,6 @@ class AttentionPlan(OfAttention):
         return self.layout(name).is_contiguous(2)
 
     def count_aligned(self, columns: int, element: Attribute) -> int:
-        """Returns the elements of which places are multiples from which rows are loaded."""
+        """Returns the count of elements that must divide each place from which rows are loaded."""
         size = bit_width(element) // 8
         return max(1, min(self.target.cooperative_matrix_alignment, columns * size) // size)

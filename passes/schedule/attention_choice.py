@@ -40,11 +40,12 @@ from xdsl_spirv.targets.model import Structure
 
 def choose_attention(op: AttentionOp, target: Target) -> Schedule:
     """
-    Chooses matrices if the target has them and there are enough rows to fill them.
+    Chooses matrices if the target has them and a matrix of keys has enough rows to fill them. With
+    fewer, multiply-adds keep up with memory.
 
     Raises `ScheduleDoesNotFit` if nothing fits.
     """
-    if is_few(op, target):
+    if typical(least_lanes(op, target).row_count) <= target.model.attention.lanes.most_rows:
         return choose_lanes(op, target)
     try:
         return choose_matrices(op, target)
@@ -66,12 +67,6 @@ def is_better_apart(op: AttentionOp, target: Target) -> bool:
     tiles = any(target.properties_for((name, name, "f32"))) or (by_scalars and fits)
     many = typical(least_lanes(op, target).row_count) > target.model.attention.many_rows
     return have_one_type and tiles and not target.processor and many
-
-
-def is_few(op: AttentionOp, target: Target) -> bool:
-    """Whether there are so few rows to a matrix of keys that multiply-adds keep up with memory."""
-    rows = typical(least_lanes(op, target).row_count)
-    return rows <= target.model.attention.lanes.most_rows
 
 
 def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:
@@ -115,7 +110,7 @@ def _through_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
     op, model = least.op, least.target.model.attention
     m, keys = least.schedule.query_tile.data, least.schedule.key_tile.data
     strips_of, counts = model.strips, model.key_fragments
-    if op.offset is not None:
+    if op.causal is not None:
         # Less is wasted at the mask's edge, and registers are left for the computation there.
         strips_of, counts = (1,), sorted(counts, reverse=True)
     for strips, count, subgroups in product(strips_of, counts, model.subgroups):
@@ -171,21 +166,19 @@ def _in_registers(
     op = least.op
     # Where rows see different numbers of keys, the workgroups of all matrices with most begin.
     uneven = op.is_dynamic and op.causal is not None and not least.target.processor
-    schedule = AttentionAttr(
-        structure.strips * (subgroups // parts) * least.schedule.query_tile.data,
-        structure.key_fragments * least.schedule.key_tile.data,
-        subgroups,
-        least.schedule.instruction,
-        "vectors" if k in DEALT_PATHS else "rows",
-        k,
-        v,
-        structure.rescale,
-        "registers",
-        structure.ahead,
-        parts,
-        "batch" if uneven else "queries",
-        "held",
-        structure.buffers,
+    schedule = least.schedule.replace_values(
+        query_tile=structure.strips * (subgroups // parts) * least.schedule.query_tile.data,
+        key_tile=structure.key_fragments * least.schedule.key_tile.data,
+        subgroups=subgroups,
+        q="vectors" if k in DEALT_PATHS else "rows",
+        k=k,
+        v=v,
+        rescale=structure.rescale,
+        probabilities="registers",
+        ahead=structure.ahead,
+        key_parts=parts,
+        order="batch" if uneven else "queries",
+        buffers=structure.buffers,
     )
     fits = k in DEALT_PATHS or not any(rows_fit(replace(least, schedule=schedule), "q"))
     return schedule if fits else schedule.replace_values(q="direct")

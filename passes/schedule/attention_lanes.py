@@ -34,6 +34,7 @@ from xdsl_spirv.passes.schedule.attention import (
     drop_guards,
 )
 from xdsl_spirv.passes.schedule.kinds import check
+from xdsl_spirv.passes.schedule.pipeline import LANES_ATTENTION, Pipeline
 from xdsl_spirv.targets import Target
 from xdsl_spirv.targets.model import LanesModel
 
@@ -116,13 +117,12 @@ class LanesPlan(OfAttention):
 
     @cached_property
     def batch(self) -> Size:
-        return prod(self.sizes.loops[: len(self.sizes.loops) - len(LOOPS) - self.shared])
+        return prod(self.sizes.loops[loop] for loop in self.batch_loops[0])
 
     @cached_property
     def heads(self) -> int:
         """Rows of a query: heads that share keys."""
-        loops = self.sizes.loops[: -len(LOOPS)]
-        return prod(typical(size) for size in loops[len(loops) - self.shared :])
+        return prod(typical(self.sizes.loops[loop]) for loop in self.batch_loops[1])
 
     @cached_property
     def row_count(self) -> Size:
@@ -212,12 +212,12 @@ class LanesPlan(OfAttention):
         return Scores(schedule.rows.data, schedule.keys.data, schedule.lanes.data)
 
     @property
-    def ahead(self) -> int:
+    def pipeline(self) -> Pipeline:
         """
-        Number of steps that loads are made ahead; above 0 one loop goes through all keys, also keys
-        that may not exist: less code is read, which is in no cache when a launch begins.
+        The stages of the loop over keys. If some are ahead, one loop goes through all keys, also
+        keys that may not exist: less code is read, which is in no cache when a launch begins.
         """
-        return self.schedule.ahead.data
+        return LANES_ATTENTION[self.schedule.ahead.data]
 
     def vectors(self, name: str) -> int:
         """Number of vectors of a key or value."""

@@ -7,22 +7,23 @@ known only when the program runs are computed in the dispatch from its operands'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    FloatAttr,
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
     IntegerAttr,
     TensorType,
-    UnitAttr,
     f32,
     i64,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import (
@@ -63,22 +64,16 @@ class Attention:
     b0.. goes along the queries; if none does, a loop m does.
     """
 
-    q: Operand
-    k: Operand
-    v: Operand
-    mask: Operand | None
-    sink: Operand | None
-    result: Operand
+    operands: dict[str, Operand]
+    """Operands and result as `AttentionOp.named` has them."""
     loops: dict[str, Size]
     """The loops' sizes."""
     rows: str
     """The loop along the queries."""
     normal: Callable[[Size], Size]
-    scale: float
-    cap: float | None
     band: Band
-    nan_to_zero: bool
-    narrow: bool
+    properties: Mapping[str, Attribute | None]
+    """Properties of the operation beside its loops, maps and bounds."""
     computed: dict[str, Computed]
     """How keys (k) and values (v) are computed, where the kernel may do that."""
 
@@ -88,23 +83,19 @@ class Attention:
         return self.rows, "n", "d", "e"
 
     @property
-    def operands(self) -> list[Operand]:
-        """Returns the operands in the order of `AttentionOp.maps`."""
-        more = [operand for operand in (self.mask, self.sink) if operand]
-        return [self.q, self.k, self.v, self.result, *more]
-
-    @property
     def read(self) -> list[Operand]:
         """Returns the operands that the kernel reads."""
-        operands = {"q": self.q, "k": self.k, "v": self.v}
-        computed = self.computed
-        own = (computed[n].planes if n in computed else [of] for n, of in operands.items())
-        return [*(operand for of in own for operand in of), *self.operands[4:]]
+        return [
+            operand
+            for name, own in self.operands.items()
+            if name != "result"
+            for operand in (self.computed[name].planes if name in self.computed else [own])
+        ]
 
 
-def _divisions(attention: Attention) -> list[tuple[str, list[int]]]:
+def _divisions(attention: Attention) -> dict[str, list[int]]:
     """Lists the points at which pieces of each batch loop begin or end, from 1 to its size."""
-    divided: list[tuple[str, list[int]]] = []
+    divided: dict[str, list[int]] = {}
     for loop, size in attention.loops.items():
         if loop in attention.own:
             continue
@@ -112,7 +103,7 @@ def _divisions(attention: Attention) -> list[tuple[str, list[int]]]:
         if is_dynamic(size):
             if any(piece.divisor != 1 or not is_dynamic(piece.size) for piece in pieces):
                 raise NotTraced("a reshape cuts a loop of open size")
-            divided.append((loop, [1]))
+            divided[loop] = [1]
             continue
         points = {1, size}
         for piece in pieces:
@@ -120,12 +111,12 @@ def _divisions(attention: Attention) -> list[tuple[str, list[int]]]:
         ordered = sorted(points)
         if any(after % before for before, after in pairwise(ordered)):
             raise NotTraced("reshapes cut the batch in different ways")
-        divided.append((loop, ordered))
+        divided[loop] = ordered
     return divided
 
 
 def _pieces(attention: Attention) -> Iterable[Piece]:
-    for _, place in (*attention.operands, *attention.read):
+    for _, place in (*attention.operands.values(), *attention.read):
         for index in place:
             yield from index
 
@@ -136,7 +127,7 @@ class _Loops:
     def __init__(self, attention: Attention):
         self.numbers: dict[tuple[str, int], int] = {}
         self.sizes: list[Size] = []
-        self.divisions = dict(_divisions(attention))
+        self.divisions = _divisions(attention)
         for loop, points in self.divisions.items():
             if is_dynamic(attention.loops[loop]):
                 self._whole(attention, loop)
@@ -207,7 +198,7 @@ class _Sizes:
         return is_dynamic(own) and self.traced.normal(own) == size
 
     def local(self, size: Size) -> Size:
-        """The size in terms of the operands' sizes, as far as possible."""
+        """Returns the size in terms of the operands' sizes, as far as possible."""
         if not is_dynamic(size):
             return size
         for loop, own in self.own.items():
@@ -229,7 +220,7 @@ class _Sizes:
 
 def replace_attention(traced: Attention, block: Block, target: Target | None) -> None:
     """
-    Put the dispatch in the place of the result, and erase operations that are unused then.
+    Puts the dispatch in the place of the result, and erases operations that become unused.
 
     Where the schedule's rows are few and keys many, parts of the keys are computed side by side,
     and a second dispatch merges them. Kernels by multiply-adds compute keys and values, if they
@@ -243,7 +234,7 @@ def replace_attention(traced: Attention, block: Block, target: Target | None) ->
         if not traced.computed:
             raise
         dispatches = _build(before, target)
-    result, _ = traced.result
+    result, _ = traced.operands["result"]
     owner = result.owner
     assert isinstance(owner, Operation)
     for dispatch in dispatches:
@@ -279,7 +270,8 @@ def _build(traced: Attention, target: Target | None) -> list[DispatchOp]:
 
 def _most_keys(traced: Attention) -> int | None:
     """Number of keys there is room for, if they are a part of a tensor of a known size."""
-    value, place = traced.computed["k"].planes[0] if "k" in traced.computed else traced.k
+    own = traced.computed.get("k")
+    value, place = own.planes[0] if own else traced.operands["k"]
     if isinstance(value.owner, tensor.ExtractSliceOp):
         value = value.owner.source
     assert isinstance(value.type, TensorType)
@@ -291,20 +283,19 @@ def _most_keys(traced: Attention) -> int | None:
 
 
 class _Replacement:
-    """The operations that compute a traced attention; raises `NotTraced` where none do."""
+    """Builds the operations that compute a traced attention; raises `NotTraced` if none can."""
 
     def __init__(self, traced: Attention):
         self.traced = traced
         loops = _Loops(traced)
         self.place_map = loops.map
-        self.maps = [loops.map(place) for _, place in traced.operands]
+        self.maps = {name: loops.map(place) for name, (_, place) in traced.operands.items()}
         sizes = _Sizes(traced)
         self.operands = sizes.operands
         self.loops = [sizes.local(size) for size in loops.sizes]
         bounds = traced.band.last, traced.band.first
         self.bounds = [None if size is None else sizes.local(size) for size in bounds]
-        self.nan_to_zero = UnitAttr() if traced.nan_to_zero else None
-        result, _ = traced.result
+        result, _ = traced.operands["result"]
         assert isinstance(result.type, TensorType)
         self.type = result.type
         self.shape = [sizes.local(traced.normal(size)) for size in extents(result)]
@@ -312,14 +303,14 @@ class _Replacement:
     def dispatch(self, parts: int | None) -> DispatchOp:
         """Builds the dispatch of the whole attention, or of its parts."""
         traced = self.traced
-        shape, type, result_map = self.shape, self.type, self.maps[3]
+        shape, type, maps = self.shape, self.type, dict(self.maps)
         if parts is not None:
             rows, width = self._rows_and_width()
             shape = [parts, *rows, width + 2]
             known = [DYNAMIC_INDEX if is_dynamic(size) else size for size in shape]
             type = TensorType(f32, known)
             kept = [*range(len(rows)), len(self.loops) - 1]
-            result_map = AffineMap(len(self.loops), 0, tuple(map(AffineDimExpr, kept)))
+            maps["result"] = AffineMap(len(self.loops), 0, tuple(map(AffineDimExpr, kept)))
         dynamic = [size for size in (*self.loops, *self.bounds) if is_dynamic(size)]
         asked = [e.value for s in (*dynamic, *shape) if is_dynamic(s) for e in s.extents]
         inputs = list(dict.fromkeys([*(value for value, _ in self.operands), *asked]))
@@ -331,25 +322,24 @@ class _Replacement:
             None if size is None else IntegerAttr(DYNAMIC if is_dynamic(size) else size, i64)
             for size in (*self.bounds, parts)
         )
-        maps, known = [*self.maps[:3], result_map, *self.maps[4:]], inside | {}
-        for number, (name, (value, _)) in enumerate({"k": traced.k, "v": traced.v}.items(), 1):
-            if own := traced.computed.get(name):
-                known[value], maps[number] = self._compute(own, maps[number], inside, body, code)
-        q, k, v = (known[value] for value, _ in (traced.q, traced.k, traced.v))
-        mask, sink = (operand and inside[operand[0]] for operand in (traced.mask, traced.sink))
+        own: dict[str, SSAValue] = {}
+        for name, (value, _) in traced.operands.items():
+            if computed := traced.computed.get(name):
+                own[name], maps[name] = self._compute(computed, maps[name], inside, body, code)
+            elif name != "result":
+                own[name] = inside[value]
+        more = ([own[name]] if name in own else [] for name in ("mask", "sink"))
         attention = AttentionOp(
-            (q, k, v, mask, sink),
-            empty.tensor,
-            [DYNAMIC if is_dynamic(size) else size for size in self.loops],
-            maps,
-            numbers,
-            scale=FloatAttr(traced.scale, f32),
-            cap=None if traced.cap is None else FloatAttr(traced.cap, f32),
-            causal=causal,
-            window=window,
-            parts=count,
-            nan_to_zero=self.nan_to_zero,
-            narrow=UnitAttr() if traced.narrow else None,
+            operands=[own["q"], own["k"], own["v"], *more, empty.tensor, numbers],
+            properties={
+                "loops": _list_sizes(self.loops),
+                "maps": ArrayAttr(map(AffineMapAttr, maps.values())),
+                "causal": causal,
+                "window": window,
+                "parts": count,
+                **traced.properties,
+            },
+            result_types=[[type]],
         )
         assert attention.result is not None
         body.add_ops([empty, attention, YieldOp(attention.result)])
@@ -422,20 +412,26 @@ class _Replacement:
         empty = tensor.EmptyOp(sizes, self.type)
         count = len(rows)
         places = [*map(AffineDimExpr, range(count)), *[AffineConstantExpr(0)] * 2]
-        map_of_result = self.maps[3].replace_dims_and_symbols(
+        map_of_result = self.maps["result"].replace_dims_and_symbols(
             [*places, AffineDimExpr(count)], [], count + 1, 0
         )
         merge = AttentionMergeOp(
-            inside[partial],
-            empty.tensor,
-            [*(DYNAMIC if is_dynamic(size) else size for size in rows), width],
-            map_of_result,
-            numbers,
-            self.nan_to_zero,
+            operands=[inside[partial], empty.tensor, numbers],
+            properties={
+                "loops": _list_sizes([*rows, width]),
+                "map": AffineMapAttr(map_of_result),
+                "nan_to_zero": self.traced.properties["nan_to_zero"],
+            },
+            result_types=[[self.type]],
         )
         assert merge.result is not None
         body.add_ops([empty, merge, YieldOp(merge.result)])
         return DispatchOp([partial], [self.type], Region(body))
+
+
+def _list_sizes(sizes: Iterable[Size]) -> DenseArrayBase:
+    """Returns sizes as a property of an operation."""
+    return DenseArrayBase.from_list(i64, [DYNAMIC if is_dynamic(s) else s for s in sizes])
 
 
 def _is_pure(op: Operation) -> bool:

@@ -19,7 +19,15 @@ from math import inf
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    FloatAttr,
+    ModuleOp,
+    UnitAttr,
+    f32,
+)
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -104,7 +112,7 @@ def form(block: Block, target: Target | None) -> None:
             return
         if op.parent_block() is not block:
             continue
-        contraction = _contraction(op)
+        contraction = as_contraction(op) if op.results else None
         if contraction is None:
             continue
         try:
@@ -127,10 +135,6 @@ def _normal(block: Block) -> Callable[[Size], Size]:
     """Rewrites sizes that operations require to be equal to one form."""
     known = equal_extents(block.ops)
     return lambda size: size.replaced(known) if is_dynamic(size) else size
-
-
-def _contraction(op: Operation) -> Contraction | None:
-    return as_contraction(op) if op.results else None
 
 
 EXPONENTIALS = ("math.exp", "math.exp2", "linalg.exp")
@@ -166,45 +170,40 @@ class _Match:
         if element_type(p) != type or not isinstance(type, FLOATS):
             raise NotTraced("no f16, bf16 or f32")
         node, nan_to_zero = without_nan(self.trees.element(p, self.places[0]))
-        self.scale, self.cap, self.band, self.mask = 1.0, None, Band(), None
+        self.scale, self.cap, self.band = 1.0, None, Band()
+        self.more = dict[str, Operand]()
+        """The mask and the sink, if there are these."""
         self.finite = self.narrow = False
         probabilities, sink = softmax(node)
         self.has_softmax = True
         scores = self._scores(probabilities)
         queries = self._queries()
-        of_rows = None if sink is None else _find_tensor(sink, "sink", {queries, "n", "d", "e"})
         self.whole = {queries, "n", "d", "e"}
+        if sink is not None:
+            self.more["sink"] = _find_tensor(sink, "sink", self.whole)
         q, k = self._first(scores, queries)
         self.narrow |= _is_narrow(self._between(scores))
-        values = self._unwiden(v, self.places[1])
+        own = {"q": q, "k": k, "v": self._unwiden(v, self.places[1])}
         computed = {
             name: found
-            for name, (value, place) in (("k", k), ("v", values))
+            for name, (value, place) in own.items()
             if value is not q[0] and (found := self._find_computed(value, place))
         }
-        attention = Attention(
-            q,
-            k,
-            values,
-            self.mask,
-            of_rows,
-            self._result(),
-            self.sizes,
-            queries,
-            self.normal,
-            self.scale,
-            self.cap,
-            self.band,
-            nan_to_zero,
-            self.narrow,
-            computed,
-        )
+        operands = {**own, "result": self._result(), **self.more}
         if self.finite and not self._sees_some(queries):
             raise NotTraced("a row may see no key, and the mask is not infinity")
-        return attention
+        properties = {
+            "scale": FloatAttr(self.scale, f32),
+            "cap": None if self.cap is None else FloatAttr(self.cap, f32),
+            "nan_to_zero": UnitAttr() if nan_to_zero else None,
+            "narrow": UnitAttr() if self.narrow else None,
+        }
+        return Attention(
+            operands, self.sizes, queries, self.normal, self.band, properties, computed
+        )
 
     def _queries(self) -> str:
-        """The loop along the queries: the mask's loop, or a dynamic one, or the last."""
+        """Returns the loop along the queries: the mask's, or a dynamic one, or the last."""
         if self.band.rows is not None:
             if self.band.rows not in self.rows:
                 raise NotTraced("a mask of the batch's loops")
@@ -255,11 +254,11 @@ class _Match:
 
     def _add(self, x: Node, y: Node) -> Node:
         """Matches the sum of scores and a mask, in either order."""
-        if self.mask is not None or self.scale != 1.0 or self.cap is not None:
+        if self.more or self.scale != 1.0 or self.cap is not None:
             raise NotTraced("a second mask, or a scaled one")
         if not _reaches_contraction(x):
             x, y = y, x
-        self.mask = _find_tensor(y, "mask", {"d", "e"})
+        self.more["mask"] = _find_tensor(y, "mask", {"d", "e"})
         return x
 
     def _select(self, condition: Node, x: Node, y: Node) -> Node:
@@ -275,9 +274,7 @@ class _Match:
 
     def _first(self, scores: Node, rows: str) -> tuple[Operand, Operand]:
         """Finds queries and keys."""
-        value, place = scores.value, scores.place
-        owner = value.owner if value is not None else None
-        first = _contraction(owner) if isinstance(owner, Operation) else None
+        first = as_contraction(_owner(scores))
         if (
             first is None
             or not is_zero(first.init)
@@ -285,7 +282,7 @@ class _Match:
         ):
             raise NotTraced("scores are not a product")
         *_, d = first.groups
-        loops = loops_at(first.maps[2], place)
+        loops = loops_at(first.maps[2], scores.place)
         if len(d) != 1 or element_type(first.a) != element_type(first.b):
             raise NotTraced("scores are not a product of queries and keys")
         depth = first.sizes[d[0]]
@@ -293,7 +290,6 @@ class _Match:
             raise NotTraced("the size of queries is known only when the program runs")
         self.sizes = self.sizes | {"d": depth}
         loops[d[0]] = index_of_loop("d", depth)
-        self.first = first
         q, k = (
             self._unscale(*self._unwiden(value, through(map, loops)))
             for value, map in zip((first.a, first.b), first.maps, strict=False)
@@ -323,7 +319,7 @@ class _Match:
         return Computed(op, planes) if fits else None
 
     def _unscale(self, value: SSAValue, place: Place) -> Operand:
-        """An operand before it was multiplied by a constant."""
+        """Returns an operand before it was multiplied by a constant."""
         owner = value.owner
         factor = _factor(owner) if isinstance(owner, Operation) else None
         if factor is None or len(list(value.uses)) > 1:
@@ -369,9 +365,9 @@ class _Match:
 
     def _between(self, scores: Node) -> set[Operation]:
         """
-        The operations that compute probabilities from scores.
+        Returns the operations that compute probabilities from scores.
 
-        Nobody else may need the scores, or anything up to the probabilities.
+        Raises `NotTraced` if another operation reads the scores or a value between.
         """
         block = self.last.op.parent_block()
         assert block is not None
@@ -415,7 +411,7 @@ class _Match:
 
 
 def _find_tensor(node: Node, what: str, never: set[str]) -> Operand:
-    """The tensor of floats whose element a node is, and the place there, without some loops."""
+    """Returns the tensor of floats of a node, and the place in it, which has no loop of `never`."""
     inner = uncast(node)
     value, place = (inner.value, inner.place) if inner.value else (node.value, node.place)
     if value is None:
@@ -464,12 +460,14 @@ def _casts(op: Operation) -> bool | None:
     return True if _only(op, arith.TruncFOp) else None
 
 
+def _owner(node: Node) -> Operation | Block | None:
+    return None if node.value is None else node.value.owner
+
+
 def _reaches_contraction(node: Node) -> bool:
     """True if a contraction's element is in the tree."""
     if node.kind == "element":
-        value = node.value
-        owner = None if value is None else value.owner
-        return isinstance(owner, Operation) and _contraction(owner) is not None
+        return as_contraction(_owner(node)) is not None
     return any(map(_reaches_contraction, node.children))
 
 
@@ -483,9 +481,7 @@ def _only(op: Operation, kind: type[Operation]) -> Operation | None:
     """The only operation of a body that computes an element from one, if it is of a kind."""
     if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op) or len(op.inputs) != 1:
         return None
-    inner = [
-        body_op for body_op in body_ops(op.body.block) if not isinstance(body_op, arith.ConstantOp)
-    ]
+    inner = [each for each in body_ops(op.body.block) if not isinstance(each, arith.ConstantOp)]
     last = op.body.block.last_op
     assert last is not None
     one = len(inner) == 1 and isinstance(inner[0], kind)

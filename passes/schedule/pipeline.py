@@ -112,6 +112,13 @@ ATTENTION = {
 }
 """The pipelines of an attention by its schedule's `ahead`."""
 
+LANES_ATTENTION = (
+    pipeline("read_keys read_values scores maxima powers multiply"),
+    pipeline("read_keys+1 read_values scores maxima powers multiply"),
+    pipeline("read_keys+1 read_values+1 scores maxima powers multiply"),
+)
+"""The pipelines of an attention without matrices by its schedule's `ahead`."""
+
 STAGED_ATTENTION = {
     ("none", 1): pipeline(
         "barrier read_values write_values scores maxima powers "

@@ -142,7 +142,7 @@ def test_a_target_with_other_subgroups(
 def test_one_operation_is_left(mask: str, softmax: str, sink: bool, form_attention: FormAttention):
     workload = replace(SMALL, mask=mask, softmax=softmax, split=True, causal_offset=2, sink=sink)
     module, (op,) = form_attention(workload.text(), "lavapipe")
-    assert op.offset == (2 if mask == "causal" else None)
+    assert op.given[-2] == (2 if mask == "causal" else None)
     assert (op.mask is not None) == (mask in ("keys", "scores"))
     assert (op.sink is not None) == sink
     assert op.extents == (20, 21, 10, 9)
