@@ -4,7 +4,7 @@ Contractions of quantized numbers: the rewriting is exact, and that of dequantiz
 Every named quantized operation, zero points as constants, scalars and vectors of channels, in the
 body in every spelling; pads with the zero point; QDQ models as torch-mlir imports them.
 
-Covers: analysis/factors, graph/dequantized, graph/signs, graph/zero_point_sums, graph/zero_points.
+Covers: graph/dequantized, graph/signs, graph/zero_point_sums.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 Settings of a schedule for the loop along K and the workgroups' order: the result stays the same.
 
 Covers: kernel/__init__, kernel/collective, kernel/fragments, kernel/kernel_body,
-kernel/result_strips, kernel/result_tile.
+kernel/result_strips.
 """
 
 from __future__ import annotations
