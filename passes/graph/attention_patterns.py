@@ -92,6 +92,19 @@ def softmax(node: Node) -> tuple[Node, Node | None]:
         raise NotTraced("no maximum")
     if uncast(compared) != uncast(x):
         raise NotTraced("the maximum is not of the scores")
+    return (x, None) if sink is None else _without_maximum(uncast(x), uncast(sink))
+
+
+def _without_maximum(x: Node, sink: Node) -> tuple[Node, Node]:
+    """Returns scores and a sink of which the maximum of both was subtracted already."""
+    match x, sink:
+        case Node("arith.subf", _, (y, m)), Node("arith.subf", _, (s, other)) if m == other:
+            reduced, last = _beside_reduction(m, MAXIMA)
+            if reduced.kind == "reduction" and last == uncast(s):
+                (compared,) = reduced.children
+                return (y, s) if uncast(compared) == uncast(y) else (x, sink)
+        case _:
+            pass
     return x, sink
 
 

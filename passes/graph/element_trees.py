@@ -36,7 +36,7 @@ from xdsl_spirv.passes.analysis.pointwise import (
     is_pointwise,
     moves_only,
 )
-from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
+from xdsl_spirv.passes.analysis.sizes import extents, listed_sizes, loop_extents
 from xdsl_spirv.passes.analysis.sizes import number as size_of
 
 MOST_NODES = 400
@@ -231,9 +231,16 @@ def moves(op: linalg.ops.GenericOp) -> bool:
     return one and yields_of(op.body.block)[0] is op.body.block.args[0]
 
 
+LAST: Index = (Piece("last", 1, 2),)
+"""The index behind a loop's last one, where something is appended."""
+
+
 class Trees:
     """
     Builds trees of elements; reductions run along `reduced`, one loop of a known name.
+
+    Where one element is appended along this loop and cut off again, the reduction's result is
+    combined with that element.
 
     `normal` brings sizes that are equal to one form; `visited` are the operations that were walked
     through.
@@ -280,7 +287,46 @@ class Trees:
             if all(str(kind.data) == "parallel" for kind in owner.get_iterator_types()):
                 return self._body(owner, loops)
             return self._reduction(owner, loops, place)
+        if isinstance(owner, tensor.ExtractSliceOp | tensor.InsertSliceOp):
+            part = self._beside_appended(owner, place)
+            if part is not None:
+                self.visited.add(owner)
+                return self.element(*part)
+        if any(LAST[0] == piece for index in place for piece in index):
+            raise NotTraced("an appended number has another form")
         return self._node("element", (value, place))
+
+    def _beside_appended(
+        self, op: tensor.ExtractSliceOp | tensor.InsertSliceOp, place: Place
+    ) -> tuple[SSAValue, Place] | None:
+        """
+        Returns the element of a slice's operand at a place along the reduced loop, where the whole
+        is one longer; None if there is none.
+        """
+        cuts = isinstance(op, tensor.ExtractSliceOp)
+        whole, part = (op.source, op.result) if cuts else (op.dest, op.source)
+        axes = [n for n, index in enumerate(place) if index in (self.reduced, LAST)]
+        shapes = [[self.normal(size) for size in extents(value)] for value in (whole, part)]
+        if (
+            len(axes) != 1
+            or len(shapes[0]) != len(shapes[1])
+            or op.static_strides.get_values() != (1,) * len(place)
+        ):
+            return None
+        (axis,), count = axes, _size(self.reduced)
+        starts = [self.normal(n) for n in listed_sizes(op.static_offsets, op.offsets)]
+        others = [n for n in range(len(place)) if n != axis]
+        along = any(starts[n] != 0 or shapes[0][n] != shapes[1][n] for n in others)
+        if along or shapes[0][axis] != count + 1:
+            return None
+        given = starts[axis], shapes[1][axis], place[axis] == LAST
+        if given == (0, count, False):
+            return op.source, place
+        if given == (count, 1, False) and not cuts:
+            return op.dest, place
+        if given == (count, 1, True) and not cuts:
+            return op.source, tuple(() if n == axis else index for n, index in enumerate(place))
+        return None
 
     def _inputs(self, op: linalg.ops.GenericOp, loops: Sequence[Index | None]) -> list[Node]:
         maps = op.get_indexing_maps()
@@ -312,6 +358,8 @@ class Trees:
         self, op: Operation, known: dict[SSAValue, Node], loops: Sequence[Index | None]
     ) -> Node:
         if isinstance(op, linalg.ops.IndexOp):
+            if loops[op.dim.value.data] == LAST:
+                raise NotTraced("an appended number is computed of its index")
             return self._node("index", loops[op.dim.value.data])
         if isinstance(op, arith.ConstantOp | tensor.DimOp):
             return self._scalar(op.results[0])
@@ -338,19 +386,25 @@ class Trees:
         if any(piece.loop == other.loop for i in place for piece in i for other in self.reduced):
             raise NotTraced("a reduction inside a reduction")
         steps = loop_extents(op)[kinds.index("reduction")]
-        if steps is None or self.normal(steps) != _size(self.reduced):
+        appended = steps is not None and self.normal(steps) == _size(self.reduced) + 1
+        if not appended and (steps is None or self.normal(steps) != _size(self.reduced)):
             raise NotTraced("a reduction along another loop")
-        loops[kinds.index("reduction")] = self.reduced
         out = block.args[-1]
         others = [value for value in combined.operands if value is not out]
         start = number_of(op.outputs[0])
         if len(combined.operands) != 2 or len(others) != 1 or start is None:
             raise NotTraced("not a reduction from a known number")
-        known: dict[SSAValue, Node] = dict(zip(block.args, self._inputs(op, loops), strict=False))
-        for body_op in body_ops(block):
-            if body_op is not combined:
-                known[body_op.results[0]] = self._operation(body_op, known, loops)
-        return self._node("reduction", (combined.name, start), [known[others[0]]])
+        reduced: list[Node] = []
+        for index in (self.reduced, LAST)[: 1 + appended]:
+            loops[kinds.index("reduction")] = index
+            inputs = self._inputs(op, loops)
+            known: dict[SSAValue, Node] = dict(zip(block.args, inputs, strict=False))
+            for body_op in body_ops(block):
+                if body_op is not combined:
+                    known[body_op.results[0]] = self._operation(body_op, known, loops)
+            reduced.append(known[others[0]])
+        first = self._node("reduction", (combined.name, start), reduced[:1])
+        return self._node(combined.name, (), [first, reduced[1]]) if appended else first
 
 
 def _is_told(extent: Extent) -> bool:

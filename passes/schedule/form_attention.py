@@ -414,6 +414,8 @@ def _find_tensor(node: Node, what: str, never: set[str]) -> Operand:
     """Returns the tensor of floats of a node, and the place in it, which has no loop of `never`."""
     inner = uncast(node)
     value, place = (inner.value, inner.place) if inner.value else (node.value, node.place)
+    if inner.kind == "element":
+        value, place = inner.detail
     if value is None:
         raise NotTraced(f"a {what} that is not a tensor")
     operand = find_stored(value, place)

@@ -332,3 +332,34 @@ def test_the_backend_is_found_by_its_name():
     points = tomllib.loads(path.read_text())["project"]["entry-points"]["torch_dynamo_backends"]
     module, _, name = points["xdsl_spirv"].partition(":")
     assert getattr(import_module(module), name) is torch_backend.backend
+
+
+@pytest.mark.parametrize("kept", [slice(None, -1), slice(1, None)])
+def test_a_sink_beside_the_scores_is_a_part_of_attention(torch: ModuleType, kept: slice):
+    """As `transformers` writes gpt-oss: appended and cut off behind the softmax."""
+
+    class Attention(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.sinks = torch.nn.Parameter(torch.randn(4))
+
+        def forward(self, query: Any, key: Any, value: Any, mask: Any) -> Any:
+            scores = torch.matmul(query, key.transpose(2, 3)) * 0.25 + mask
+            sinks = self.sinks.reshape(1, -1, 1, 1).expand(1, -1, query.shape[-2], -1)
+            scores = torch.cat([scores, sinks], dim=-1)
+            scores = scores - scores.max(dim=-1, keepdim=True).values
+            probabilities = torch.nn.functional.softmax(scores, dim=-1, dtype=scores.dtype)
+            return torch.matmul(probabilities[..., kept], value)
+
+    torch.manual_seed(0)
+    module, shape = Attention().eval(), (1, 4, 21, 16)
+    mask = torch.triu(torch.full((1, 1, 21, 21), -torch.inf), diagonal=1)
+    examples = (*(torch.randn(shape) for _ in range(3)), mask)
+    n = torch.export.Dim("n", min=2, max=64)
+    sizes = ({2: n}, {2: n}, {2: n}, {2: n, 3: n})
+    program = xs.compile(from_torch(module, examples, dynamic_shapes=sizes), "lavapipe")
+    names = [layer.entry_point for layer in program.layers]
+    is_one = [name.partition("_")[0] for name in names] == ["attention"]
+    assert is_one == (kept.start is None), names
+    values = [tensor.numpy() for tensor in examples]
+    close(program(*values, device="interpreter"), module(*examples))
