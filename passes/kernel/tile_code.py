@@ -7,7 +7,7 @@ invocation reads what others wrote since the last one, or writes what others may
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import NoReturn
@@ -23,7 +23,7 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.emit.kernel import INDEX
 from xdsl_spirv.passes.kernel.matrix_values import moved_bits
-from xdsl_spirv.passes.kernel.tile_layout import Layout
+from xdsl_spirv.passes.kernel.tile_layout import Layout, spread
 from xdsl_spirv.targets import Target
 
 PASS = "lower-tiles"
@@ -43,6 +43,10 @@ class Schedule:
     def subgroups(self) -> int:
         """The subgroups of a workgroup."""
         return self.grid[0] * self.grid[1]
+
+    def spread(self, shape: Sequence[int]) -> Layout:
+        """Deals a tile's elements to all invocations: the layout of tiles without a home."""
+        return spread(shape, self.target, self.subgroups)
 
 
 @dataclass(frozen=True)

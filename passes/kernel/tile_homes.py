@@ -8,8 +8,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl_spirv.dialects import tile
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.kernel.tile_code import PASS, Schedule
-from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices, spread
-from xdsl_spirv.passes.kernel.tile_products import Product, element_layout, plan_product
+from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices
+from xdsl_spirv.passes.kernel.tile_products import Product, plan_product
 
 Home = Layout | Matrices | None
 
@@ -48,11 +48,7 @@ class Homes:
 
     def _find_reduced(self, op: tile.ReduceOp, seen: dict[SSAValue, Home]) -> Layout:
         found = layout_of(self._find(op.tiles[0], seen))
-        return found or self.anywhere(tile.tile_of(op.tiles[0]))
-
-    def anywhere(self, type: tile.TileType) -> Layout:
-        """Returns the default layout, for a tile without a home."""
-        return spread(type.shape, self.schedule.target, self.schedule.subgroups)
+        return found or self.schedule.spread(tile.tile_of(op.tiles[0]).shape)
 
     def _find(self, value: SSAValue, seen: dict[SSAValue, Home]) -> Home:
         if value not in seen:
@@ -73,7 +69,7 @@ class Homes:
         match owner:
             case tile.MultiplyAddOp():
                 plan = self.plan(owner)
-                return plan.c if plan else element_layout(tile.tile_of(value), self.schedule)
+                return plan.c if plan else self.schedule.spread(tile.tile_of(value).shape)
             case tile.MapOp():
                 homes = (self._find(operand, seen) for operand in owner.tiles)
                 return next((home for home in homes if layout_of(home) is not None), None)

@@ -20,7 +20,7 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.elements import convert_factor, multiply_add
 from xdsl_spirv.passes.kernel.matrix_values import load_matrix, multiply_matrices
 from xdsl_spirv.passes.kernel.tile_code import Schedule, Spot
-from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices, matrices, spread
+from xdsl_spirv.passes.kernel.tile_layout import Matrices, matrices
 from xdsl_spirv.passes.kernel.tile_values import (
     LAYOUTS,
     Box,
@@ -176,7 +176,7 @@ def _multiply_elements(
 ) -> TileValue:
     """Each invocation multiplies the rows and columns of its own elements."""
     emitter = c.b
-    layout = element_layout(c.type, emitter.schedule)
+    layout = emitter.schedule.spread(c.type.shape)
     left, right = (Stored(value).fill() for value in (a, b))
     for place in (left, right):
         emitter.will_read(place.memory)
@@ -205,8 +205,3 @@ def _multiply_elements(
     for place in (left, right):
         emitter.give_back(place.memory)
     return Elements(emitter, c.type, layout, totals)
-
-
-def element_layout(type: tile.TileType, schedule: Schedule) -> Layout:
-    """The layout of accumulators of multiply-adds over invocations."""
-    return spread(type.shape, schedule.target, schedule.subgroups)

@@ -373,7 +373,7 @@ class ProgramCode:
 
     def home(self, value: SSAValue) -> Home:
         """The home in which a tile is held between iterations."""
-        return self.homes.find(value) or self.homes.anywhere(tile.tile_of(value))
+        return self.homes.find(value) or self.b.schedule.spread(tile.tile_of(value).shape)
 
     def pack(self, value: SSAValue, home: Home) -> list[SSAValue]:
         """Lists the SSA values by which a loop carries a value."""

@@ -29,7 +29,7 @@ from xdsl_spirv.passes.kernel.matrix_values import (
     zero_of,
 )
 from xdsl_spirv.passes.kernel.tile_code import Spot, TileEmitter
-from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices, spread
+from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices
 
 LAYOUTS = ROW_MAJOR, COLUMN_MAJOR
 """Memory layouts from which a matrix is loaded as it is, or transposed."""
@@ -65,8 +65,7 @@ class TileValue(ABC):
     @property
     def layout(self) -> Layout:
         """The value's home, or else a layout that deals elements to all invocations."""
-        schedule = self.b.schedule
-        return self.home or spread(self.type.shape, schedule.target, schedule.subgroups)
+        return self.home or self.b.schedule.spread(self.type.shape)
 
     def spots(self) -> list[Spot]:
         """Lists the spots of the value's own layout."""
@@ -90,11 +89,8 @@ class Elements(TileValue):
     def at(self, spot: Spot) -> SSAValue:
         if spot.layout == self.held:
             return self.values[spot.register]
-        make = lambda: self._elsewhere(spot.layout)  # noqa: E731
+        make = lambda: Stored(self).fill().read_once(spot.layout)  # noqa: E731
         return self.b.remembered((self, spot.layout), self.b.depth, make)[spot.register]
-
-    def _elsewhere(self, layout: Layout) -> list[SSAValue]:
-        return Stored(self).fill().read_once(layout)
 
 
 class Stored:
