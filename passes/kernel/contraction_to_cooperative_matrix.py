@@ -62,7 +62,7 @@ class CooperativeCore(FragmentCore):
             self.slices.add(totals, self._finish)
 
     def _finish(self, numbers: Sequence[int], sums: Sequence[SSAValue], mine: Condition) -> None:
-        """Add the initial values to the sums of the slices of K, and store them."""
+        """Adds the initial values to the sums of the slices of K, and stores them."""
         assert self.slices is not None
         totals = sums
         if self.init is not None:

@@ -3,8 +3,8 @@ Scheduled contractions by packed dot products: four 8-bit products in each instr
 
 The schedule's instruction is `dot MxNxK`; see `collective` for the code around it. Operands lie in
 Workgroup memory as words of four elements along K, whichever way they lie in global memory. The
-instruction's exact sum fits 32 bits and is added by a plain, wrapping addition, as the source's
-multiply-adds wrap; the instructions that add by themselves saturate, which is another meaning.
+instruction's exact sum fits 32 bits. A plain addition adds it and wraps, as the source's
+multiply-adds do; instructions that also add saturate, so they are not used.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 Emits the scalar code of a result's element from the accumulator of its place.
 
-Every operation of an epilogue computes its elements one by one, so the code of an element is its
-bodies one after the other, their operands read where the index maps say. Only operands and results
-are in memory. The bodies of elementwise operations become straight-line code on one element, or on
-a vector's elements.
+Every operation of an epilogue is elementwise, so the code of an element is the operations' bodies
+in order; operands are read where the index maps say. Only operands and results are in memory.
+`EpilogueCode` goes through the operations, for elements here and for whole fragments in `matrices`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """
-The result's fragments between registers and global memory.
+Moves the result's fragments between registers and global memory.
 
-A fragment goes directly where its whole tile lies inside the result and the device's alignment rule
-for cooperative stores holds. In a tile that reaches beyond the result, fragments that lie inside it
-go directly still; the others go through Workgroup memory, one of each subgroup at a time, and each
-invocation stores the elements that lie inside. Barriers stand outside the branches, which differ
-from subgroup to subgroup. With `result = components` invocations store their own components that
-lie inside, where the target gives the components' places; with `result = elements` the device calls
-a function for each element, which is told its place.
+A fragment is stored directly if its whole tile lies inside the result and the device's alignment
+rule for cooperative stores holds. In a tile that reaches beyond the result, fragments inside it are
+stored directly too. The others go through Workgroup memory, one of each subgroup at a time, and
+each invocation stores the elements that lie inside. Barriers stand outside of branches, because
+subgroups take different branches. With `result = components`, invocations store their own
+components, if the target gives the places. With `result = elements`, the device calls a function
+for each element and tells it the place. Both skip elements outside the result.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class FragmentTile(ResultTile):
         b = self.builder
         if self.direct:
             stride = b.i32(self._stride())
-            places = (self.offset(*self._redirected(at)) for at in self._corners(numbers))
+            places = (self.offset(*self._redirect_corner(at)) for at in self._corners(numbers))
             pointers = [b.pointer(source, (place,)) for place in places]
             return [
                 b.add(spv.CooperativeMatrixLoadOp(pointer, stride, ROW_MAJOR, self.type))
@@ -151,7 +151,7 @@ class FragmentTile(ResultTile):
         """
         Stores the accumulators, all or some, or the epilogue's values of them, into the results.
 
-        `mine` says whether the subgroup stores them: others come along for the barriers.
+        `mine` says whether the subgroup stores them. The others only take part in barriers.
         """
         b, contraction, place = self.builder, self.plan.contraction, self.place
         if self._strips is not None:
@@ -282,7 +282,7 @@ class FragmentTile(ResultTile):
 
         return components.build_fragment(at, self.zeros()[0], element)
 
-    def _redirected(self, at: tuple[Index, Index]) -> tuple[Index, Index]:
+    def _redirect_corner(self, at: tuple[Index, Index]) -> tuple[Index, Index]:
         """The corner of a fragment, or (0, 0) if the fragment lies outside of the result."""
         inside = self.fragment_inside(at)
         if inside is True:
@@ -348,7 +348,7 @@ class FragmentTile(ResultTile):
         body: Callable[[Index, Index, tuple[Index, Index]], None],
     ) -> None:
         """
-        body(row, column, place in scratch) for each element of a fragment, shared out over lanes.
+        Calls body(row, column, place in scratch) for each element of a fragment, dealt to lanes.
 
         Lanes lie along a fragment's row, as many rows at a time as the subgroup covers.
         """

@@ -1,11 +1,11 @@
 """
 The loop along K: tiles pass through the stages of the schedule's `Pipeline`.
 
-An iteration multiplies as many tiles as it takes for each of them to name its buffer; values that
-wait in registers, and fragments that were loaded ahead, are carried by the loop. Behind the last
-tile the first one is read again, without use, unless it is known that there is none to read. Where
-nothing runs ahead, a last tile that reaches beyond K is multiplied behind the loop, whose tiles
-then need no look at where K ends.
+An iteration multiplies several tiles if buffers or registers take turns, so that each tile names
+its own. The loop carries the values that wait in registers and the fragments that are loaded ahead.
+After the last tile it reads the first one again and does not use it, unless the number of tiles is
+known. If nothing runs ahead, a last tile that reaches beyond K is multiplied behind the loop; tiles
+in the loop are then inside K and are not checked.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """
-The body of a dispatch on buffers: which memory each of its tensors is.
+Turns the body of a dispatch into a kernel's body on buffers: chooses the memory of each tensor.
 
-A result of the dispatch is computed in the argument that stands for it; a tensor that an operation
-updates stays in its place; every other tensor is a `memref.alloc` in the collective. Each operand
-of a contraction has an argument of its own, even where the same tensor is passed twice: they are
-read in pieces of different size.
+A result of the dispatch is computed in its kernel argument. A tensor that an operation updates
+stays in place. Every other tensor is a `memref.alloc` in the collective. Each operand of a
+contraction has its own argument, even if one tensor is passed twice, because the two are read in
+pieces of different sizes.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class KernelBody:
     # Arguments
 
     def _read_by_root(self, contraction: Contraction) -> None:
-        """Arguments for A, B and the initial value, in this order, by these names."""
+        """Adds the arguments for A, B and the initial value, in this order, by these names."""
         for value, role in ((contraction.a, "a"), (contraction.b, "b"), (contraction.init, "c")):
             while not isinstance(value, BlockArgument):
                 owner = value.owner
@@ -194,7 +194,7 @@ class KernelBody:
         return SizeCode(self.ops.append, values).value(size)
 
     def _size(self, op: tensor.DimOp) -> None:
-        """Read the size of an argument, for a body that needs it."""
+        """Reads the size of an argument, for a body that needs it."""
         operands = [self._given(op.source), self._of(op.index)]
         dimension = memref.DimOp.create(operands=operands, result_types=[IndexType()])
         self.ops.append(dimension)
@@ -275,7 +275,7 @@ class KernelBody:
         self._write_like(op, [source, *numbers], [buffer_type(type, STORAGE_BUFFER)])
 
     def _into(self, op: AttentionOp | AttentionMergeOp, inputs: Sequence[SSAValue]) -> None:
-        """An operation on buffers, with a place for its only result behind the inputs."""
+        """Writes an operation on buffers, with the place of its only result behind the inputs."""
         (result,) = op.results
         numbers = self._numbers
         self._write_like(op, [*map(self._of, inputs), self._place(result), *numbers(op.numbers)])

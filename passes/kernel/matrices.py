@@ -1,5 +1,6 @@
 """
-An epilogue on whole fragments: its operations on cooperative matrices, its operands loaded as such.
+Computes an epilogue on whole fragments: its operations are instructions on cooperative matrices,
+its operands are loaded as matrices. A device may call functions of elements instead.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class MatrixCode(EpilogueCode):
         self._loaded: dict[tuple[Placed, Index], SSAValue] = {}
 
     def store(self, row: Index, column: Index, accumulator: Accumulator) -> None:
-        """Store the results of the fragment that begins at `row` and `column`."""
+        """Stores the results of the fragment that begins at `row` and `column`."""
         values = self.results(row, column, accumulator)
         for value, access in zip(values, self.code.results, strict=True):
             store_matrix(self.builder, value, *self._place(access, row, column))
@@ -104,8 +105,8 @@ class MatrixCode(EpilogueCode):
 
     def body(self, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
         """
-        A body on whole fragments; an operation without an instruction on them goes component by
-        component.
+        Applies a body to whole fragments; an operation that has no instruction on them is applied
+        to each component.
         """
         block = op.body.block
         places = homes(op)

@@ -1,10 +1,10 @@
 """
-Operands in fragments or panels: how they are packed, and how fragments are read.
+Packs operands into fragments or panels, and reads packed fragments.
 
-Packing loads each fragment cooperatively and stores what an invocation holds of it, component by
-component, side by side; reading is the reverse, one wide load for each invocation. The device
-chooses these elements: it does the same for both, as both name the same type. Panels are read as
-rows are (see `staging`).
+Packing loads each fragment cooperatively; each invocation stores its components side by side.
+Reading is the reverse, by one wide load of each invocation. The device chooses which components an
+invocation has, and chooses the same in both kernels, as both use the same type. Panels are read
+like rows (see `staging`).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """
-Results on their way from fragments to memory, a strip of rows at a time.
+Stores results a strip of rows at a time, by way of Workgroup memory.
 
     for each row of a subgroup's fragments:
       fragments -> Workgroup memory; subgroup barrier
       Workgroup memory -> results, 16 bytes an invocation, whole rows one after the other
       subgroup barrier
 
-A fragment's own rows are 16 to 64 bytes, which memory takes as well as long ones only where there
-is much else to do. Each subgroup has a strip for itself, so that no other one waits.
+A fragment's own rows have 16 to 64 bytes. Storing such short rows is as fast as storing long ones
+only in kernels that do much else. Each subgroup has its own strip, so that none waits for another.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """
-The sums of slices of K, which subgroups of a workgroup have multiplied, through Workgroup memory.
+Adds the sums of slices of K, which different subgroups have multiplied, in Workgroup memory.
 
     each slice:    partial[slot, f] = sum of fragment f             for each f that it does not own
                    barrier
     each slice:    sum of f + partial[0, f] + partial[1, f] + ...   for each f that it owns
 
-Fragments are shared out evenly, so that all slices finish results; where there are fewer fragments
-than slices, some finish none. Where the room beside the operands' tiles does not hold the sums of
-all fragments, and a tile's own room holds more of them, they take its place.
+All slices finish as many fragments; if there are fewer fragments than slices, some finish none. The
+sums overwrite an operand's tile if that has room for more of them than there is beside the tiles.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class SliceSums:
         self.stride, self.step = stride, self.builder.i32(stride)
 
     def add(self, values: Sequence[SSAValue], finish: Finish) -> None:
-        """Add up, and finish each fragment in one slice: in rounds of as many as there is room."""
+        """Adds up all sums, a round as there is room for; one slice finishes each fragment."""
         for begin in range(0, self.count, self.together):
             if begin:
                 self.builder.barrier()

@@ -1,11 +1,11 @@
 """
-An operand's tile on its way from global memory through Workgroup memory into fragments.
+Moves an operand's tile from global memory through Workgroup memory into fragments.
 
-The tile lies in Workgroup memory as it lies in global memory, rows padded: a transposed operand is
-read by column-major cooperative loads, not transposed on the way. The load that stands for an
-element outside the operand is redirected to the operand's first element, so that nothing outside is
-ever read. Beyond the end of K zeros take its place in Workgroup memory; beyond M or N any value
-may, as it contributes only to results that are not stored, unless the tile itself is needed.
+The tile has the same order in Workgroup memory as in global memory, with padding behind each row:
+column-major cooperative loads read a transposed operand. Nothing outside the operand is ever read:
+a load of such an element reads the operand's first element. In Workgroup memory elements beyond the
+end of K are zero. Elements beyond M or N have any value, as they contribute only to results that
+are not stored; a kernel that stores the tile itself asks for zeros there too.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class TileInMemory(ABC):
 
     @abstractmethod
     def _move(self, number: Index) -> Any:
-        """The invocation's `number`-th piece: pieces go round the invocations."""
+        """Returns the invocation's `number`-th piece; invocations take pieces in turn."""
 
     @abstractmethod
     def _load(self, move: Any, begin: Index) -> list[SSAValue]:
@@ -155,10 +155,9 @@ class TileInMemory(ABC):
         self, first: Index, places: Sequence[int], step: Index, depth: int
     ) -> list[list[SSAValue]]:
         """
-        The vectors at `first` + each of `places` along M or N, at the `step`-th `depth` along K.
+        Loads vectors at `first` + each of `places` along M or N, at the `step`-th `depth` along K.
 
-        If rows of the tile lie along K, they are ordered by place, then along K; otherwise by K
-        first.
+        Orders them by place, then along K, if rows of the tile lie along K; else by K first.
         """
         b, width = self.builder, self.tile.vector
         if self.tile.k_axis == 1:
@@ -280,7 +279,7 @@ class StagedOperand(TileInMemory):
         return self.builder.divided(k, self.tile.vector) if along_row else k
 
     def _load(self, move: Move, begin: Index) -> list[SSAValue]:
-        """The vector that an invocation moves at a time: 0 where it lies outside the operand."""
+        """Loads the vector that an invocation moves at a time; it is 0 outside the operand."""
         tile = self.tile
         if tile.gathered:
             return [self._gather(move, begin)]
@@ -334,7 +333,7 @@ class StagedOperand(TileInMemory):
                 k = b.select(k_inside, k, 0)
             place = self._address(INNER, k)
         elif len(walk) > 1 and is_multiple(walk[-1].size, depth):
-            # The whole K tile lies on one place of the outer axes: they are taken apart once.
+            # The whole K tile lies at one place of the outer axes, which is computed once.
             place = self._address(INNER, begin, ahead=b.plus(first, step))
         else:
             place = self._address(INNER, b.plus(begin, first), constant=step)

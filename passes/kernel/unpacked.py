@@ -1,10 +1,10 @@
 """
-An operand that is dequantized on its way from packed planes into Workgroup memory.
+Dequantizes an operand on its way from packed planes into Workgroup memory.
 
-An invocation moves units (`analysis/unpacking`): it loads what the planes have of one, up to 16
-bytes at a time, and where it stores them computes the elements, four neighbours at a time. So the
-packed numbers, not the elements, wait in registers for the next tile. Factors that are the same for
-all elements of a unit, a scale or its product with another, are computed once.
+An invocation moves units (`analysis/unpacking`). It loads a unit's part of each plane, up to 16
+bytes at a time, and computes the elements, four neighbours at a time, when it stores them. So
+packed numbers wait in registers for the next tile, not elements. Factors that are equal for all
+elements of a unit (a scale, or the product of two) are computed once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-An operand's fragments, dequantized by the invocations that hold them.
+Dequantizes an operand's fragments in the invocations that hold them.
 
-Each invocation reads the units of the rows of A, or the columns of B, that it holds, in the order
-that `schedule/k_order` says, and puts their elements where the target's component map says that
-they belong. Neither Workgroup memory nor another invocation has any part in it.
+Each invocation reads the units of its rows of A, or columns of B, in the order of
+`schedule/k_order`, and puts their elements where the target's component map says. It needs neither
+Workgroup memory nor other invocations.
 """
 
 from __future__ import annotations
