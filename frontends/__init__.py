@@ -1,10 +1,10 @@
 """
-Imports models: other people's formats to `linalg` on tensors, with the weights beside it.
+Imports models of other tools' formats as `linalg` on tensors, with their weights.
 
     from xdsl_spirv.frontends import from_jax, import_onnx, import_stablehlo, import_torch
 
-Names are imported when they are used: PyTorch's door needs torch, onnxscript
-and onnx, ONNX's onnx, and JAX's and StableHLO's jax.
+Names are imported on first use, because each importer has its own dependencies: PyTorch's needs
+torch, onnxscript and onnx, ONNX's needs onnx, JAX's and StableHLO's need jax.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ def __getattr__(name: str) -> Any:
 
 
 def is_onnx(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is an ONNX model, by its name."""
+    """True if a file is an ONNX model, by its name."""
     return os.fspath(path).endswith(".onnx")
 
 
 def is_gguf(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a GGUF model, by its name."""
+    """True if a file is a GGUF model, by its name."""
     return os.fspath(path).endswith(".gguf")
 
 
 def is_stablehlo(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a module of StableHLO, by its name and its text."""
+    """True if a file is a module of StableHLO, by its name and its text."""
     if not os.fspath(path).endswith(".mlir") or not os.path.isfile(path):
         return False
     with open(path, encoding="utf-8", errors="replace") as file:
@@ -71,5 +71,5 @@ def is_stablehlo(path: str | os.PathLike[str]) -> bool:
 
 
 def is_model(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a model that we import ourselves, by its name."""
+    """True if a file is a model that this package imports itself, by its name."""
     return is_onnx(path) or is_gguf(path)

@@ -1,8 +1,9 @@
 """
-Scaled dot-product attention in one form, which the compiler recognises (see `form_attention`).
+Builds scaled dot-product attention in one form, which the compiler recognises (see
+`form_attention`).
 
-Queries, keys and values are batch x heads x sequence x head size; every front end brings what
-attends to that.
+Queries, keys and values are batch x heads x sequence x head size. Every front end converts its
+attention operators to this form.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ class Scores:
     """Type of the scores."""
     softcap: float = 0.0
     masks: list[Tensor] = field(default_factory=list[Tensor])
-    """Masks to add, each broadcast to batch x heads x queries x keys."""
+    """Masks that are added to the scores, each broadcast to batch x heads x queries x keys."""
     causal: Size | None = None
-    """Query i sees keys up to i plus this number; None: all keys."""
+    """Query i sees keys up to i plus this number. With None it sees all keys."""
     first: Size | None = None
     """Query i sees keys from i plus this number on."""
     softmax: Element | None = None
-    """Type of the softmax, if it is not the scores' type."""
+    """Type of the softmax, if it differs from the scores' type."""
     sink: Tensor | None = None
     """A score of each head that takes part in the softmax's sum only."""
     guarded: bool = True
-    """Whether a row in which masks hide everything is zero; else it is NaN."""
+    """If set, a row in which masks hide every key is zero; else it is NaN."""
 
 
 @dataclass(frozen=True)
 class Attended:
-    """The result of an attention, and its scores after each step: input of debugging outputs."""
+    """The result of an attention, and the scores after each step, for debugging outputs."""
 
     result: Tensor
     products: Tensor
@@ -55,11 +56,14 @@ class Attended:
 
 
 def split_heads(b: TensorBuilder, t: Tensor, heads: int) -> Tensor:
-    """Batch x sequence x hidden as batch x heads x sequence x head size."""
+    """Reshapes batch x sequence x hidden to batch x heads x sequence x head size."""
     batch, length, hidden = t.sizes
     size = exact_quotient(hidden, heads)
     if size is None:
-        b.refuse(f"{hidden} elements in {heads} heads", "use a number of heads that divides them")
+        b.refuse(
+            f"{hidden} elements do not divide into {heads} heads",
+            "use a number of heads that divides them",
+        )
     return b.transpose(b.reshape(t, [batch, length, heads, size]), [0, 2, 1, 3])
 
 
@@ -73,16 +77,19 @@ def attend(b: TensorBuilder, q: Tensor, k: Tensor, v: Tensor, scores: Scores) ->
     """
     softmax(scale q k^T + masks) v.
 
-    Heads of queries that share keys are rows beside one another: batch x heads of keys x heads of
-    queries to each x queries. Keys and values are never repeated.
+    Query heads that share keys are laid out as rows of one matrix: batch x key heads x query heads
+    for each key head x queries. So keys and values are never repeated.
     """
     batch, heads, rows, depth = q.sizes
     own, keys = k.sizes[1:3]
     times = exact_quotient(heads, own)
     if times is None:
-        b.refuse(f"{heads} heads of queries share {own}", "use a multiple")
+        b.refuse(
+            f"{heads} heads of queries cannot share {own} heads of keys",
+            "use a multiple of the heads of keys",
+        )
     if k.sizes[3] != depth or keys != v.sizes[2]:
-        b.refuse(f"queries {q} with keys {k} and values {v}", "mend the shapes")
+        b.refuse(f"queries {q} do not fit keys {k} and values {v}", "correct the shapes")
     wide = sum_element(q.element)
     split: list[Size] = [batch, own] if times == 1 else [batch, own, times]
     count = len(split)
@@ -116,7 +123,7 @@ def attend(b: TensorBuilder, q: Tensor, k: Tensor, v: Tensor, scores: Scores) ->
 
 
 def _by_heads(b: TensorBuilder, mask: Tensor, split: Sequence[Size]) -> Tensor:
-    """A mask whose dimension of heads, if it has one, is cut as `split` cuts them."""
+    """Splits a mask's dimension of heads, if it has one, as `split` splits the heads."""
     if mask.rank < 3 or len(split) == 2:
         return mask
     heads = [1, 1] if mask.sizes[-3] == 1 else list(split[1:])
@@ -155,7 +162,7 @@ def _mask_scores(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
 
 
 def _softmax(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
-    """A softmax in the type that the scores ask for."""
+    """Computes a softmax in the type that the scores ask for."""
     if scores.softmax is not None:
         x = b.convert(x, scores.softmax)
     axis = x.rank - 1
@@ -179,7 +186,10 @@ def _softmax(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
 
 
 def additive(b: TensorBuilder, mask: Tensor, element: Element, hidden: float = MASKED) -> Tensor:
-    """Makes a mask something to add to the scores: a boolean mask hides the keys where it is 0."""
+    """
+    Converts a mask to numbers that are added to the scores: a boolean mask hides the keys where it
+    is 0.
+    """
     if mask.element.is_float:
         return mask
     return b.elementwise(
@@ -196,7 +206,8 @@ def hidden_where(
     hidden: float = MASKED,
 ) -> Tensor:
     """
-    Returns the addend of scores, batch x 1 x queries x keys: `hidden` where `test` holds, else 0.
+    Returns a mask to add to scores, batch x 1 x queries x keys: `hidden` where `test` holds, else
+    0.
 
     `test` takes the writer of scalars, query, key, and for each of `lengths` the number of the
     batch, all as i64.
@@ -211,8 +222,8 @@ def hidden_where(
 
 
 def size_scale(b: TensorBuilder, q: Tensor) -> float:
-    """Returns the factor of scores unless a node gives one: 1 over the root of the head's size."""
+    """Returns the scale of the scores if a node gives none: 1 / sqrt(head size)."""
     size = q.sizes[3]
     if not isinstance(size, int):
-        b.refuse("the size of heads is open", "give the attribute scale")
+        b.refuse("the head size is not known before the run", "give the attribute scale")
     return size**-0.5

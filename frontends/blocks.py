@@ -1,10 +1,11 @@
 """
-Says what the blocks of packed weights stand for: a block format is a declaration.
+Declares the formats of packed weights: the elements for which the blocks of a quantized tensor
+stand.
 
-Loops walk the elements of a block. Its fields become planes: plain arrays, each read by
-some of the loops, so that a row of a plane is aligned and a formula of one number of each plane
-gives an element. The innermost loop of a format decides neither a shift nor a scale: a vector of
-elements is the formula on vectors.
+A format has loops over the elements of a block. The fields of a block become planes: plain arrays,
+each indexed by some of the loops, whose rows are aligned. A formula computes an element from one
+number of each plane. Neither shifts nor scales depend on the innermost loop of a format, so that
+the formula also works on vectors of elements.
 
     q4 = FORMATS["Q4_0"]
     planes = {name: Tensor.of(array) for name, array in q4.planes_of(blocks, rows).items()}
@@ -32,12 +33,12 @@ from xdsl_spirv.upstream.narrow_floats import extend, is_part_of_half
 Numbers: TypeAlias = Mapping[str, Number]
 
 Formula = Callable[[Numbers, Numbers], Number]
-"""Computes an element from a number of each plane and the loops' counters, in f32 or U8."""
+"""Computes an element from one number of each plane and the loop counters, in f32 or U8."""
 
 
 @dataclass(frozen=True)
 class Plane:
-    """A plane's element type, and the loops that walk it, one letter each."""
+    """A plane's element type, and the letters of the loops that index it."""
 
     element: Element
     loops: str = ""
@@ -46,9 +47,11 @@ class Plane:
 @dataclass(frozen=True)
 class BlockFormat:
     """
-    `loops` number the elements of a block, outermost first: a letter and how often it runs.
+    The layout of one block format. `loops` number the elements of a block, outermost first: a
+    letter and a trip count each.
 
-    `block` is a block in a file, `cut` makes the planes that are not a field of it from its fields.
+    `block` is the layout of a block in a file; `cut` computes the planes that are not simply a
+    field of the block.
     """
 
     name: str
@@ -60,15 +63,18 @@ class BlockFormat:
 
     @property
     def size(self) -> int:
-        """The elements of a block."""
+        """Number of elements of a block."""
         return math.prod(self.loops.values())
 
     def sizes(self, plane: str) -> tuple[int, ...]:
-        """Returns the shape of a plane's part of a block: the size of each of its loops."""
+        """Returns the shape of a plane's part for one block: the size of each of its loops."""
         return tuple(self.loops[loop] for loop in self.planes[plane].loops)
 
     def element(self, s: Scalars, numbers: Sequence[Number], first: int) -> Number:
-        """An element in f32 from a number of each plane; `first` is the outermost of its loops."""
+        """
+        Computes an element in f32 from one number of each plane; `first` is the outermost of its
+        loops.
+        """
         values = {
             name: x if plane.element == U8 else x.to(F32)
             for (name, plane), x in zip(self.planes.items(), numbers, strict=False)
@@ -78,7 +84,8 @@ class BlockFormat:
 
     def planes_of(self, data: Array, rows: int) -> dict[str, Array]:
         """
-        The planes of `rows` rows of blocks, each of them rows x blocks x the sizes of its loops.
+        Splits `rows` rows of blocks into planes, each of shape rows x blocks x the sizes of its
+        loops.
 
         Raises `ValueError` for bytes of another length.
         """
@@ -115,9 +122,9 @@ def dequantize(
     transposed: bool = False,
 ) -> Tensor:
     """
-    The elements that planes stand for: any leading dimensions, then the columns.
+    Computes the elements from planes. They have any leading dimensions, then the columns.
 
-    A matrix may be `transposed`: columns x rows.
+    If the matrix is `transposed`, the result has columns x rows.
     """
     first = next(iter(format.planes))
     outer = planes[first].sizes[: planes[first].rank - len(format.planes[first].loops)]
@@ -141,7 +148,7 @@ def dequantize(
 
 
 class _Counters(Mapping[str, Number]):
-    """The iterations of a format's loops, written where a formula asks for them."""
+    """The counters of a format's loops, written when a formula uses them."""
 
     def __init__(self, scalars: Scalars, loops: Mapping[str, int]):
         self.scalars, self.loops = scalars, loops
@@ -165,7 +172,7 @@ def _low(x: Numbers, i: Numbers) -> Number:
 
 
 def _bits(x: Number, place: Number, count: int) -> Number:
-    """Takes `count` bits of a byte: the bits of the element at a place in the byte."""
+    """Extracts `count` bits of a byte: the bits of the element at a place in the byte."""
     return (x >> place * count) & ((1 << count) - 1)
 
 
@@ -196,10 +203,10 @@ def _six_k(x: Numbers, i: Numbers) -> Number:
 
 def _four_float(x: Numbers, i: Numbers, scale: Number) -> Number:
     """
-    An element of f4 (E2M1) times a scale that is 2^14 times as large as its own.
+    Converts an element of f4 (E2M1), times a scale that must be 2^14 times its true value.
 
-    Its bits are the leading bits of a binary16 that is 2^-14 times as large, also for subnormal
-    numbers.
+    The bits of an f4 are the leading bits of a binary16 that is 2^-14 times as large, also for
+    subnormal numbers.
     """
     q, s = _low(x, i), x["q"].scalars
     first = (q & 7) << 1 | (q & 8) << 4
@@ -207,12 +214,15 @@ def _four_float(x: Numbers, i: Numbers, scale: Number) -> Number:
 
 
 def _power_scaled(x: Numbers, i: Numbers) -> Number:
-    """An element of f4 times a power of two."""
+    """Converts an element of f4 times a power of two."""
     return _four_float(x, i, x["d"].scalars.reinterpret(x["d"].to(I32) << 23, F32))
 
 
 def _float_scaled(x: Numbers, i: Numbers) -> Number:
-    """An element of f4 times a f8 (E4M3), whose bits in binary16 are 2^-8 times as large."""
+    """
+    Converts an element of f4 times an f8 (E4M3), whose bits read as binary16 are 2^-8 times as
+    large.
+    """
     scale = x["d"].scalars.reinterpret(x["d"].to(U16) << 7, F16).to(F32)
     return _four_float(x, i, scale * 2.0**22)
 
@@ -228,18 +238,19 @@ def _three_k(x: Numbers, i: Numbers) -> Number:
     return (q.to(F32) - 4) * (x["d"] * x["s"])
 
 
-# Fields of blocks to planes
+# Conversion of blocks' fields to planes
 
 UNIT = 16
-"""Elements that lie side by side in a plane of bytes: what a device loads at a time."""
+"""Number of neighbouring elements in a plane of bytes that a device loads together."""
 
 MOST = 32
-"""Elements that a device unpacks at a time."""
+"""Largest number of elements that a device unpacks together."""
 
 
 def packed(codes: Array, bits: int, apart: int = UNIT) -> Array:
     """
-    Elements of a few bits each as bytes, the last dimension in groups of `apart` bytes.
+    Packs elements of a few bits each into bytes, in groups of `apart` bytes along the last
+    dimension.
 
     A group has all the bits of its elements: element `place * apart + j` of a group is in byte `j`,
     at bit `place * bits`.
@@ -254,7 +265,8 @@ def packed(codes: Array, bits: int, apart: int = UNIT) -> Array:
 
 def unpacked(field: Array, bits: int, length: int = 1) -> Array:
     """
-    The elements of a field in order: bytes of `length` bytes each have all bits of their elements.
+    Unpacks the elements of a field in order, from parts of `length` bytes with all bits of their
+    elements.
 
     The elements in the lowest bits of such a part come first.
     """
@@ -264,7 +276,10 @@ def unpacked(field: Array, bits: int, length: int = 1) -> Array:
 
 
 def _fifth_bits(blocks: Array) -> Array:
-    """A word of 32 fifth bits as four bytes; in the file a bit's place is its element's number."""
+    """
+    Converts a word of 32 fifth bits to four bytes. In the file, a bit's place is its element's
+    number.
+    """
     bits = np.unpackbits(blocks["b"], axis=-1, bitorder="little")
     return packed(bits, 1, 4)
 
@@ -276,10 +291,11 @@ def _repack_field(field: str, bits: int, length: int) -> Callable[[Array], Array
 
 def _six_bits(of_minima: bool) -> Callable[[Array], Array]:
     """
-    The eight scales, or minima, of a super-block, as bytes.
+    Unpacks the eight scales, or the eight minima, of a super-block to bytes.
 
-    Twelve bytes hold both: four times six bits of scales, four times six of minima, and four bytes
-    of the other four's lower four bits, whose upper two are those above the six.
+    Twelve bytes hold both: four bytes with six bits of a scale each, four with six bits of a
+    minimum each, and four whose nibbles are the lower four bits of the other scales and minima.
+    Their upper two bits lie above the six bits of the first eight bytes.
     """
 
     def cut(blocks: Array) -> Array:
@@ -293,29 +309,32 @@ def _six_bits(of_minima: bool) -> Callable[[Array], Array]:
 FOUR_BITS = np.array(
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int8
 )
-"""The numbers of ggml's 4-bit formats with a table."""
+"""The table of numbers of ggml's 4-bit table formats."""
 
 
 def _repack_narrow(field: str, bits: int) -> Callable[[Array], Array]:
-    """As `_repack_field` of a field of 32 bytes, with elements that share a byte 8 apart."""
+    """Repacks a field of 32 bytes like `_repack_field`; elements that share a byte are 8 apart."""
     return lambda blocks: packed(unpacked(blocks[field], bits, 32), bits, 8)
 
 
 def _look_up(blocks: Array) -> Array:
-    """Elements of a table as bytes: looking one up costs a kernel more than reading it."""
+    """
+    Replaces elements by their table entries, as bytes: a table lookup costs a kernel more than a
+    read.
+    """
     return FOUR_BITS[unpacked(blocks["q"], 4, 16)]
 
 
 def _exponent(blocks: Array) -> Array:
     """
-    The exponent of a block's power of two, with the bias of f32 and 14 added.
+    Returns the exponent of a block's power of two, plus the bias of f32 and 14.
 
     Raises `FrontendError` for a power beyond 2^113.
     """
     biased = blocks["d"].astype(np.int32) + 14
     if (most := biased.max(initial=0)) > 254:
         raise FrontendError(
-            f"a block is scaled by 2^{most - 141}",
+            f"a block is scaled by 2^{most - 141}, more than 2^113",
             "a tensor in MXFP4",
             "convert the model again with scales of at most 2^113",
         )
@@ -323,12 +342,15 @@ def _exponent(blocks: Array) -> Array:
 
 
 def _unsigned_scales(blocks: Array) -> Array:
-    """Scales in f8 without sign; ggml takes its NaN for zero."""
+    """Converts f8 scales without sign; their NaN counts as zero, as in ggml."""
     return np.where(blocks["d"] == 127, 0, blocks["d"] & 127)
 
 
 def _three_k_scales(blocks: Array) -> Array:
-    """Sixteen scales of 6 bits: eight bytes of the lower four, then four of the upper two."""
+    """
+    Unpacks sixteen scales of 6 bits: eight bytes of the lower four bits, then four of the upper
+    two.
+    """
     scales = blocks["s"]
     lower = np.concatenate([scales[..., :8] & 15, scales[..., :8] >> 4], -1)
     upper = unpacked(scales[..., 8:], 2, 4)
@@ -336,17 +358,18 @@ def _three_k_scales(blocks: Array) -> Array:
 
 
 def _xs_scales(blocks: Array) -> Array:
-    """Eight scales of 6 bits: nibbles, then a word of the upper two."""
+    """Unpacks eight scales of 6 bits: nibbles of the lower bits, then a word of the upper two."""
     upper = blocks["h"][..., None] >> np.arange(0, 16, 2, dtype=np.uint16) & 3
     return (unpacked(blocks["s"], 4) | upper << 4).astype(np.int8) - np.int8(32)
 
 
 def of_bits(bits: int, size: int, scale: Element, zero: Element | None = None) -> BlockFormat:
     """
-    Blocks of `size` elements of 2, 4 or 8 bits without sign, a scale and a zero point each.
+    Returns the format for blocks of `size` unsigned elements of 2, 4 or 8 bits, with a scale and a
+    zero point for each block.
 
-    (q - z) * d, where a missing zero point is the middle of the range. Raises `ValueError` for
-    sizes of less than four elements in each byte's places.
+    An element is (q - z) * d; a missing zero point is the middle of the range. Raises `ValueError`
+    if the size is not a multiple of four times the elements of a byte.
     """
     groups, count = _groups_of(bits, size), 8 // bits
     planes = {"q": Plane(U8, "gj"), "d": Plane(scale)}
@@ -361,23 +384,28 @@ def of_bits(bits: int, size: int, scale: Element, zero: Element | None = None) -
 
 
 def _groups_of(bits: int, size: int) -> dict[str, int]:
-    """The loops of a block of elements that share bytes; raises `ValueError`."""
+    """
+    Returns the loops of a block whose elements share bytes; raises `ValueError` for other sizes.
+    """
     count = 8 // bits
     apart = next((n for n in (16, 8, 4) if n * count <= max(MOST, n) and not size % (n * count)), 0)
     if not apart:
-        raise ValueError(f"blocks of {size} elements of {bits} bits: use a multiple of {4 * count}")
+        raise ValueError(
+            f"blocks have {size} elements of {bits} bits: use a multiple of {4 * count}"
+        )
     return {"g": size // (count * apart), **({"h": count} if count > 1 else {}), "j": apart}
 
 
 def of_floats(type: ReducedPrecisionFloatType, size: int, scale: Element | None) -> BlockFormat:
     """
-    Blocks of `size` floats of few bits that f16 has, with a scale each or none.
+    Returns the format for blocks of `size` narrow floats that f16 can hold, with or without a scale
+    for each block.
 
-    Two of four bits share a byte, others have one each. Raises `ValueError` as `of_bits` does, and
-    for a format that f16 does not contain.
+    Two floats of four bits share a byte, others have a byte each. Raises `ValueError` like
+    `of_bits`, and for a type that f16 cannot hold.
     """
     if not is_part_of_half(type):
-        raise ValueError(f"blocks of {type}")
+        raise ValueError(f"blocks of {type} are not supported: f16 cannot hold the type")
     bits = 4 if type.bitwidth == 4 else 8
 
     def formula(x: Numbers, i: Numbers) -> Number:

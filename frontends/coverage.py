@@ -1,7 +1,7 @@
 """
-Lists the nodes of a model that the import refuses, going on behind each of them.
+Lists the nodes of a model that the import refuses; continues after each of them.
 
-The results of a node that is refused are taken to be there, with the types that ONNX infers.
+The results of a refused node are assumed to exist, with the types that ONNX infers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def refused_nodes(
     dims: Mapping[str, int | None],
     shapes: Mapping[str, tuple[int, ...]],
 ) -> tuple[dict[str, str], frozenset[str]]:
-    """The reasons for refused nodes, by their names, and the names of all nodes that were tried."""
+    """Returns the reasons for refused nodes by name, and the names of all nodes that were tried."""
     model, weights = onnx_file.read_model(path)
     onnx_file.fix_dimensions(model, dims, shapes)
     onnx_file.name_nodes(model)
@@ -38,7 +38,7 @@ def refused_nodes(
 
 
 class _TolerantNodes(Nodes):
-    """Imports nodes as far as their operands have types."""
+    """Imports a model's nodes, as long as the types of their operands are known."""
 
     def __init__(self, entry: Block, model: Any, weights: Weights):
         super().__init__(entry, model)
@@ -60,7 +60,10 @@ class _TolerantNodes(Nodes):
             return [self._stand_in(name) for name in node.output]
 
     def _stand_in(self, name: str) -> Tensor | None:
-        """An argument of the type that ONNX infers; None if that has no rank or no elements."""
+        """
+        Returns an argument of the type that ONNX infers, or None if that has no rank or no element
+        type.
+        """
         value = self.types.get(name)
         if value is None or not value.type.tensor_type.HasField("shape"):
             return None

@@ -1,4 +1,4 @@
-"""One error for a model that cannot be imported: cause, place, and what to do."""
+"""The error for a model that cannot be imported: cause, place, and what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from xdsl_spirv.speech import spoken
 
 class FrontendError(Exception):
     """
-    A model file is broken, incomplete, or holds what no importer takes.
+    A model file is broken, incomplete, or contains something that the importers do not support.
 
     `cause` says what is wrong, `place` where (the file, a node, an input), `remedy` what to do.
     `kind` sorts the causes for statistics; `operator` and `node` are the ones at fault.
@@ -45,4 +45,4 @@ UNFORESEEN = (
     TypeError,
     ValueError,
 )
-"""Exceptions that broken nodes cause in readers, for example by missing operands."""
+"""Exceptions that readers raise for broken nodes, for example for missing operands."""

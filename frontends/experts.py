@@ -1,7 +1,7 @@
 """
-Layers of which each token takes some: a router chooses a token's experts and weights their results.
+Mixture-of-experts layers: a router chooses some experts for each token, and weights their results.
 
-    few tokens:   each row is a block of its own
+    few tokens:   each row is its own block
     many tokens:  rows are sorted by expert into blocks, each of which has one expert
                     %w[b, n, k] = weights[expert[b], n, k]
                     %r[b, m, n] = sum over k of %x[token[b, m], k] * %w[b, n, k]
@@ -26,17 +26,20 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
 
 ROWS = 32
-"""Rows of a block: more pay for prompts of thousands of tokens only (benchmarks/model_steps.py)."""
+"""
+Rows of a block. Larger blocks only pay off for prompts of thousands of tokens
+(benchmarks/model_steps.py).
+"""
 NEAR = 64
-"""Number of tokens in a group that is counted at once."""
+"""Number of tokens in a group that are counted together."""
 
 
 @dataclass(frozen=True)
 class Matrices:
     """
-    A matrix (rows x columns) for each expert, as planes of a block format.
+    One matrix (rows x columns) for each expert, as planes of a block format.
 
-    Without a format the plane "" has its elements. `bias` is experts x rows.
+    Without a format, the plane named "" holds the elements. `bias` is experts x rows.
     """
 
     planes: Mapping[str, Tensor]
@@ -47,8 +50,8 @@ class Matrices:
         """
         Multiplies the rows of each block by the matrix of its expert, and adds the bias, in f32.
 
-        Takes blocks x rows x columns, or the rows x columns of every block, and gives blocks x rows
-        x rows of a matrix. Factors have type `element`.
+        Takes blocks x rows x columns, or rows x columns that all blocks share; returns blocks x
+        rows x rows of a matrix. Factors have type `element`.
         """
         planes = {name: _select_parts(b, plane, experts) for name, plane in self.planes.items()}
         if self.format is None:
@@ -87,7 +90,9 @@ def choose_experts(
 
 
 def normalize_weights(b: TensorBuilder, weights: Tensor, least: float) -> Tensor:
-    """Divides the weights of a token's experts by their sum, but at least by `least`."""
+    """
+    Divides the weights of a token's experts by their sum, or by `least` if the sum is smaller.
+    """
     total = b.reduce(lambda s, x, total: total + x, 0, weights, [1])
     return b.elementwise(lambda s, t, x: x / s.maximum(t, least), total, weights)
 
@@ -177,7 +182,7 @@ class Mixture:
             return taken.extent(s, 0).to(I32)
 
         def near(s: Scalars, group: Number, offset: Number, end: Number) -> Number:
-            """Whether a token of a group that lies before `end` takes the expert of loop 1."""
+            """True if a token of a group, before the token `end`, chose the expert of loop 1."""
             token = group * NEAR + offset
             inside = token < end
             return inside & taken.read(s, [s.select(inside, token, 0), s.index(1)]).differs(0)
@@ -212,7 +217,7 @@ class Mixture:
             b, [count], lambda s, x: s.select(s.index(1) <= s.index(0), x, 0), [(lengths, [1])]
         )
         starts = b.elementwise(lambda s, end, x: end - x, ends, lengths)
-        # Blocks that no expert needs take the last expert.
+        # Blocks that no expert needs are given to the last expert.
         others = b.slice(ends, [0], [count - 1], [1])
         blocks = ceil_div(tokens * used, ROWS) + count
         experts = _sum(b, [blocks], lambda s, end: end <= s.index(0, I32), [(others, [1])])
@@ -222,7 +227,10 @@ class Mixture:
             return start.read(s, [expert]) * ROWS + counted.read(s, [s.index(0), expert])
 
         def token_of(s: Scalars, expert: Number) -> Number:
-            """Finds the token of a row: the last with at most `row` earlier ones of the expert."""
+            """
+            Finds the token of a row: the last token for which at most `row` earlier ones chose the
+            expert.
+            """
             row = (s.index(0, I32) - start.read(s, [expert])) * ROWS + s.index(1, I32)
             token = s.number(0, I32)
             for bit in reversed(range((self.most - 1).bit_length())):
@@ -240,7 +248,8 @@ class Mixture:
 class Blocks:
     """
     Rows sorted by expert: `experts` is the expert of each block, `tokens` (blocks x rows) the token
-    of each row, and `places` (tokens x used) the row of each token and slot, counted through.
+    of each row, and `places` (tokens x used) the row of each token and slot, counted over all
+    blocks.
     """
 
     experts: Tensor
@@ -249,7 +258,7 @@ class Blocks:
 
 
 def _select_parts(b: TensorBuilder, t: Tensor, numbers: Tensor) -> Tensor:
-    """The parts of a tensor along its first dimension that have these numbers."""
+    """Selects the parts of a tensor along its first dimension that have these numbers."""
     source = Reader(b, t)
 
     def read(s: Scalars, number: Number) -> Number:
@@ -264,7 +273,7 @@ def _sum(
     term: Callable[..., Number],
     operands: Sequence[tuple[Tensor, Map]],
 ) -> Tensor:
-    """Sums in i32 over one loop behind the result's loops; a condition counts as 1."""
+    """Sums in i32 over one loop inside the result's loops; a condition counts as 1."""
     last = len(sizes)
     out = (b.fill(0, sizes, I32), I32, sizes, list(range(last)))
 

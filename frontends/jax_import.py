@@ -1,7 +1,8 @@
 """
 Imports JAX functions and StableHLO: `jax.jit` lowers a function, jaxlib's parser reads the module.
 
-Arrays that a function closes over are weights: they share JAX's memory, and pass through no text.
+Arrays that a function closes over become weights: they share JAX's memory, and are not converted to
+text.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ def from_jax(function: Callable[..., Any], *examples: Any) -> ImportedModel:
 
         model = xs.from_jax(functools.partial(module.apply, parameters), x)
 
-    Layers are known by the lines of Python that they come from. Raises `FrontendError` for a
-    function that JAX does not trace, and for operations that are not imported, with the line.
+    Layers are named by their lines of Python. Raises `FrontendError` for a function that JAX cannot
+    trace, and for unsupported operations, with the line.
     """
     try:
         jax: Any = import_module("jax")
@@ -45,7 +46,9 @@ def from_jax(function: Callable[..., Any], *examples: Any) -> ImportedModel:
     except Exception as error:
         said = str(error).strip().partition("\n")[0]
         raise FrontendError(
-            f"JAX does not lower the function: {said}", "jax.jit", "write it differently"
+            f"JAX cannot lower the function: {said}",
+            "jax.jit",
+            "rewrite what the message names, until `jax.jit` accepts it",
         ) from error
     from xdsl_spirv.frontends.stablehlo import import_module_of
 
@@ -58,8 +61,8 @@ def import_stablehlo(source: str | bytes, weights: Sequence[Any] = ()) -> Import
     artifact (`jax.export`'s `mlir_module_serialized`).
 
     `weights` are the values of its first arguments; the others are inputs: `arg3` is the fourth
-    argument. Raises `FrontendError` for a module that jaxlib does not read, and for operations that
-    are not imported.
+    argument. Raises `FrontendError` for a module that jaxlib cannot read, and for unsupported
+    operations.
     """
     from xdsl_spirv.frontends.stablehlo import import_module_of
 

@@ -1,9 +1,10 @@
 """
-An imported model: a function on tensors, the values of its weights, and its own names and types.
+An imported model: a function on tensors, the values of its weights, and the names and types in the
+model file.
 
-The function is `@main`: the model's inputs, then its weights. MLIR's integers have no sign and its
-values no names that survive, so both are kept as attributes of the function's arguments and
-results: `program.name` and `program.type`.
+The function is `@main`: the model's inputs, then its weights. MLIR's integers have no signedness,
+and names of its values do not survive, so types and names are kept as attributes of the function's
+arguments and results: `program.name` and `program.type`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ FUNCTION = "main"
 
 @dataclass(frozen=True)
 class Value:
-    """An input or output: `type` is an element type by MLIR's name (`ui8`), -1 a dynamic size."""
+    """An input or output. `type` is an element type by MLIR's name (`ui8`), -1 a dynamic size."""
 
     name: str
     type: str
@@ -43,7 +44,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the model as its author named it (or we did)."""
+    """A node of the model, by its author's name (or one that we gave it)."""
 
     name: str
     op_type: str
@@ -56,7 +57,7 @@ class ImportedModel:
     """
     `module` holds a function of the inputs and the weights; from ONNX `@main`, inputs first.
 
-    With several `functions`, the first of which is `function`, inputs and outputs are of that one.
+    If there are several `functions`, the first is `function`, and inputs and outputs are its own.
     """
 
     module: ModuleOp
@@ -75,9 +76,9 @@ def annotate(
     sizes: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """
-    Write the names and types to the function's arguments and results.
+    Writes the names and types to the function's arguments and results.
 
-    `sizes` are what the dynamic dimensions of arguments are called, nothing for static ones.
+    `sizes` holds the names of the arguments' dynamic dimensions; static ones have none.
     """
     function.properties["arg_attrs"] = _attributes(arguments, sizes or {})
     function.properties["res_attrs"] = _attributes(results)

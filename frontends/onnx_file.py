@@ -1,7 +1,7 @@
 """
-An `.onnx` file as a model whose shapes are known: read, checked, dimensions fixed, nodes named.
+Reads an `.onnx` file: checks it, fixes its dimensions, and names its nodes.
 
-Faults of the file itself are reported here, before an importer sees it.
+Faults of the file itself are reported here, before the import.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ELEMENT_TYPES = {
     "INT2": "i2",
     "UINT2": "ui2",
 }
-"""ONNX's element types that a buffer can have, and MLIR's names for them."""
+"""ONNX's element types that a buffer can have, with MLIR's names for them."""
 
 OF_ONNXRUNTIME = ("LayerNormalization", "SimplifiedLayerNormalization")
 """Operators that onnxruntime adds to ONNX's own domain."""
@@ -63,7 +63,7 @@ Model = Any
 
 @stage("reading the model")
 def read_model(path: str | os.PathLike[str]) -> tuple[Model, Weights]:
-    """Read and check a file; raises `FrontendError` if it is not a model."""
+    """Reads and checks a file; raises `FrontendError` if it is not a model."""
     onnx = _onnx()
     name = os.fspath(path)
     try:
@@ -80,7 +80,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Model, Weights]:
 
 
 def external_files(path: str | os.PathLike[str]) -> list[Path]:
-    """The files beside a model that its tensors name, as far as they are there."""
+    """Returns the files next to a model that its tensors name and that exist."""
     model = _onnx().load(os.fspath(path), load_external_data=False)
     tensors = [*model.graph.initializer]
     for nodes in (model.graph, *model.functions):
@@ -102,7 +102,7 @@ def checked_model(
     """
     onnx = _onnx()
     if not model.graph.node and not model.graph.output:
-        raise FrontendError("the model holds no graph", name, "is it an ONNX file?")
+        raise FrontendError("the model contains no graph", name, "is it an ONNX file?")
     refuse_strange(model, name)
     model, weights = without_weights(model, folder, arrays)
     _refuse_repeated(model, name)
@@ -113,13 +113,13 @@ def checked_model(
         raise FrontendError(
             f"the model is not valid: {_first_line(error)}",
             name,
-            "export it again, or see what `onnx.checker.check_model` says",
+            "export it again, or run `onnx.checker.check_model` for details",
         ) from error
     return model, weights
 
 
 def _without_deprecated(model: Model) -> Model:
-    """The model, operators that ONNX calls deprecated in a domain without rules."""
+    """Removes from the model the operators that ONNX calls deprecated in a domain without rules."""
     onnx, domain = _onnx(), "deprecated"
     versions = {o.domain: o.version for o in model.opset_import}
     version = versions.get("", versions.get("ai.onnx", 1))
@@ -140,7 +140,10 @@ def _without_deprecated(model: Model) -> Model:
 
 
 def _move_to_own_domain(model: Model) -> None:
-    """Puts what onnxruntime's optimizer writes in ONNX's domain, but ONNX lacks, in its own."""
+    """
+    Moves operators that onnxruntime's optimizer writes into ONNX's domain, but ONNX lacks, to
+    onnxruntime's domain.
+    """
     onnx, domain = _onnx(), "com.microsoft"
     versions = {o.domain: o.version for o in model.opset_import}
     version = versions.get("", versions.get("ai.onnx", 1))
@@ -154,21 +157,21 @@ def _move_to_own_domain(model: Model) -> None:
 
 
 def _refuse_repeated(model: Model, place: str) -> None:
-    """Refuses a name that two buffers of a program would have; raises `FrontendError`."""
+    """Refuses a name that two buffers of a program would share; raises `FrontendError`."""
     taken: dict[str, str] = {}
     for kind, values in (("input", inputs_of(model)), ("output", model.graph.output)):
         for value in values:
             if value.name in taken:
                 raise FrontendError(
-                    f"the {taken[value.name]} {value.name!r} and an {kind} have one name",
+                    f"the {taken[value.name]} {value.name!r} and an {kind} have the same name",
                     place,
-                    "rename one of them; an input that is a result, too, goes through Identity",
+                    "rename one of them; if an input is also a result, add an Identity",
                 )
             taken[value.name] = kind
 
 
 def _onnx() -> Any:
-    """The package, which is optional and has no usable types."""
+    """Returns the package onnx, which is optional and has no usable types."""
     try:
         return import_module("onnx")
     except ImportError as error:
@@ -183,7 +186,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def name_nodes(model: Model) -> None:
-    """Gives every node a unique name, made of its first output if it has none."""
+    """Gives every node a unique name, made from its first output if it has none."""
     taken: set[str] = set()
     for node in nodes(model.graph):
         name = node.name or f"{node.op_type}_{next(filter(None, node.output), 'x')}"
@@ -207,7 +210,7 @@ def nodes(graph: Any) -> Iterator[Any]:
 
 
 def inputs_of(model: Model) -> list[Any]:
-    """The inputs that a caller gives: old files list their initializers among them."""
+    """Returns the inputs that a caller gives: old files list their initializers among them."""
     known = {tensor.name for tensor in model.graph.initializer}
     return [value for value in model.graph.input if value.name not in known]
 
@@ -216,8 +219,8 @@ def fix_inputs(model: Model, values: Mapping[str, Any]) -> None:
     """
     Turns inputs into constants.
 
-    Raises `FrontendError` for a name that is not an input's, and for a value that does not fit its
-    type.
+    Raises `FrontendError` for a name that no input has, and for a value that does not fit the
+    input's type.
     """
     if not values:
         return
@@ -229,7 +232,7 @@ def fix_inputs(model: Model, values: Mapping[str, Any]) -> None:
 
 
 def as_inputs(model: Model, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Arrays as inputs of the model: each of the input's type."""
+    """Converts values to inputs of the model, each in the input's type."""
     to_dtype = import_module("onnx.helper").tensor_dtype_to_np_dtype
     inputs = {value.name: value for value in inputs_of(model)}
     for name, array in values.items():
@@ -237,7 +240,7 @@ def as_inputs(model: Model, values: Mapping[str, Any]) -> Iterator[tuple[str, An
             raise FrontendError(
                 f"there is no input {name!r}",
                 f"inputs: {', '.join(inputs)}",
-                did_you_mean(name, inputs, "rename it"),
+                did_you_mean(name, inputs, "correct the name"),
             )
         dtype = to_dtype(inputs[name].type.tensor_type.elem_type)
         try:
@@ -248,7 +251,7 @@ def as_inputs(model: Model, values: Mapping[str, Any]) -> Iterator[tuple[str, An
             raise FrontendError(f"the value of {name!r}: {error}", place, remedy) from error
         if array.dtype != dtype and bool((converted.astype(array.dtype) != array).any()):
             raise FrontendError(
-                f"{name!r} is of type {dtype.name}, which does not hold what was given",
+                f"{name!r} has type {dtype.name}, which cannot hold the given value",
                 f"constant {name!r}",
                 f"convert it to {dtype.name}",
             )
@@ -256,7 +259,9 @@ def as_inputs(model: Model, values: Mapping[str, Any]) -> Iterator[tuple[str, An
 
 
 def size_inputs(model: Model, dims: Mapping[str, int | None]) -> list[str]:
-    """The inputs of one integer each that `dims` says are sizes, open until the program runs."""
+    """
+    Returns the single-integer inputs that `dims` declares as sizes, unknown until the program runs.
+    """
     inputs = [value for value in inputs_of(model) if dims.get(value.name, 0) is None]
     return [
         value.name
@@ -266,7 +271,9 @@ def size_inputs(model: Model, dims: Mapping[str, int | None]) -> list[str]:
 
 
 def dimension_name(value: Any, position: int) -> str:
-    """The name of a dimension for `--dim`: its own where it has one, else `input.position`."""
+    """
+    Returns the name of a dimension for `--dim`: its own name if it has one, else `input.position`.
+    """
     name = value.type.tensor_type.shape.dim[position].dim_param
     return name if name.isidentifier() else f"{value.name}.{position}"
 
@@ -277,9 +284,9 @@ def fix_dimensions(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> None:
     """
-    Give the inputs' open dimensions sizes, from `dims` by name and from the `shapes` of inputs.
+    Gives the inputs' dynamic dimensions sizes, from `dims` by name and from the `shapes` of inputs.
 
-    One whose size `dims` says is None stays open.
+    A dimension for which `dims` has None stays dynamic.
 
     Raises `FrontendError` for a name that belongs to no dimension, for a size that contradicts the
     file or another one, and for an input that is not a tensor.
@@ -295,7 +302,7 @@ def fix_dimensions(
             raise FrontendError(
                 f"the input {value.name!r} has {len(fields)} dimensions, found {len(given)}",
                 f"input {value.name!r}",
-                "reshape it",
+                "give a shape of as many dimensions",
             )
         for position, field in enumerate(fields):
             if field.HasField("dim_value") and field.dim_value > 0:
@@ -346,7 +353,7 @@ def _require_tensor(value: Any) -> None:
 
 def open_dimensions(model: Model) -> dict[str, set[str]]:
     """
-    The names of the input dimensions that have no size yet, and where each of them is.
+    Returns the names of the input dimensions that have no size yet, and the places of each.
 
     A size of 0 counts as given, as in onnxruntime.
     """
@@ -361,7 +368,7 @@ def open_dimensions(model: Model) -> dict[str, set[str]]:
 
 
 def refuse_open_dimensions(model: Model, kept: Collection[str] = ()) -> None:
-    """Raises `FrontendError` naming the dimensions that need a size and are none of `kept`."""
+    """Raises `FrontendError` naming the dimensions that need a size and are not among `kept`."""
     missing = [
         name
         for name, places in open_dimensions(model).items()
@@ -396,13 +403,15 @@ def describe(value: Any) -> str:
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    """A value's shape, -1 for an open size."""
+    """Returns a value's shape, with -1 for a dynamic size."""
     fields = value.type.tensor_type.shape.dim
     return tuple(f.dim_value if f.HasField("dim_value") else -1 for f in fields)
 
 
 def element_type(value: Any) -> str:
-    """A value's element type by MLIR's name; raises `FrontendError` for one no buffer has."""
+    """
+    Returns a value's element type by MLIR's name; raises `FrontendError` for one no buffer has.
+    """
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         raise FrontendError(
@@ -412,12 +421,12 @@ def element_type(value: Any) -> str:
 
 
 def type_name(number: int, name: str) -> str:
-    """MLIR's name of the element type that ONNX numbers; `name` is the value's, for the error."""
+    """Returns MLIR's name of an ONNX element type; `name` is the value's, for the error."""
     code = _onnx().TensorProto.DataType.Name(number)
     if code not in ELEMENT_TYPES:
         raise FrontendError(
             f"{name!r} has elements of the type {code.lower()}",
             "",
-            f"types that can be computed with: {', '.join(ELEMENT_TYPES.values())}",
+            f"use a supported type: {', '.join(ELEMENT_TYPES.values())}",
         )
     return ELEMENT_TYPES[code]

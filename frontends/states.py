@@ -1,10 +1,10 @@
 """
-Ties of arguments to results that make states of them, for every front end.
+Ties arguments to results, which makes them states of a program. All front ends use this.
 
     %k: tensor<1x2x16x16xf32> {program.name = "keys", program.state = 1 : i64,
                                program.value = dense<0.0> : ...}
 
-Result 1 is what the argument is in the next run; in the first it is zeros.
+The next run's argument is result 1 of this run; in the first run it is zeros.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def tie_states(function: FuncOp, pairs: Mapping[str, str]) -> None:
     """
     Makes arguments states: `pairs` maps an argument to the result that is its next value.
 
-    Raises `FrontendError` for a name of none, and for a pair of two types or of open sizes.
+    Raises `FrontendError` for an unknown name, and for a pair with different types or dynamic
+    sizes.
     """
     arguments, results = _names(function.arg_attrs or ()), _names(function.res_attrs or ())
     inputs, outputs = function.function_type.inputs.data, function.function_type.outputs.data
@@ -46,15 +47,15 @@ def tie_states(function: FuncOp, pairs: Mapping[str, str]) -> None:
                 raise FrontendError(
                     f"there is no {kind} {one!r}",
                     f"{kind}s: {', '.join(known)}",
-                    did_you_mean(one, known, "rename it"),
+                    did_you_mean(one, known, "correct the name"),
                 )
         index, number = arguments.index(name), results.index(result)
         type, new = inputs[index], outputs[number]
         if type != new or not isinstance(type, TensorType) or not type.has_static_shape():
             raise FrontendError(
-                f"{name!r} is a {type}, its output a {new}",
+                f"{name!r} is a {type}, but its output is a {new}",
                 f"the state {name!r}",
-                "make it a tensor of one type and of sizes that are known",
+                "give both the same type, with known sizes",
             )
         entry = {STATE: IntegerAttr(number, i64), VALUE: _zeros(cast(TensorType[Attribute], type))}
         entries[index] = DictionaryAttr({**entries[index].data, **entry})

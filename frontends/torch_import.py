@@ -27,11 +27,11 @@ LINE = re.compile(r'File "([^"]*)", line (\d+)')
 LOGGERS = ("torch.onnx", "onnx_ir", "torch.fx.experimental.symbolic_shapes")
 TORCH = "/site-packages/torch/"
 STACK = "pkg.torch.onnx.stack_trace"
-"""Where the exporter keeps the lines of Python that a node comes from."""
+"""Metadata key under which the exporter stores the lines of Python of a node."""
 
 
 def is_exported(source: object) -> bool:
-    """Whether something is a program of `torch.export`; does not import torch."""
+    """True if an object is a program of `torch.export`; does not import torch."""
     return type(source).__name__ == "ExportedProgram" and type(source).__module__.startswith(
         "torch."
     )
@@ -47,13 +47,13 @@ def from_torch(
     """
     Import a PyTorch module with the inputs `examples`, or a program of `torch.export`.
 
-    `dynamic_shapes` are `torch.export.export`'s: sizes that stay open. Results are called
-    `result0`, `result1`, ...; `state` names inputs that go on as results in the next run of a
-    session. Layers are known by the lines of Python that they come from. The module is imported as
-    it is in evaluation: training is not supported.
+    `dynamic_shapes` is the argument of `torch.export.export`: sizes that stay dynamic. Results are
+    called `result0`, `result1`, ...; `state` maps inputs to the results that are their values in
+    the next run of a session. Layers are named by their lines of Python. The module is imported as
+    in evaluation mode: training is not supported.
 
-    Raises `FrontendError` for what PyTorch does not export, for a program that changes its buffers
-    or its inputs, and for operators that are not imported, with the line.
+    Raises `FrontendError` for modules that PyTorch cannot export, for a program that changes its
+    buffers or its inputs, and for unsupported operators, with the line.
     """
     if not is_exported(module):
         torch = _package("torch")
@@ -66,9 +66,9 @@ def from_torch(
 
 
 def import_torch(exported: Any, state: Mapping[str, str] | None = None) -> ImportedModel:
-    """Import what `torch.export.export(module, inputs)` has made, as `from_torch` does."""
+    """Imports the result of `torch.export.export(module, inputs)`, like `from_torch`."""
     with _quiet():
-        # Its signature then names what is changed in place.
+        # The signature then names the values that are changed in place.
         exported = exported.run_decompositions({})
     signature = exported.graph_signature
     changed = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
@@ -101,7 +101,7 @@ def _with_states(model: ImportedModel, state: Mapping[str, str]) -> ImportedMode
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Silences the exporter's warnings: failures are errors, which it raises."""
+    """Silences the exporter's warnings: it raises errors for failures."""
     levels = {logger: logger.level for logger in map(logging.getLogger, LOGGERS)}
     for logger in levels:
         logger.setLevel(logging.ERROR)
@@ -115,12 +115,14 @@ def _quiet() -> Generator[None]:
 
 
 def _torch_error(what: str, error: BaseException, nodes: Iterable[Any] = ()) -> FrontendError:
-    """An error with the reason that PyTorch gives first, and the line of Python if it is known."""
+    """
+    Makes an error with the first reason that PyTorch gives, and the line of Python if it is known.
+    """
     texts = [str(error)]
     while error.__cause__ is not None:
         error = error.__cause__
         texts.append(str(error))
-    # The node of the operation that is named, which decompositions may have lengthened.
+    # The node of the operation named in the message; decompositions may have lengthened its name.
     named = {n: str(n.target).rpartition(".")[0] for n in nodes if n.op == "call_function"}
     meant = [n for n, name in named.items() if name and name in texts[-1]]
     texts += [n.meta.get("stack_trace") or "" for n in sorted(meant, key=lambda n: len(named[n]))]
@@ -141,7 +143,10 @@ def _package(name: str) -> Any:
 
 
 def _proto_and_weights(model: Any) -> tuple[Any, dict[str, Array]]:
-    """The exporter's model as ONNX has it, nodes named by their lines, large weights apart."""
+    """
+    Returns the exporter's model as ONNX, with nodes named by their lines, and the large weights
+    separately.
+    """
     ir = _package("onnx_ir")
     weights: dict[str, Array] = {}
     for name, value in model.graph.initializers.items():

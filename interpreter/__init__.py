@@ -15,7 +15,8 @@ array over (workgroup, subgroup, lane), of length 1 along an axis on which it is
 instruction is one numpy operation over all invocations of many workgroups. docs/interpreter.md says
 what is exact and which of the choices that SPIR-V leaves open are taken; `Options` selects others.
 
-Names are imported when they are used: who only needs an error or an option needs no machine.
+Names are imported on first use: code that only needs an error class or an option does not load the
+interpreter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The three ways in: a host function, a host function as reference, and one entry point."""
+"""
+The three entry points: run a host function, run it as reference, and run one kernel entry point.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 def _options(
     options: Options | None, subgroup_size: int | None, module: Operation | None = None
 ) -> Options:
-    """The options of a run. Without any they follow the target that the module names."""
+    """Returns the options of a run; the defaults follow the target that the module names."""
     if options is None:
         return options_for(module, subgroup_size)
     return options if subgroup_size is None else replace(options, subgroup_size=subgroup_size)
@@ -45,11 +47,11 @@ def interpret(
     """
     Run `func.func @function` on `inputs` and return its results.
 
-    An input has the shape of the argument's tensor type and its element type (bfloat16 and float8
-    are `ml_dtypes`' dtypes); integers of either signedness are taken for the argument's width. The
-    inputs are not changed. Arguments that are weights (`program.value`) may be left out.
-    `subgroup_size` is short for the option of that name. Without it and `options` it is that of the
-    target which the module names, or 32 (`options_for`).
+    Each input must have the shape and the element type of the argument's tensor type (bfloat16 and
+    float8 are `ml_dtypes`' dtypes); signed and unsigned integers of the right width are accepted.
+    The inputs are not changed. Arguments that are weights (`program.value`) may be left out.
+    `subgroup_size` sets the option of that name. Without it and without `options`, the subgroup
+    size is that of the target which the module names, or 32 (`options_for`).
 
     Raises `InterpreterError` for a wrong input, an operation without semantics, an access outside a
     buffer.
@@ -66,7 +68,8 @@ def reference(
     options: Options | None = None,
 ) -> list[Array]:
     """
-    Run a host function purely on tensors: what a compiled program is compared with.
+    Run a host function on tensors, without kernels. Compiled programs are compared with its
+    results.
 
     A contraction of floats is accumulated in binary64 and rounded once to the result's type, the
     centre of the results of all orders of accumulation; integers are exact modulo 2^N. A launch
@@ -92,11 +95,12 @@ def dispatch(
     Run the entry point `entry` of a `spirv.module` on `grid` workgroups.
 
     `buffers` maps (descriptor set, binding) to a C-contiguous array of any dtype, changed in place
-    (of a variable that is an array of buffers, each has its number as a third part of the key);
-    `spec_constants` maps SpecId to the value that replaces the default; `push_constants` are bytes,
-    or the values of all members by name (`structs.pack_struct`). `compiled` keeps what is
-    compiled for later launches with equal constants and options, of modules that do not change.
-    `images` says which buffers are texels of images, and gives samplers.
+    (a variable that is an array of buffers takes keys of three numbers, the last one the index in
+    the array); `spec_constants` maps SpecId to the value that replaces the default;
+    `push_constants` are bytes, or the values of all members by name (`structs.pack_struct`).
+    `compiled` is a cache of compiled code for later launches of an unchanged module with equal
+    constants and options. `images` describes the buffers that hold texels of images, and the
+    samplers.
 
     Raises `InterpreterError` for an unknown entry point, a missing or read-only buffer, push
     constants that are missing or too short, an operation without semantics, an access outside a
@@ -106,7 +110,7 @@ def dispatch(
         raise InterpreterError(
             f"{spirv_module.name} is not a spirv.module",
             "spirv_module",
-            "pass the spirv.module itself, not what contains it",
+            "pass the spirv.module itself, not an operation that contains it",
         )
     Launch(
         spirv_module,

@@ -1,12 +1,13 @@
 """
 The invocations that run together: a chunk of workgroups, all their subgroups and lanes.
 
-A batch is what an instruction may look at beside its operands: the shape of the chunk, the mask of
-active lanes, where the workgroups lie in the grid, and the memory of the module's variables.
+A batch holds the state that an instruction may read in addition to its operands: the shape of the
+chunk, the mask of active lanes, the positions of the workgroups in the grid, and the memory of the
+module's variables.
 
 Lanes execute in lockstep: each instruction is done for every active lane before the next begins. So
 whatever an invocation wrote before a barrier is in memory when any other invocation passes it, and
-barriers do nothing. A schedule (schedule.py) runs batches of a part of the invocations each.
+barriers do nothing. A schedule (schedule.py) splits the invocations into several batches.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ class Batch:
     """
     The workgroups `first` to `last` (exclusive) of a launch, by their linear index.
 
-    A batch made by `of` has any workgroups; `first` is the lowest. `mask` is None while all lanes
-    are active. `partial` is set in a region whose lanes have diverged: a value that outlives its
-    block must then be merged with the older one. `existing` masks the lanes that exist.
-    `departures` counts divergent returns, breaks and continues; `nobody` is set when no lane is
-    left in the region.
+    A batch made by `Batch.of` may have gaps between its workgroups; `first` is the lowest index.
+    `mask` is None while all lanes are active. `partial` is set in a region whose lanes have
+    diverged: a value that outlives its block must then be merged with the older one. `existing`
+    masks the lanes that exist. `departures` counts divergent returns, breaks and continues;
+    `nobody` is True when no lane is left in the region.
 
-    A batch that `pauses` may stop (suspension.py); `resuming` are the frames in which it must
-    continue, the next one last. `apart` is set if other invocations of its workgroups are in other
-    batches, so that it stops at barriers; `meets` are the lanes of all such batches that execute
+    A batch that `pauses` may stop (suspension.py); `resuming` holds the frames in which it must
+    continue, the next one last. `apart` is True if other invocations of its workgroups are in other
+    batches, so that it stops at barriers; `meets` holds the lanes of all such batches that execute
     the barrier at which it continues.
     """
 
@@ -70,7 +71,7 @@ class Batch:
 
     @classmethod
     def of(cls, geometry: Geometry, numbers: Array) -> Batch:
-        """Workgroups by their linear indices, which ascend."""
+        """Creates a batch from ascending linear indices of workgroups."""
         batch = cls.__new__(cls)
         batch._begin(geometry, numbers.astype(np.int64))
         return batch
@@ -102,7 +103,7 @@ class Batch:
         self.existing = self.mask
 
     def subgroups_only(self, numbers: Array) -> Batch:
-        """A batch of some subgroups of each workgroup."""
+        """Returns a batch of some subgroups of each workgroup."""
         batch = copy(self)
         batch.subgroups = numbers.size
         batch.local_index = self.local_index[:, numbers]
@@ -111,7 +112,7 @@ class Batch:
         return batch
 
     def lanes_only(self, lanes: Array) -> Batch:
-        """A batch of some invocations of each workgroup, by a mask."""
+        """Returns a batch of some invocations of each workgroup, selected by a mask."""
         batch = copy(self)
         batch.mask = batch.existing = lanes
         return batch

@@ -1,10 +1,10 @@
 """
 Decides which binary16 values are held as binary32 while a kernel runs.
 
-Within a function of a `spirv.module` a binary16 value that only arithmetic reads, perhaps after
-some turns of a loop, is held as binary32, rounded to binary16's numbers after every instruction:
-between two such instructions nothing is narrowed and widened again. `WidenedValues` decides it once
-for each value, from the value's uses alone, and fits conversions where a held value meets others.
+Within a function of a `spirv.module`, a binary16 value that only arithmetic reads (also through
+loop-carried values) is held as binary32 and rounded to a binary16 number after every instruction.
+So nothing is narrowed and widened again between two such instructions. `WidenedValues` decides once
+for each value, from its uses alone, and inserts conversions where a held value meets other values.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class WidenedValues:
         self._held: dict[SSAValue, bool] = {}
 
     def held(self, value: SSAValue) -> bool:
-        """Whether a value is binary32 at run time although its type is f16."""
+        """True if a value is binary32 at run time although its type is f16."""
         if not self.enabled:
             return False
         held = self._held.get(value)
@@ -120,7 +120,9 @@ class WidenedValues:
         return widener(F16) if wanted else narrow
 
     def adapt(self, op: Operation, function: Function, first: int) -> Function:
-        """Makes a function accept held operands; they follow its `first` other arguments."""
+        """
+        Wraps a function so that it accepts held operands, which follow its `first` other arguments.
+        """
         computed = COMPUTED.get(type(op))
         result = self.held(op.results[0]) if len(op.results) == 1 else False
         if computed is not None and self._is_half(op.results[0]) and self.enabled:
@@ -169,7 +171,7 @@ _PASSING = (
 
 
 def _targets(use: Use) -> list[SSAValue]:
-    """The block arguments or results to which a terminator passes an operand."""
+    """Returns the block arguments or results to which a terminator passes an operand."""
     op, number = use.operation, use.index
     match op:
         case control_flow.BranchOp():

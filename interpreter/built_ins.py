@@ -1,5 +1,5 @@
 """
-SPIR-V's built-ins (also `gpu`'s ids): the position of an invocation, asked for by the invocation.
+SPIR-V's built-in variables and `gpu`'s ids: values that describe the position of an invocation.
 """
 
 from __future__ import annotations
@@ -53,11 +53,15 @@ LANE_MASKS: dict[str, Callable[[Array, Array], Array]] = {
     "SubgroupLeMask": np.less_equal,
     "SubgroupLtMask": np.less,
 }
-"""Ballots of the lanes that stand in a relation to each lane."""
+"""
+Ballots by comparison (equal, greater, less, ...): for each lane, the lanes for which it holds.
+"""
 
 
 def built_in(name: str) -> Callable[[Batch], Array] | None:
-    """The function that fills the variable of a built-in; None for an unsupported one."""
+    """
+    Returns the function that fills the variable of a built-in, or None if it is not supported.
+    """
     compare, components = LANE_MASKS.get(name), BUILT_INS.get(name)
     if compare is not None:
         return lambda batch: _lane_mask(batch, compare)

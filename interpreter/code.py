@@ -6,9 +6,8 @@ reads its operands' slots and writes its results': no dictionary is looked up an
 while a kernel runs. A value that dies inside its block gives its slot to a later one, so the list
 holds no more arrays than are alive at once.
 
-A value used in a block other than its own may be defined under one mask and used under another.
-When the batch says that the region has parted its lanes, the value is merged with the slot's old
-one.
+A value used in a block other than its own may be defined under one mask and used under another. If
+the lanes of the region have diverged, a new value is merged with the old one in its slot.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Slots: TypeAlias = tuple[int, ...]
 
 WAVE = 0
 RETURNED = 1
-"""The slots of the batch and of the function's result."""
+"""Numbers of the slots of the batch and of the function's result."""
 
 TEMPORARIES = 4
 """
@@ -110,7 +109,7 @@ class Steps:
             raise InterpreterError(
                 f"{op.name} failed: {type(error).__name__}: {error}",
                 op,
-                "this is a defect of the interpreter, or IR that was not verified",
+                "this is a defect of the interpreter, or the IR was not verified",
             ) from error
 
     def _op(self, step: Step | None) -> Operation:
@@ -127,7 +126,9 @@ class Code:
         self.lane_bytes = compiler.lane_bytes + TEMPORARIES * compiler.largest
 
     def __call__(self, batch: Batch, arguments: Sequence[Any]) -> Any:
-        """The returned value, None if there is none. The mask is the caller's again afterwards."""
+        """
+        Calls the function; returns its value, or None. Afterwards the mask is the caller's again.
+        """
         if batch.resuming:
             return self.resume(batch)[RETURNED]
         env = self.template.copy()
@@ -138,7 +139,7 @@ class Code:
         return env[RETURNED]
 
     def resume(self, batch: Batch) -> Env:
-        """Go on where the batch was suspended."""
+        """Continues where the batch was suspended."""
         frame = batch.resuming.pop()
         assert isinstance(frame, CallFrame)
         if frame.finished:
@@ -148,7 +149,10 @@ class Code:
         return frame.env
 
     def execute(self, env: Env, batch: Batch, mask: Mask, partial: bool) -> None:
-        """Run the body, from its beginning or on; the batch is as its caller left it afterwards."""
+        """
+        Runs the body from its beginning, or from where it was suspended; restores the caller's
+        batch afterwards.
+        """
         try:
             self.body(env)
         except Suspended as suspended:
@@ -158,7 +162,7 @@ class Code:
 
 
 class Compiler:
-    """Gives the values of one function their slots and makes its steps."""
+    """Gives the values of one function their slots, and makes its steps."""
 
     def __init__(self, context: Context):
         self.context = context
@@ -171,19 +175,25 @@ class Compiler:
         self._free: list[int] = []
         self._escaping: set[SSAValue] = set()
         self._returning: set[Operation] = set()
-        """Operations inside of whose regions lanes may return from the function."""
+        """Operations in whose regions lanes may return from the function."""
 
     def _widens_binary16(self) -> bool:
-        """True if binary16 may be held as binary32; False while debugging, which shows values."""
+        """
+        True if binary16 may be held as binary32. False while debugging, because the debugger shows
+        values.
+        """
         return self.context.debug is None
 
     def new_slot(self, initial: Any = None) -> int:
-        """A slot that is never given to another value."""
+        """Allocates a slot that is never given to another value."""
         self.template.append(initial)
         return len(self.template) - 1
 
     def define(self, value: SSAValue, lasting: bool = False) -> int:
-        """Slot of a value about to be defined; `lasting` if it outlives one run of its block."""
+        """
+        Allocates the slot of a value about to be defined; `lasting` if it outlives one run of its
+        block.
+        """
         if lasting or not self._free:
             slot = self.new_slot()
             size = lane_bytes(self.context.form(value.type), self.context.geometry.lanes)
@@ -195,20 +205,23 @@ class Compiler:
         return slot
 
     def slot(self, value: SSAValue) -> int:
-        """The slot of a value that has been defined."""
+        """Returns the slot of a value that has been defined."""
         return self._slots[value]
 
     def slots(self, values: Sequence[SSAValue]) -> Slots:
-        """The slots of values that have been defined."""
+        """Returns the slots of values that have been defined."""
         return tuple(self._slots[value] for value in values)
 
     def keep(self, value: SSAValue) -> int:
-        """A slot for a block argument: several edges write it, so no other value may reuse it."""
+        """
+        Allocates the slot of a block argument. Several edges write it, so no other value may reuse
+        it.
+        """
         self._escaping.add(value)
         return self.define(value, lasting=True)
 
     def outside(self, value: SSAValue) -> int:
-        """A slot for a value that the caller stores."""
+        """Allocates a slot for a value that the caller stores."""
         self._escaping.add(value)
         slot = self._slots[value] = self.new_slot()
         return slot
@@ -218,22 +231,25 @@ class Compiler:
         self._escaping.add(value)
 
     def known(self, value: SSAValue) -> bool:
-        """Whether a value has been defined."""
+        """True if a value has been defined."""
         return value in self._slots
 
     def escapes(self, value: SSAValue) -> bool:
-        """Whether a value is used in another block of its region."""
+        """True if a value is used in another block of its region."""
         return value in self._escaping
 
     def merges(self, values: Sequence[SSAValue]) -> list[Merge | None]:
-        """The merge of each escaping value with its slot; None for values of one block."""
+        """
+        Returns for each value that escapes its block the merge with its slot; None for values of
+        one block.
+        """
         return [
             merger(self.context.form(value.type)) if self.escapes(value) else None
             for value in values
         ]
 
     def code(self, arguments: Slots, body: Function) -> Code:
-        """The function, compiled."""
+        """Returns the compiled function."""
         return Code(self, arguments, body)
 
     def reader(self, slots: Slots) -> Callable[[Env], Any]:
@@ -243,7 +259,7 @@ class Compiler:
     def mover(
         self, sources: Sequence[SSAValue], targets: Sequence[SSAValue]
     ) -> Callable[[Env], Any]:
-        """Returns a function that reads values that become other values, for `assigner`."""
+        """Returns a function that reads values which become other values, for `assigner`."""
         slots, converts = self.slots(sources), self.widened.moves(sources, targets)
         if not any(converts):
             return self.reader(slots)
@@ -255,7 +271,9 @@ class Compiler:
         return assigner(slots, merges)
 
     def terminator(self, op: Operation, terminate: Callable[[Env], Any]) -> Callable[[Env], Any]:
-        """The closure that ends a block, counted where the options bound the steps."""
+        """
+        Returns the closure that ends a block. It counts blocks if the options limit the steps.
+        """
         if self.context.debug is not None:
             terminate = self.context.debug.attach_end(op, terminate, self)
         steps = self.context.steps
@@ -273,7 +291,7 @@ class Compiler:
         self._escaping.update(op.results)
 
     def slot_if_any(self, value: SSAValue) -> int | None:
-        """The slot of a value, None if it has none yet."""
+        """Returns the slot of a value, or None if it has none yet."""
         return self._slots.get(value)
 
     def release(self, values: Sequence[SSAValue]) -> None:
@@ -286,7 +304,7 @@ class Compiler:
 
     def block(self, block: Block) -> tuple[Steps, list[SSAValue]]:
         """
-        Compiles a block without its terminator; its arguments have slots already.
+        Compiles a block without its terminator; the block's arguments have slots already.
 
         Also returns the values whose last reader is the terminator: the caller releases them.
         """
@@ -309,13 +327,16 @@ class Compiler:
         return steps, [value for values in dying.values() for value in values]
 
     def _note_return_in(self, op: Operation) -> None:
-        """Records that lanes may return inside of the operations around this one."""
+        """Records that lanes may return inside the operations around this one."""
         parent = op.parent_op()
         if parent is not None:
             self._returning.add(parent)
 
     def _last_use(self, value: SSAValue, block: Block, order: dict[Operation, int]) -> int | None:
-        """The number of the last operation that reads a value, None if one is in another block."""
+        """
+        Returns the number of the last operation that reads a value, or None if one is in another
+        block.
+        """
         last = 0
         for use in value.uses:
             user = block.find_ancestor_op_in_block(use.operation)
@@ -377,7 +398,7 @@ def link(function: Function, arguments: Slots, results: Slots, merges: list[Merg
 
 
 def assigner(slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Sequence[Any]], None]:
-    """Returns `assign(env, values)`. Where lanes have diverged, it changes only the active ones."""
+    """Returns `assign(env, values)`, which changes only active lanes if lanes have diverged."""
     targets = list(zip(slots, merges, strict=True))
 
     def assign(env: Env, values: Sequence[Any]) -> None:
@@ -408,7 +429,7 @@ def _caller(function: Function, slots: Slots) -> Callable[[Env], Any]:
 
 
 def _single(function: Function, slots: Slots, result: int) -> Step:
-    """Calls a function with one result directly: the inner loop of every kernel."""
+    """Calls a function with one result directly: this is the inner loop of every kernel."""
     match slots:
         case (a,):
 

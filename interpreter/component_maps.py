@@ -2,16 +2,17 @@
 Maps components of cooperative matrices to invocations (CM-18).
 
 `row-major`, `column-major` and `opaque` deal the components out to the invocations in turn, in that
-order or a pseudo-random one. `lavapipe` and `nvidia` are what those drivers were measured to do
-(tests/interpreter/data/component_maps.json): lavapipe (8x8 matrices of 8 invocations) deals B by
-columns and others by rows. NVIDIA's (32 invocations) gives four invocations a line of 32-bit words
-(a row of A or of the accumulator, a column of B; an accumulator's components stand in pairs), eight
-lines to the subgroup, and repeats that along the lines, then across them.
+order or a pseudo-random one. `lavapipe` and `nvidia` were measured on those drivers
+(tests/interpreter/data/component_maps.json). lavapipe (8x8 matrices, 8 invocations) deals B by
+columns and the others by rows. NVIDIA (32 invocations) gives each group of four invocations one
+line of 32-bit words: a row of A or of the accumulator (whose components stand in pairs), or a
+column of B. The subgroup covers eight lines; the pattern repeats along the lines, then across them.
 
-Maps of other devices are data in `targets/`, with their sources: bits of a component's row and
-column by bits of the invocation's number and of the component's. On RDNA 3 several invocations hold
-each component of A and B, so that there are more than rows * columns of them; if they insert
-different values the first invocation's counts, which is also the one that stores it.
+Maps of other devices are data in `targets/`, with their sources: they give the bits of a
+component's row and column from the bits of the invocation's number and of the component's index. On
+RDNA 3 several invocations hold the same component of A and B, so that together they hold more than
+rows * columns. If they insert different values, the first invocation's counts; it is also the one
+that stores the component.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def positions(
     mapping: Mapping, form: CooperativeMatrix, lanes: int, lane: Array, index: Array
 ) -> Array:
     """
-    Returns where component `index` of invocation `lane` lies, counted row by row.
+    Returns the position of component `index` of invocation `lane`, counted row by row.
 
     Raises `InterpreterError` if the mapping is not known for such matrices.
     """
@@ -98,7 +99,10 @@ def positions(
 
 
 def _nvidia(form: CooperativeMatrix) -> tuple[int, int, int]:
-    """Lines, a line's length, and the components that lie side by side in one invocation."""
+    """
+    Returns the number of lines, a line's length, and the number of adjacent components in one
+    invocation.
+    """
     if form.use == CooperativeMatrixUse.MatrixBKHR:
         lines, length = form.columns, form.rows
     else:

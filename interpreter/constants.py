@@ -1,7 +1,7 @@
 """
-Constant attributes as arrays.
+Converts constant attributes to arrays.
 
-Elements are read as the bits that the attribute holds, so that NaNs keep their payload.
+Elements keep the bits of the attribute, so that NaNs keep their payload.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from xdsl_spirv.upstream.held_tensors import HeldTensorAttr, resource_bytes
 
 
 def scalar(number: Any, dtype: DType) -> Array:
-    """A Python number as an array of no dimensions: integers modulo 2^N, floats to nearest even."""
+    """Converts a Python number to a 0-d array: integers modulo 2^N, floats to nearest even."""
     if dtype == BOOL:
         return np.array(bool(number), dtype)
     if dtype.kind in "iu":
@@ -50,25 +50,26 @@ def scalar(number: Any, dtype: DType) -> Array:
 
 def given_scalar(number: Any, dtype: DType) -> Array:
     """
-    A number that a caller gives, as an array of no dimensions.
+    Converts a number from the caller to a 0-d array.
 
-    Raises ValueError, whose message is a predicate, for a number that the type has no value for:
-    there is no silent truncation. An integer may be given signed or unsigned, a float is rounded.
+    Raises ValueError for a number that the type cannot hold: nothing is truncated silently. The
+    message is a predicate ("is an integer of ..."), which the caller completes. An integer may be
+    given signed or unsigned; a float is rounded.
     """
     if not _is_number(number):
-        raise ValueError(f"is one number, not {number!r}")
+        raise ValueError(f"must be one number, not {number!r}")
     if dtype == BOOL:
         if number not in (0, 1):
-            raise ValueError(f"is true or false, not {number}")
+            raise ValueError(f"must be true or false, not {number}")
     elif dtype.kind in "iu":
         bits = dtype.itemsize * 8
         low, high = -(1 << bits - 1), (1 << bits) - 1
         if not low <= number <= high or number != int(number):
-            raise ValueError(f"is an integer of {bits} bits, not {number}")
+            raise ValueError(f"must be an integer of {bits} bits, not {number}")
     with np.errstate(over="ignore"):
         array = scalar(number, dtype)
     if np.isfinite(float(number)) and not np.isfinite(array.astype(F64)):
-        raise ValueError(f"is a float of {dtype.itemsize * 8} bits, not {number}")
+        raise ValueError(f"must be a float of {dtype.itemsize * 8} bits, not {number}")
     return array
 
 
@@ -77,7 +78,7 @@ def _is_number(value: Any) -> bool:
 
 
 def attribute_array(attribute: Attribute) -> Array:
-    """The elements of a dense attribute in its shape, or a number as an array of no dimensions."""
+    """Returns the elements of a dense attribute in its shape, or a number as a 0-d array."""
     if isinstance(attribute, IntegerAttr | FloatAttr):
         dtype = scalar_dtype(attribute.type)
         if dtype is None:
@@ -116,14 +117,14 @@ def _resource(attribute: DenseResourceAttr) -> Array:
 
 
 def _bits(data: bytes, dtype: DType) -> Array:
-    """The elements of raw bytes; a bool is any byte that is not 0."""
+    """Reads elements from raw bytes; a bool is true for any byte except 0."""
     if dtype == BOOL:
         return np.frombuffer(data, np.uint8) != 0
     return np.frombuffer(data, dtype)
 
 
 def constant_value(attribute: Attribute, type: Attribute, context: Context) -> Any:
-    """A constant of any type, uniform over the invocations."""
+    """Converts a constant of any type to a value that is uniform over the invocations."""
     return _value(attribute, context.form(type))
 
 

@@ -2,8 +2,8 @@
 The context in which a function is compiled: its module's symbols, the specialization constants, the
 options.
 
-Specialization constants are known when a kernel is launched, so sizes that they decide are numbers
-here; a launch with other values compiles anew.
+Specialization constants are known when a kernel is launched, so sizes that depend on them are
+numbers here; a launch with other values compiles again.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class Observer(Protocol):
     """The protocol of observers that follow functions while they run (checks/checker.py)."""
 
     def start(self, batch: Batch) -> None:
-        """A new chunk of workgroups."""
+        """Begins a new chunk of workgroups."""
         ...
 
     def resume(self, chunk: Batch, batch: Batch) -> None:
-        """A batch of a chunk runs, perhaps after batches of others."""
+        """Continues with a batch of a chunk; batches of other chunks may have run in between."""
         ...
 
     def report_release(self, op: Operation, lanes: Array) -> None:
-        """Invocations waited in a loop, by this read, until another workgroup wrote."""
+        """Reports that invocations polled this read in a loop until another workgroup wrote."""
         ...
 
 
@@ -61,21 +61,21 @@ class Watcher(Protocol):
     """An object that wraps operations on tensors to inspect their operands (host/poison.py)."""
 
     def watch(self, op: Operation, context: Context, function: Any) -> Any:
-        """The function of an operation, watched."""
+        """Returns the function of an operation, wrapped so that it inspects the operands."""
         ...
 
 
 class Context:
     """
-    One module, ready to compile functions of.
+    The state for compiling the functions of one module.
 
     `specialized` holds the value of every constant by symbol, which `derive` evaluates; `geometry`
     is the launch's. `global_slot` numbers the module's variables in a batch's `globals`, and
-    `creators` makes each of them for a new batch. `memories` has the launch's buffers,
-    `images` what of them are images. `checker`
-    looks on where the options ask for checks; `products` counts what `magnitudes`
-    (options.py) sums, `clock` how often a clock was read; `waited` says that invocations have
-    waited for others, `may_wait` that workgroups may wait for each other.
+    `creators` makes each of them for a new batch. `memories` holds the launch's buffers, `images`
+    describes those that are images. `checker` observes the run if the options ask for checks.
+    `products` counts the products that `magnitudes` (options.py) sums, `clock` the readings of a
+    clock. `waited` is True if invocations have waited for others, `may_wait` if workgroups may wait
+    for each other.
     """
 
     def __init__(self, module: Operation, options: Options, geometry: Geometry):
@@ -92,13 +92,13 @@ class Context:
         self.workgroup_bytes = 0
         self.block_bytes = 0
         self.block: Any = None
-        """The memory that all explicitly laid out Workgroup blocks share."""
+        """The memory that all Workgroup blocks with an explicit layout share."""
         self.memories = Memories()
         self.images: Mapping[Place, Image | Sampler] = {}
         self.checker: Observer | None = None
         self.poison: Watcher | None = None
         self.compiler: Callable[[Operation], Any] | None = None
-        """Compiles a function that is checked."""
+        """Compiles a function with checks, if there is a checker."""
         self.steps = Budget.of(options.max_steps)
         self.products = 0
         self.clock = 0
@@ -112,7 +112,7 @@ class Context:
                 self.symbols[getattr(symbol, "data", str(symbol))] = op
 
     def symbol(self, reference: Attribute | str) -> Operation:
-        """The module's operation of that symbol."""
+        """Returns the module's operation with that symbol."""
         name = symbol_name(reference)
         op = self.symbols.get(name)
         if op is None:
@@ -120,49 +120,52 @@ class Context:
         return op
 
     def add_global(self, name: str, creator: Callable[[Batch], Value]) -> int:
-        """Number a variable of the module; `creator` makes it for each batch."""
+        """Numbers a variable of the module; `creator` makes it for each batch."""
         slot = len(self.creators)
         self.global_slots[name] = slot
         self.creators.append(creator)
         return slot
 
     def add_specialized(self, name: str, value: Value) -> None:
-        """Give a specialization constant its value; integers may decide lengths."""
+        """Gives a specialization constant its value; integers may decide lengths."""
         self.specialized[name] = value
         if not isinstance(value, tuple) and value.dtype.kind == "i" and value.size == 1:
             self.lengths[name] = int(value.item())
 
     @cached_property
     def written(self) -> set[str] | None:
-        """The variables that the module may write, None if that may be any."""
+        """Returns the variables that the module may write, or None if it may write any."""
         return written_variables(self.module)
 
     def specialize(self, name: Attribute | str) -> Value:
-        """The value of a specialization constant, made on the first question."""
+        """Returns the value of a specialization constant, computed on first use."""
         symbol = symbol_name(name)
         if symbol not in self.specialized:
             self.add_specialized(symbol, self.derive(symbol))
         return self.specialized[symbol]
 
     def number(self, number: Attribute) -> int:
-        """A number that is known or a specialization constant."""
+        """Returns a number that is given directly or by a specialization constant."""
         if isinstance(number, IntAttr):
             return number.data
         return int(self.specialize(number).item())
 
     def size(self, size: Attribute) -> int:
-        """A size; one below 1, which only constants have, is refused."""
+        """
+        Returns a size given directly or by a constant; raises `InterpreterError` if a constant's is
+        below 1.
+        """
         number = self.number(size)
         if number < 1 and not isinstance(size, IntAttr):
             raise InterpreterError(
-                f"the constant @{symbol_name(size)} decides a size, and is {number}",
+                f"the constant @{symbol_name(size)} is used as a size, but its value is {number}",
                 "spec_constants",
-                "give values with which it is at least 1",
+                "give it a value of at least 1",
             )
         return number
 
     def scope(self, scope: Attribute) -> spv.Scope:
-        """A scope that is known or a specialization constant."""
+        """Returns a scope that is given directly or by a specialization constant."""
         if isinstance(scope, spv.ScopeAttr):
             return scope.data
         return spv.Scope(int(self.specialize(scope).item()))
@@ -175,7 +178,7 @@ class Context:
         return form
 
     def plain(self, type: Attribute) -> Plain:
-        """The form of a scalar or vector type; refuses other types."""
+        """Returns the form of a scalar or vector type; refuses other types."""
         form = self.form(type)
         if not isinstance(form, Plain):
             raise InterpreterError(f"{type} is not a scalar or a vector")
@@ -239,7 +242,7 @@ class Context:
         return CooperativeMatrix(element, rows, columns, scope, use)
 
     def code(self, name: str, compile: Callable[[Operation, Context], Runnable]) -> Runnable:
-        """A function of the module, compiled on first use."""
+        """Returns a function of the module, compiled on first use."""
         code = self._codes.get(name)
         if code is None:
             code = self._codes[name] = compile(self.symbol(name), self)
@@ -255,7 +258,7 @@ def _no_constant(name: str) -> Value:
 
 
 def symbol_name(reference: Attribute | str) -> str:
-    """The last name of a symbol reference."""
+    """Returns the last name of a symbol reference."""
     if isinstance(reference, SymbolRefAttr):
         nested = reference.nested_references.data
         return (nested[-1] if nested else reference.root_reference).data

@@ -1,5 +1,5 @@
 """
-Looking into a running kernel: breakpoints, printed values, a trace.
+Looks into a running kernel: breakpoints, printed values, a trace.
 
     def look(stop: Stop) -> None:
         print(stop, stop.value("%sum"))
@@ -8,9 +8,10 @@ Looking into a running kernel: breakpoints, printed values, a trace.
     dispatch(module, "main", grid, buffers, options=Options(debug=Debug([Break("%sum", look)])))
 
 A breakpoint names an instruction by its result (`%sum`), by its number in its function (`#17`, as
-findings do), by its line (`18`, `reduce.comp:18`), or all that assign a variable of the source
-(`sum`), and calls a function after the instruction has run for all invocations of a chunk. Only the
-steps that are looked at are wrapped: without `Options.debug` nothing of this runs.
+in findings), or by its line (`18`, `reduce.comp:18`); or it names a variable of the source (`sum`)
+and means all instructions that assign it. Its function is called after the instruction has run for
+all invocations of a chunk. Only steps with a breakpoint are wrapped: without `Options.debug` none
+of this runs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from xdsl_spirv.interpreter.variables import VariablePointer
 
 
 class Begins(NamedTuple):
-    """Whether an operation begins a line of the module's text, and of the source."""
+    """Tells if an operation begins a line of the module's text, and a line of the source."""
 
     line: bool
     source_line: bool
@@ -47,8 +48,8 @@ class Break:
     """
     Call `action` after an instruction; where `condition` is given, only if it holds.
 
-    `at` is `%name` or `#number`; a line, as a number or `FILE:NUMBER`, whose first instruction is
-    meant; or a variable of the source, for all that assign it.
+    `at` is `%name` or `#number`; a line, as a number or `FILE:NUMBER`, which means its first
+    instruction; or a variable of the source, which means all instructions that assign it.
     """
 
     at: str | int
@@ -73,13 +74,15 @@ class Break:
 
     @property
     def variable(self) -> str:
-        """The variable of the source that it is at; empty if it is at something else."""
+        """
+        The variable of the source that the breakpoint names; empty if it names something else.
+        """
         at = str(self.at)
         return "" if self.is_line or at.startswith(("#", "%")) else at
 
     @property
     def is_line(self) -> bool:
-        """Whether it is at a line."""
+        """True if the breakpoint names a line."""
         return str(self.at).rpartition(":")[2].isdecimal()
 
 
@@ -88,8 +91,8 @@ class Debug:
     """
     Breakpoints, and where to write a trace: one JSON object for each executed instruction.
 
-    With `stepping` a stop's `step` has the breakpoint's action called after the next instructions,
-    too; every instruction is looked at then.
+    With `stepping`, `Stop.step` lets the breakpoint's action be called after the next instructions,
+    too; every instruction is wrapped then.
     """
 
     breaks: Sequence[Break] = ()
@@ -98,12 +101,12 @@ class Debug:
     steps: int = field(default=0, init=False)
     reached: set[str | int] = field(default_factory=set[str | int], init=False)
     following: list[tuple[int, Break]] = field(default_factory=list[tuple[int, Break]], init=False)
-    """Breakpoints that also stop up to a step."""
+    """For each breakpoint that is stepping, the last step at which it also stops."""
     _last: list[Any] = field(default_factory=lambda: [None, None], init=False)
-    """Block and line of the operation before, in the module's text and in the source."""
+    """Block and line of the previous operation, in the module's text and in the source."""
 
     def attach(self, op: Operation, step: Step, compiler: Compiler) -> Step:
-        """The step of `op`, followed by breakpoints and traces."""
+        """Returns the step of `op`, followed by its breakpoints and the trace."""
         begins = self._begins(op)
         breaks = [b for b in self.breaks if b.names(op, begins)]
         self.reached |= {b.at for b in breaks}
@@ -114,7 +117,7 @@ class Debug:
         held = [(v, slot) for v in variables if (slot := compiler.slot_if_any(v.value)) is not None]
 
         def debugged(env: Env) -> None:
-            # An operand's slot may be the result's: its value is read before.
+            # An operand may share its slot with the result, so its value is read before.
             before = {value: env[slot] for value, slot in slots.items()}
             step(env)
             before.update((result, env[slots[result]]) for result in op.results)
@@ -147,14 +150,15 @@ class Debug:
         return Begins(*begun)
 
     def check_reached(self) -> None:
-        """Refuse breakpoints that no instruction answers to."""
+        """Raises `InterpreterError` for breakpoints that match no instruction."""
         for b in self.breaks:
             if b.at not in self.reached:
                 raise InterpreterError(
-                    f"no instruction is called {b.at}",
+                    f"no instruction matches the breakpoint {b.at}",
                     "Options.debug",
-                    "name a result (%x), a number (#17), a line with an instruction that runs "
-                    "(17, kernel.comp:17), or a variable of the source that is assigned",
+                    "name a result (%x), a number (#17), a line with an instruction that "
+                    "runs (17, kernel.comp:17), or a variable of the source that is "
+                    "assigned",
                 )
 
 
@@ -177,18 +181,18 @@ class Stop:
         self.values = values
         self.hit: tuple[Debug, Break] | None = None
         self.held: Sequence[tuple[Local, Any]] = ()
-        """The source's variables here, with their values or pointers."""
+        """The source's variables at this point, with their values or pointers."""
         self._context = context
 
     def step(self, count: int = 1) -> None:
         """
-        Have the breakpoint's action called after each of the next `count` instructions.
+        Lets the breakpoint's action be called after each of the next `count` instructions.
 
         Raises `InterpreterError` unless `Debug.stepping` is on.
         """
         if self.hit is None or not self.hit[0].stepping:
             raise InterpreterError(
-                "a stop that cannot step", "Options.debug", "use Debug(..., stepping=True)"
+                "this stop cannot step", "Options.debug", "use Debug(..., stepping=True)"
             )
         debug, b = self.hit
         debug.following.append((debug.steps + count, b))
@@ -200,7 +204,7 @@ class Stop:
         return text + (f", line {self.line}" if self.line else "")
 
     def names(self) -> dict[str, SSAValue]:
-        """The operands and results by name, the first result also as `result`."""
+        """Returns the operands and results by name; the first result is also under `result`."""
         values = {places.name_of(value): value for value in self.op.operands}
         values.update((places.name_of(value), value) for value in self.op.results)
         if self.op.results:
@@ -209,17 +213,17 @@ class Stop:
 
     def value(self, name: str = "result") -> Any:
         """
-        A value for every invocation of the chunk.
+        Returns a value for every invocation of the chunk.
 
-        (workgroups, invocations of a workgroup, ...), or (workgroups, subgroups, rows, columns) of
-        a cooperative matrix, one subgroup for Workgroup scope. Raises `KeyError` for a name that
-        neither `names` nor `variables` has.
+        Its shape is (workgroups, invocations of a workgroup, ...); for a cooperative matrix
+        (workgroups, subgroups, rows, columns), with one subgroup for Workgroup scope. Raises
+        `KeyError` for a name that neither `names` nor `variables` has.
         """
         value, form = self._find(name)
         return spread_out(value, form, self.batch) if self.in_kernel else np.asarray(value)
 
     def _find(self, name: str) -> tuple[Any, Form]:
-        """The value of a name, and its form."""
+        """Returns the value of a name, and its form."""
         variables = self._variables()
         if name in variables and not (name == "result" and self.op.results):
             return variables[name]
@@ -241,13 +245,13 @@ class Stop:
         return variables
 
     def active(self) -> Any:
-        """(workgroups, invocations): who executes the instruction."""
+        """Mask of the invocations that execute the instruction, (workgroups, invocations)."""
         batch = self.batch
         full = np.broadcast_to(self.mask, batch.shape)
         return full.reshape(batch.workgroups, -1)[:, : batch.geometry.invocations]
 
     def at(self, workgroup: int, invocation: int, name: str = "result") -> Any:
-        """A value in one invocation; `workgroup` is its linear index in the grid."""
+        """Returns a value in one invocation; `workgroup` is its linear index in the grid."""
         row = workgroup - self.batch.first
         _, form = self._find(name)
         array = self.value(name)
@@ -259,8 +263,8 @@ class Stop:
 
     def shown(self, workgroup: int | None = None, invocation: int = 0) -> dict[str, Any]:
         """
-        Returns what the breakpoint shows, of all invocations or one: its variable, all variables at
-        a line of the source, or the `result` of an instruction.
+        Returns the values that the breakpoint shows, for all invocations or one: its variable, all
+        variables at a line of the source, or the `result` of an instruction.
         """
         at = None if self.hit is None else self.hit[1]
         if at is not None and at.variable:
@@ -275,7 +279,7 @@ class Stop:
         return {name: self.at(workgroup, invocation, name) for name in names}
 
     def holds(self, workgroup: int) -> bool:
-        """Whether a workgroup is in this chunk."""
+        """True if this chunk contains a workgroup."""
         return self.in_kernel and 0 <= workgroup - self.batch.first < self.batch.workgroups
 
     def record(self, step: int) -> dict[str, Any]:
@@ -330,5 +334,5 @@ def _summary(value: Any) -> Any:
 
 
 def _number(number: float) -> float | str:
-    """JSON has no infinities and NaNs."""
+    """Converts a number for JSON, which has no infinities and NaNs."""
     return float(number) if np.isfinite(number) else str(number)

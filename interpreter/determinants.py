@@ -1,9 +1,10 @@
 """
-Determinants and inverses by cofactors, in the operands' own type; of binary16 in binary32, as
-Khronos' conformance tests want them within a unit in the last place.
+Determinants and inverses by cofactors, in the operands' own type. For binary16 they are computed in
+binary32, because Khronos' conformance tests want them within a unit in the last place.
 
-Drivers compute them so (Mesa's `vtn_glsl450.c`), with multiplications and additions alone: the
-determinant of a singular matrix of small integers is exactly 0. By LU decomposition it is not.
+Drivers compute them in this way (Mesa's `vtn_glsl450.c`), with multiplications and additions only:
+the determinant of a singular matrix of small integers is exactly 0. With LU decomposition it would
+not be.
 """
 
 from __future__ import annotations
@@ -49,5 +50,5 @@ def inverse(a: Array) -> Array:
 
 
 def _minor(a: Array, row: int, column: int) -> Array:
-    """The determinants without one row and one column."""
+    """Returns the determinants without one row and one column."""
     return determinant(np.delete(np.delete(a, row, -2), column, -1))

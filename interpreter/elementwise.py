@@ -1,10 +1,10 @@
 """
-Arithmetic that the kernel-level dialects and SPIR-V share: one function for one meaning.
+Arithmetic that the kernel-level dialects and SPIR-V share: one function for each meaning.
 
-Each function works component by component on arrays of its operands' natural dtypes. Where SPIR-V
+Each function works component by component on arrays of its operands' natural dtypes. If SPIR-V
 leaves a result undefined (division by zero, the most negative integer divided by -1, a shift by the
-width or more) the result is a definite one: 0, the wrapped quotient, and the result of shifting one
-bit at a time.
+width or more), the functions define it: 0, the wrapped quotient, and the result of shifting one bit
+at a time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from xdsl_spirv.interpreter.semantics import Function
 
 def on_unsigned(function: Function) -> Function:
     """
-    A function of the operands' bits read without sign; an integer result is given its sign back.
+    Wraps a function so that it reads its operands' bits as unsigned; integer results become signed
+    again.
     """
 
     def call(*operands: Array) -> Array:
@@ -77,7 +78,10 @@ remainder_unsigned = on_unsigned(_remainder)
 
 
 def ceiling_divide_signed(a: Array, b: Array) -> Array:
-    """Quotient toward positive infinity; the least number has no opposite to take the floor of."""
+    """
+    Computes the quotient rounded toward positive infinity, without negating the least number, which
+    would overflow.
+    """
     quotient = np.floor_divide(a, b)
     return quotient + (quotient * b != a)
 
@@ -86,12 +90,12 @@ ceiling_divide_unsigned = on_unsigned(ceiling_divide_signed)
 
 
 def unordered(a: Array, b: Array) -> Array:
-    """Whether either is NaN."""
+    """True if either operand is NaN."""
     return np.isnan(a) | np.isnan(b)
 
 
 def or_unordered(compare: Function) -> Function:
-    """A comparison that also holds where an operand is NaN."""
+    """Returns a comparison that also holds if an operand is NaN."""
 
     def call(a: Array, b: Array) -> Array:
         return compare(a, b) | unordered(a, b)
@@ -101,7 +105,7 @@ def or_unordered(compare: Function) -> Function:
 
 
 def ordered_not_equal(a: Array, b: Array) -> Array:
-    """Unequal, and neither is NaN."""
+    """True if the operands are unequal and neither is NaN."""
     return (a < b) | (a > b)
 
 
@@ -116,12 +120,12 @@ def select(form: Form, by_component: bool) -> Function:
         return lambda c, a, b: a.merge(c, b)
     if isinstance(form, Composite):
         return merger(form)
-    # The condition is uniform over the matrix's scope (CM-27): its first lane speaks for all.
+    # The condition is uniform over the matrix's scope (CM-27): the first lane decides for all.
     return lambda c, a, b: np.where(c[:, :, :1, None], a, b)
 
 
 def add_with_carry(a: Array, b: Array) -> tuple[Array, Array]:
-    """The sum modulo 2^N, and whether it overflowed."""
+    """Computes the sum modulo 2^N, and whether it overflowed."""
     total = a + b
     return total, unsigned(total) < unsigned(a)
 
@@ -142,7 +146,10 @@ def shift_right_arithmetic(a: Array, b: Array) -> Array:
 
 
 def _amount(a: Array, b: Array) -> Array:
-    """Amount of a shift, read without sign, in the shifted value's width, at most that width."""
+    """
+    Returns a shift's amount as an unsigned number in the shifted value's width, limited to that
+    width.
+    """
     amount = unsigned(b)
     bits = a.dtype.itemsize * 8
     return np.minimum(amount, bits).astype(unsigned(a).dtype, copy=False)
@@ -204,8 +211,9 @@ def in_binary32(function: Function) -> Function:
 
 def half_in_binary32(function: Function) -> Function:
     """
-    +, -, * or / that computes binary16 in binary32, which has more than twice its precision: the
-    second rounding never errs. numpy's own loops convert one number at a time.
+    Wraps +, -, * or / so that it computes binary16 in binary32, which has more than twice its
+    precision, so that rounding twice is exact. numpy's own binary16 loops convert one number at a
+    time.
     """
     widen = widener(F16)
 
@@ -226,7 +234,9 @@ def reverse_bits(a: Array) -> Array:
 
 
 Conversion: TypeAlias = Callable[[DType, DType, Rounding], Function]
-"""(source, target, how binary32 becomes bfloat16) -> the function of arrays."""
+"""
+Makes a conversion: (source, target, rounding from binary32 to bfloat16) -> the function of arrays.
+"""
 
 
 def _to_integer(convert: Callable[[DType, bool], Function], sign: bool) -> Conversion:
@@ -240,10 +250,15 @@ float_to_unsigned = _to_integer(float_to_integer, sign=False)
 
 
 def signed_to_float(source: DType, target: DType, rounding: Rounding) -> Function:
-    """Rounds to nearest even; bfloat16 as the options say."""
+    """
+    Converts a signed integer to a float, to nearest even; bfloat16 is rounded as the options say.
+    """
     return integer_to_float(target, True, rounding)
 
 
 def unsigned_to_float(source: DType, target: DType, rounding: Rounding) -> Function:
-    """Rounds to nearest even; bfloat16 as the options say."""
+    """
+    Converts an unsigned integer to a float, to nearest even; bfloat16 is rounded as the options
+    say.
+    """
     return integer_to_float(target, False, rounding)

@@ -1,4 +1,6 @@
-"""One error for everything a program or its caller can get wrong: cause, place, and what to do."""
+"""
+The error for everything that a program or its caller can get wrong: cause, place, and what to do.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from xdsl_spirv.interpreter.source.location import inlined, quoted
 
 
 def place_of(op: Operation) -> str:
-    """The operation and the functions and modules around it, outermost last."""
+    """Describes an operation and the functions and modules around it, the outermost last."""
     names = [op.name]
     parent = op.parent_op()
     while parent is not None:
@@ -25,8 +27,8 @@ class InterpreterError(Exception):
     A program cannot be executed, or was given the wrong inputs.
 
     `cause` says what is wrong, `place` where (an operation, or an argument of the call), `remedy`
-    what to do about it. `source` is the operation's place in the source, where debug information
-    says it.
+    what to do about it. `source` is the operation's place in the source, if debug information has
+    it.
     """
 
     def __init__(self, cause: str, place: Operation | str | None = None, remedy: str = ""):
@@ -42,7 +44,7 @@ class InterpreterError(Exception):
         super().__init__(cause)
 
     def at(self, op: Operation) -> InterpreterError:
-        """This error, placed at `op` if it has no place yet."""
+        """Returns this error, placed at `op` if it has no place yet."""
         if self.place is None:
             self.place, self.source = place_of(op), source_of(op)
             self.cause, self.hint = in_source(op, self.cause), hint_of(op)
@@ -50,7 +52,7 @@ class InterpreterError(Exception):
 
     @property
     def where(self) -> str:
-        """The place as messages write it: in the source, if that is known."""
+        """The place as messages write it: a place in the source, if known."""
         if self.source is None:
             return f"{self.place} ({self.hint})" if self.hint else self.place or ""
         return "\n  ".join([quoted(self.source, self.place or ""), *inlined(self.source)])

@@ -9,8 +9,8 @@ a loop wait for the others to finish it.
 
 A branch's operands become the arguments of the target block, which are SPIR-V's phis.
 
-A break or continue leaves several regions at once: its lanes are put down where the region that
-they go to finds them when the construct around them is done.
+A break or continue leaves several regions at once: its lanes are stored at the region that they go
+to, which picks them up when the construct around them is done.
 """
 
 from __future__ import annotations
@@ -87,14 +87,18 @@ class Flow:
     def edge(
         self, target: Block, operands: Sequence[SSAValue]
     ) -> tuple[int, Callable[[Env], Any], Callable[[Env, Any], None]]:
-        """The target's number, how to read the branch's operands, and how to assign them."""
+        """
+        Returns a branch target's number, and functions that read the branch's operands and assign
+        them.
+        """
         slots = self.compiler.slots(target.args)
         assign = self.compiler.assigner(slots, self.compiler.merges(target.args))
         return self.numbers[target], self.compiler.mover(operands, target.args), assign
 
     def run(self, env: Env) -> None:
         """
-        Run the region for the batch's active lanes; afterwards the mask holds those that left it.
+        Runs the region for the batch's active lanes. Afterwards the mask holds the lanes that left
+        it.
         """
         batch: Batch = env[WAVE]
         if batch.resuming:
@@ -140,7 +144,7 @@ class Flow:
         batch.partial = outer_partial
 
     def _resume(self, env: Env, batch: Batch) -> None:
-        """Go on where the batch was suspended."""
+        """Continues where the batch was suspended."""
         frame = batch.resuming.pop()
         assert isinstance(frame, FlowFrame)
         batch.partial = frame.waiting is not None
@@ -174,13 +178,14 @@ class Flow:
         return RETURN
 
     def _left(self, env: Env, batch: Batch, number: int) -> list[tuple[int, Mask]]:
-        """Where the lanes go after a block, by its terminator or out of inner constructs."""
+        """
+        Returns where the lanes go after a block, by its terminator or out of inner constructs.
+        """
         pending, env[self.exits] = env[self.exits] or [], None
         if batch.nobody:
             batch.nobody = False
             return pending
-        # The values of other lanes for a block must not replace values of lanes that have left
-        # already.
+        # Values of other lanes for a block must not replace the values of lanes that left earlier.
         batch.partial = batch.partial or bool(pending)
         try:
             going = self.terminators[number](env)
@@ -220,7 +225,9 @@ class Flow:
         departures: int,
         frame: FlowFrame | None = None,
     ) -> int:
-        """Runs blocks until the waiting lanes agree; starts with the rest of a frame's block."""
+        """
+        Runs blocks until the waiting lanes meet again; starts with the rest of a frame's block.
+        """
         number = 0 if frame is None else frame.number
         try:
             if frame is not None:
@@ -259,7 +266,7 @@ def _covers(mask: Mask, whole: Mask) -> bool:
 
 
 def _priority(number: int) -> int:
-    """Leaving comes after every block."""
+    """Sort key of a block number: leaving comes after every block."""
     return number if number >= 0 else 1 << 60
 
 
@@ -273,7 +280,7 @@ def block_order(region: Region) -> list[Block]:
         return list(region.blocks)
     leads = {block: _successors(block) for block in region.blocks}
     reach = {block: _reachable(block, leads) for block in region.blocks}
-    # Successors that cannot come back come first: they get the higher numbers.
+    # Successors that cannot loop back are visited first: they get the higher numbers.
     after = {
         block: sorted(successors, key=lambda successor: block in reach[successor])
         for block, successors in leads.items()
@@ -299,7 +306,10 @@ def block_order(region: Region) -> list[Block]:
 
 
 def _successors(block: Block) -> Sequence[Block]:
-    """Where a block's lanes go: by its terminator, or out of constructs inside of it."""
+    """
+    Returns the blocks to which a block's lanes go: by its terminator, or out of constructs inside
+    it.
+    """
     if block.last_op is None:
         return ()
     successors = list(block.last_op.successors)

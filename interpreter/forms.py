@@ -15,7 +15,8 @@ first |
 | pointer | `Pointer` or `VariablePointer` of memory.py |
 
 A cooperative matrix of 16-bit or 8-bit floats is carried as binary32, whose values include theirs,
-so that a MulAdd converts nothing; whoever makes such values rounds to the component type first.
+so that a MulAdd converts nothing; every function that makes such a value rounds it to the component
+type first.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.numbers import F32, F64, DType, is_float
 
 Mask: TypeAlias = Any
-"""None where all lanes of the chunk are active, else a bool array over (w, s, l)."""
+"""None if all lanes of the chunk are active, else a bool array over (w, s, l)."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Plain:
 @dataclass(frozen=True)
 class CooperativeMatrix:
     """
-    A matrix that the invocations of `scope` hold together; `dtype` is its component type's, `use`
-    what it is made for, which component mappings may depend on.
+    A matrix that the invocations of `scope` hold together. `dtype` is that of its components; `use`
+    (A, B or accumulator) may decide the component mapping.
     """
 
     dtype: DType
@@ -58,7 +59,7 @@ class CooperativeMatrix:
 
     @property
     def carrier(self) -> DType:
-        """The dtype of the array that stands for it."""
+        """The dtype of the array that represents the matrix."""
         return F32 if is_float(self.dtype) and self.dtype != F64 else self.dtype
 
 
@@ -72,8 +73,8 @@ class Composite:
 @dataclass(frozen=True)
 class Opaque:
     """
-    A pointer, a memref, or anything else that no instruction looks into; `null` makes the null
-    value of one that has one.
+    A pointer, a memref, or anything else that no instruction looks into; `null` makes its null
+    value, if the type has one.
     """
 
     name: str
@@ -110,7 +111,7 @@ def lane_bytes(form: Form, lanes: int) -> float:
 
 
 def within(mask: Mask, lanes: Any) -> Any:
-    """The lanes that are active, too."""
+    """Returns the lanes of a mask that are active, too."""
     return lanes if mask is None else mask & lanes
 
 
@@ -127,7 +128,10 @@ Merge: TypeAlias = Callable[[Mask, Any, Any], Any]
 
 
 def merger(form: Form) -> Merge:
-    """`merge(mask, new, old)`: the new value where the mask is set, the old one elsewhere."""
+    """
+    Returns `merge(mask, new, old)`, which takes the new value where the mask is set, else the old
+    one.
+    """
     if isinstance(form, Plain) and not form.shape:
         return np.where
     if isinstance(form, Plain | CooperativeMatrix):

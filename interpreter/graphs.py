@@ -42,9 +42,11 @@ def run_graph(
     graph: spv.GraphOp, inputs: Sequence[Array], constants: Mapping[int, Array] | None = None
 ) -> list[Array]:
     """
-    The outputs of a graph, from an array for each input and each OpGraphConstantARM by its id.
+    Runs a graph and returns its outputs. Takes an array for each input, and one for each
+    OpGraphConstantARM by its id.
 
-    Raises `InterpreterError` for arrays of other shapes or types and where TOSA leaves it open.
+    Raises `InterpreterError` for arrays of wrong shapes or types, and for results that TOSA leaves
+    undefined.
     """
     arguments = graph.body.block.args
     if len(inputs) != len(arguments):
@@ -122,7 +124,7 @@ def _elementwise(function: Callable[..., Any]) -> Execute:
 
 
 def _wide(function: Callable[..., Any]) -> Execute:
-    """A function of f16 computed in f32, rounded once."""
+    """Wraps a function so that it computes f16 in f32, and rounds once."""
 
     def execute(op: spv.TosaOp, *arrays: Array) -> Array:
         kept = arrays[0].dtype
@@ -156,7 +158,7 @@ def _multiply(op: spv.TosaOp, a: Array, b: Array, shift: Array) -> Array:
 
 
 def _check_range(x: Array, type_: Any) -> Array:
-    """Casts to a type; refuses overflow, which is undefined in TOSA."""
+    """Casts to a type; refuses overflow, which TOSA leaves undefined."""
     bounds = np.iinfo(type_)
     if x.size and (x.min() < bounds.min or x.max() > bounds.max):
         raise Refused(f"the result overflows {np.dtype(type_)}, which is undefined")
@@ -164,7 +166,7 @@ def _check_range(x: Array, type_: Any) -> Array:
 
 
 def _sum(function: Any) -> Execute:
-    """A sum or difference, which must not overflow."""
+    """Wraps a sum or difference so that it refuses overflow."""
 
     def execute(op: spv.TosaOp, a: Array, b: Array) -> Array:
         if a.dtype.kind == "f":
@@ -244,7 +246,7 @@ def _rescale(op: spv.TosaOp, x: Array, multiplier: Array, shift: Array, *zeros: 
     value = (x.view(f"u{x.dtype.itemsize}") if of_input else x).astype(np.int64) - zero
     by, scale = shift.astype(np.int64), multiplier.astype(np.int64)
     if ((by < 2) | (by > 62)).any():
-        raise Refused("a shift is from 2 to 62")
+        raise Refused("a shift must be from 2 to 62")
     half = np.int64(1) << (by - 1)
     if op.number("rounding_mode") == spv.RoundingMode.DoubleRound:
         half = half + np.where(by > 31, np.where(value >= 0, 1 << 30, -(1 << 30)), 0)
@@ -404,7 +406,7 @@ def _slice(op: spv.TosaOp, x: Array, start: Array, size: Array) -> Array:
 
 def _check_indices(indices: Array, count: int) -> Array:
     if indices.size and (indices.min() < 0 or indices.max() >= count):
-        raise Refused(f"an index is not from 0 to {count - 1}, which is undefined")
+        raise Refused(f"an index must be from 0 to {count - 1}; others are undefined")
     return indices
 
 

@@ -1,8 +1,8 @@
 """
-Values of a subgroup or a workgroup in a row, and back.
+Arranges values of a subgroup or a workgroup in a row, and back.
 
-Group instructions see (w, groups, members, ...): the subgroup's lanes, or all invocations of the
-workgroup in the order of their local index.
+Group instructions see (w, groups, members, ...), where the members are the subgroup's lanes, or all
+invocations of the workgroup in the order of their local index.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ class Group:
     workgroup: bool
 
     def row(self, value: Array, batch: Batch) -> Array:
-        """The members of each group in a row, (w, groups, members, ...), all of them present."""
+        """
+        Returns the members of each group in a row, (w, groups, members, ...), without broadcast
+        axes.
+        """
         if not self.workgroup:
             if value.shape[2] == batch.lanes:
                 return value
@@ -57,7 +60,7 @@ class Group:
 
 
 def group_of(scope: Scope) -> Group:
-    """The group of an execution scope."""
+    """Returns the group of an execution scope."""
     if scope not in (Scope.Subgroup, Scope.Workgroup):
         raise InterpreterError(
             f"group instructions of scope {scope.name} are not executed",
@@ -67,7 +70,7 @@ def group_of(scope: Scope) -> Group:
 
 
 def take_members(row: Array, source: Array) -> Array:
-    """`row` at member numbers (w, groups, members); numbers outside read member 0."""
+    """Reads `row` at member numbers (w, groups, members); numbers outside read member 0."""
     count = row.shape[2]
     source = np.where((source >= 0) & (source < count), source, 0)
     lead = np.broadcast_shapes(row.shape[:2], source.shape[:2])

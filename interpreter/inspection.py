@@ -2,7 +2,7 @@
 The variables, buffers and values of a launch that has stopped, as trees of views.
 
 A view is a place and its type: a pointer into memory that has bytes, or a variable with a path
-(variables.py). Its parts are views, and reading one gives the value in every invocation of the
+(variables.py). Its parts are views, too. Reading a view gives the value in every invocation of the
 batch, by the interpreter's own loads.
 """
 
@@ -38,7 +38,7 @@ U8 = np.dtype(np.uint8)
 
 @dataclass(frozen=True)
 class View:
-    """A named place, and the context and batch in which it is read."""
+    """A named place, with the context and the batch in which it is read."""
 
     name: str
     pointer: Any
@@ -48,12 +48,12 @@ class View:
 
     @property
     def plain(self) -> Any:
-        """The type itself."""
+        """The type without the matrix stride of its place."""
         return plain_type(self.type)
 
     @property
     def is_number(self) -> bool:
-        """Whether it is a scalar or a vector."""
+        """True for a scalar or a vector."""
         type = self.plain
         if isinstance(type, VectorType):
             type = type.element_type
@@ -91,7 +91,7 @@ class View:
         return max(pointer.memory.size - int(address.min()), 0)
 
     def parts(self, start: int = 0, count: int | None = None) -> list[View]:
-        """The parts from `start` on, `count` of them or all."""
+        """Returns the parts from number `start` on: `count` of them, or all."""
         last = self.count()
         end = last if count is None else min(start + count, last)
         return [self.part(number) for number in range(start, end)]
@@ -121,7 +121,7 @@ class View:
                             self._layout.stride(self.type), 0)  # fmt: skip
 
     def member(self, name: str) -> View | None:
-        """The member of a struct, or component of a vector, of that name."""
+        """Returns the member of a struct, or component of a vector, with that name."""
         if isinstance(self.plain, VectorType) and len(name) == 1:
             for letters in ("xyzw", "rgba", "stpq"):
                 number = letters.find(name)
@@ -133,8 +133,9 @@ class View:
 
     def read(self, mask: Any = None) -> Any:
         """
-        The value, over (workgroups, subgroups, lanes), each full or 1; `mask` are the invocations
-        that need it. Unsigned integers of compiled modules are so.
+        Returns the value over (workgroups, subgroups, lanes), where each axis may have length 1;
+        `mask` holds the invocations that need it. Unsigned integers of compiled modules stay
+        unsigned.
 
         Raises `InterpreterError` for a place outside of its memory.
         """
@@ -158,7 +159,7 @@ class View:
         )
 
     def find_undefined(self, mask: Any = None) -> Any:
-        """Whether a number was never written or is undefined otherwise, where checks know that."""
+        """Tells if a number was never written or is undefined otherwise, if checks track that."""
         pointer = self.pointer
         if isinstance(pointer, VariablePointer):
             variable = pointer.variable
@@ -183,7 +184,7 @@ class View:
         return shadow if shadow.ndim else shadow.reshape(1, 1, 1)
 
     def target(self) -> View | None:
-        """The view of a pointer's pointee."""
+        """Returns the view of a pointer's pointee."""
         if not isinstance(self.plain, spv.PointerType):
             return None
         pointer = self.read()
@@ -200,7 +201,7 @@ class Scene:
         self.context = frame.compiler.context
 
     def _find_value(self, value: SSAValue, name: str) -> View | None:
-        """The view of a value of the function, if it has been computed."""
+        """Returns the view of a value of the function, if it has been computed."""
         slot = self.frame.compiler.slot_if_any(value)
         if slot is None or self.frame.env[slot] is None:
             return None
@@ -212,12 +213,12 @@ class Scene:
         return View(name, VariablePointer(variable), value.type, self.context, self.moment)
 
     def _shadow(self, slot: int) -> Any:
-        """The shadow of a value, which checks keep in the next slot."""
+        """Returns the shadow of a value, which the checks keep in the next slot."""
         checked = self.context.compiler is not None and self.context.checker is not None
         return self.frame.env[slot + 1] if checked else None
 
     def locals(self) -> Iterator[View]:
-        """The variables of the source, and the parameters of its function."""
+        """Returns the variables of the source, and the parameters of its function."""
         values = [(local.value, local.name) for local in locals_at(self.frame.op)]
         around: Operation | None = self.frame.op
         while around is not None and not isinstance(around, FuncOp):
@@ -233,7 +234,7 @@ class Scene:
                 yield view if target is None else replace(target, name=name)
 
     def values(self) -> Iterator[View]:
-        """The results of instructions before this one, the last one first."""
+        """Returns the results of earlier instructions, the last one first."""
         around: Operation | None = self.frame.op
         while around is not None and not isinstance(around, FuncOp):
             before = around.prev_op
@@ -248,8 +249,9 @@ class Scene:
 
     def variables(self, built_in: bool) -> Iterator[View]:
         """
-        The module's variables: either built-ins, or buffers and memory. Members of a block
-        without a name are listed as variables, as the source uses them."""
+        Returns the module's variables: either built-ins, or buffers and memory. Members of a block
+        without a name are listed as variables, because the source uses them so.
+        """
         source = map_of(self.context.module)
         for symbol, slot in self.context.global_slots.items():
             op = self.context.symbols[symbol]
@@ -266,7 +268,9 @@ class Scene:
             yield from view.parts() if UNNAMED.fullmatch(symbol) else [view]
 
     def find(self, name: str) -> View | None:
-        """The innermost variable of a name; `%name` and `#number` are values of instructions."""
+        """
+        Returns the innermost variable of a name; `%name` and `#number` are values of instructions.
+        """
         if name.startswith(("%", "#")):
             return next((view for view in self.values() if view.name == name), None)
         for views in (self.locals(), self.variables(False), self.variables(True)):

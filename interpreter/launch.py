@@ -1,7 +1,6 @@
 """
-A launch: compile the entry point, cut the grid into chunks that fit the memory budget, run each.
-
-Chunks share nothing but buffers. One runs after the other, unless invocations wait (turns.py).
+Runs a launch: compiles the entry point, cuts the grid into chunks that fit the memory budget, and
+runs each.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from xdsl_spirv.interpreter.turns import Turns, chunk_size, parted_by
 
 KEPT = (32 << 20) - (8 << 10)
 """
-Bytes of an array that is made and freed once. glibc gives freed memory back to the system, page by
-page, above a bound that grows with the largest array freed, up to 32 MiB. Below it each operation
-on a million lanes would take its pages anew.
+Bytes of an array that is allocated and freed once when a launch begins. glibc gives freed memory
+back to the system, page by page, above a bound that grows with the largest array freed, up to 32
+MiB. Below that bound, each operation on a million lanes would fetch its pages again.
 """
 np.empty(KEPT, np.uint8)
 
 
 def geometry_of(grid: Sequence[int], workgroup: Sequence[int], options: Options) -> Geometry:
-    """A launch's shape, refused where it is empty."""
+    """Returns the shape of a launch; raises `InterpreterError` if it is empty."""
     if len(grid) != 3 or len(workgroup) != 3 or min(*workgroup) < 1 or min(*grid) < 0:
         raise InterpreterError(
             f"a launch of {tuple(grid)} workgroups of {tuple(workgroup)} invocations",
-            remedy="give three numbers for each, at least 1",
+            remedy="give three numbers for each, all at least 1",
         )
     return Geometry(_triple(grid), _triple(workgroup), options.subgroup_size)
 
@@ -48,7 +47,7 @@ def _triple(numbers: Sequence[int]) -> Triple:
 def run(
     context: Context, function: Operation, arguments: Sequence[Any], workgroups: int | None = None
 ) -> None:
-    """Run a function for the first workgroups of the launch's geometry, or for all."""
+    """Runs a function for the first workgroups of the launch's geometry, or for all."""
     if context.options.schedule is not None:
         run_scheduled(context, function, arguments, workgroups)
         return
@@ -68,22 +67,22 @@ def run(
 
 
 PACE_SECONDS = 2.0
-"""Seconds after which a launch's pace is judged."""
+"""Seconds after which the pace of a launch is measured."""
 
 
 def _refuse_endless(most: float, seconds: float, done: int, workgroups: int) -> None:
-    """Raises `InterpreterError` if a launch at its pace so far would take longer than it may."""
+    """Raises `InterpreterError` if a launch at its present pace would exceed its time limit."""
     if seconds < min(PACE_SECONDS, most) or seconds * workgroups <= most * done:
         return
     raise InterpreterError(
-        f"a launch of {workgroups:,} workgroups would take more than {most:,.0f} s: "
-        f"{done:,} took {seconds:.1f} s",
-        remedy="launch fewer workgroups, or allow it more time",
+        f"a launch of {workgroups:,} workgroups would take more than {most:,.0f} s: the "
+        f"first {done:,} took {seconds:.1f} s",
+        remedy="launch fewer workgroups, or allow more time",
     )
 
 
 def _name(function: Operation) -> str:
-    """The function's name; `gpu.func` has it among its attributes."""
+    """Returns the function's name; `gpu.func` has it among its attributes."""
     name = function.get_attr_or_prop("sym_name")
     assert name is not None
     return symbol_name(name)

@@ -1,8 +1,8 @@
 """
-Where the members of a type lie in memory that has bytes, and how whole values are moved.
+Memory layout of types in memory that has bytes, and loads and stores of whole values.
 
-Offsets and strides are dialects/spirv/layout.py's: the types' own, and scalar packing where a type
-has none (Workgroup memory under logical addressing).
+Offsets and strides are dialects/spirv/layout.py's: the types' own, or scalar packing for types
+without any (Workgroup memory under logical addressing).
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class Layout:
         self.context = context
 
     def size(self, type: Placed) -> int:
-        """The bytes of a value; a runtime array has none of its own."""
+        """Returns the bytes of a value; the size of a runtime array comes from its buffer."""
         if isinstance(type, Strided):
             return self.count(type.type) * self.stride(type)
         return spv.size_in_bytes(type, lengths=self.context.lengths)
 
     def extent(self, type: Placed) -> int:
-        """The bytes up to the last scalar of a value, padding behind it left out."""
+        """Returns the bytes up to the last scalar of a value, without padding after it."""
         plain = plain_type(type)
         if isinstance(plain, spv.StructType):
             members = range(len(plain.member_types))
@@ -76,7 +76,7 @@ class Layout:
         return self.context.form(plain_type(type))
 
     def member(self, struct: spv.StructType, number: int) -> Placed:
-        """A member's type; the struct says how its matrices lie."""
+        """Returns a member's type, with the layout of matrices that the struct states."""
         type = inner = struct.member_types[number]
         while isinstance(inner, spv.ArrayType | spv.RuntimeArrayType):
             inner = inner.element_type
@@ -87,7 +87,7 @@ class Layout:
         return Strided(type, stride.data, spv.Decoration.RowMajor in said)
 
     def element(self, type: Placed) -> Placed:
-        """The type of an array's, vector's or matrix's elements."""
+        """Returns the type of an array's, vector's or matrix's elements."""
         if isinstance(type, Strided):
             element = plain_type(self.element(type.type))
             if isinstance(type.type, VectorType) or (
@@ -102,7 +102,10 @@ class Layout:
         raise InterpreterError(f"{type} is not an array, vector or matrix, and has no elements")
 
     def count(self, type: Attribute) -> int:
-        """The elements of an array, vector or matrix; a runtime array has none of its own."""
+        """
+        Returns the number of elements of an array, vector or matrix; a runtime array has no own
+        count.
+        """
         match type:
             case spv.ArrayType():
                 return self.context.size(type.length)
@@ -118,7 +121,7 @@ class Layout:
                 )
 
     def stride(self, type: Placed) -> int:
-        """Bytes from one element of an array, vector or matrix to the next."""
+        """Returns the bytes from one element of an array, vector or matrix to the next."""
         if isinstance(type, Strided):
             inner = type.type
             if isinstance(inner, spv.ArrayType | spv.RuntimeArrayType):
@@ -138,7 +141,7 @@ class Layout:
 
 
 Index: TypeAlias = int | None
-"""A step of an access chain: known, or an operand's value."""
+"""A step of an access chain: a known number, or the number of an operand."""
 
 
 class Chain:
@@ -168,7 +171,7 @@ class Chain:
         self.type = type
 
     def follow(self, base: Pointer | Pointers, indexes: Sequence[Array]) -> Pointer | Pointers:
-        """The pointer that the chain leads to."""
+        """Returns the pointer to which the chain leads."""
         pointer = base.plus_bytes(self.offset) if self.offset else base
         for number, stride in self.dynamic:
             pointer = pointer.plus(indexes[number], stride, 0)
@@ -232,7 +235,7 @@ def _storer(type: Placed, layout: Layout, store: PlainStorer) -> Storer:
 
 
 def _is_packed(type: Placed, layout: Layout) -> bool:
-    """Whether the scalars of a plain type lie one after the other."""
+    """True if the scalars of a plain type lie next to each other."""
     while isinstance(type, Strided) or scalar_dtype(type) is None:
         element = layout.element(type)
         scalar = None if isinstance(element, Strided) else scalar_dtype(element)
@@ -243,7 +246,7 @@ def _is_packed(type: Placed, layout: Layout) -> bool:
 
 
 def _parts(type: Placed, layout: Layout) -> list[tuple[int, Placed]]:
-    """The members' offsets and types."""
+    """Returns the members' offsets and types."""
     if isinstance(type, spv.StructType):
         numbers = range(len(type.member_types))
         return [(layout.offset(type, n), layout.member(type, n)) for n in numbers]

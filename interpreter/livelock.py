@@ -1,6 +1,6 @@
 """
-Explains a launch in which everybody waits: who waits in which loop, for which memory, and which
-instructions would have to write it.
+Explains a launch in which all invocations wait: which wait in which loop, for which memory, and
+which instructions would have to write it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHOWN = 4
 
 
 class Described:
-    """The lines about one launch."""
+    """Writes the lines about one launch."""
 
     def __init__(self, context: Context):
         self.context = context
@@ -43,7 +43,7 @@ class Described:
         return lines
 
     def read(self, value: SSAValue, slot: int, stopped: Stopped) -> list[str]:
-        """Describes one read in the loop, and who could write what it reads."""
+        """Describes one read in the loop, and the instructions that could write its memory."""
         op, frame = value.owner, stopped.frames[0]
         assert isinstance(op, Operation)
         assert isinstance(frame, FlowFrame)
@@ -57,7 +57,7 @@ class Described:
         return [f"  it reads byte {byte} of {name}{shown} at {where}", *self.writers(op)]
 
     def writers(self, read: Operation) -> list[str]:
-        """The other instructions that write the memory that is read, if they can be found."""
+        """Lists the other instructions that write the memory of a read, if they can be found."""
         pointer = next(operand for operand in read.operands if is_shared(operand))
         root, path = _path(pointer)
         if root is None:
@@ -73,7 +73,7 @@ class Described:
 
 
 def _writes(op: Operation, root: str, path: Sequence[int | None]) -> bool:
-    """Whether an instruction may write a part of a variable."""
+    """True if an instruction may write a part of a variable."""
     if isinstance(op, AtomicLoadOp) or not isinstance(op, DIRECT_STORES) or not op.operands:
         return False
     other, other_path = _path(op.operands[0])
@@ -82,7 +82,7 @@ def _writes(op: Operation, root: str, path: Sequence[int | None]) -> bool:
 
 
 def _path(pointer: SSAValue) -> tuple[str | None, list[int | None]]:
-    """The variable that a pointer is into, and the indexes that lead there, if known."""
+    """Returns the variable of a pointer, and the indexes that lead to its place, if known."""
     path: list[int | None] = []
     owner = pointer.owner
     while isinstance(owner, AccessChainOp | InBoundsAccessChainOp):
@@ -92,7 +92,7 @@ def _path(pointer: SSAValue) -> tuple[str | None, list[int | None]]:
 
 
 def _who(stopped: Sequence[Stopped]) -> str:
-    """The invocations that have stopped: the first, and how many more."""
+    """Names the invocations that have stopped: the first, and how many more."""
     here = [one.here() for one in stopped]
     count = sum(int(lanes.sum()) for lanes in here)
     batch = stopped[0].batch
@@ -103,7 +103,7 @@ def _who(stopped: Sequence[Stopped]) -> str:
 
 
 def _first(value: Any, stopped: Stopped) -> Any:
-    """A value in the first lane that has stopped; None for other kinds of values."""
+    """Returns a value in the first stopped lane, or None for other kinds of values."""
     if not isinstance(value, np.ndarray) or value.ndim != 3:
         return None
     array: Array = np.broadcast_to(value, stopped.batch.shape)  # pyright: ignore
@@ -116,7 +116,7 @@ def describe(
     barriers: Sequence[tuple[Operation, Stopped]],
     lanes_help: bool,
 ) -> InterpreterError:
-    """The error of a launch whose batches wait in loops and at barriers."""
+    """Makes the error for a launch whose batches wait in loops and at barriers."""
     described = Described(context)
     lines: list[str] = []
     by_loop: dict[Watch, list[Stopped]] = {}
@@ -133,11 +133,14 @@ def describe(
     if lanes_help:
         cause = "WAIT-02: invocations wait for others of their own subgroup"
         remedy = (
-            "invocations of a subgroup need not make progress independently (many devices run them "
-            "in lockstep): let one invocation wait for all of them, or do what the others wait for "
-            "inside the loop"
+            "invocations of a subgroup need not make progress independently (many "
+            "devices run them in lockstep): let one invocation wait for all of them, or "
+            "do what the others wait for inside the loop"
         )
     else:
-        cause = "WAIT-01: everybody who is left waits for a write that will not come"
-        remedy = "let somebody write it before waiting, and launch all who are waited for"
+        cause = "WAIT-01: all invocations that are left wait for a write that will not come"
+        remedy = (
+            "make an invocation write before it waits, and launch all invocations that are "
+            "waited for"
+        )
     return InterpreterError(cause + "".join(f"\n  {line}" for line in lines), place, remedy)

@@ -2,8 +2,7 @@
 The buffers of a launch as one address space.
 
 A buffer's physical address is the address of its numpy array in this process (`array.ctypes.data`),
-which a caller can put into other buffers or push constants; another address is a pointer to no
-memory.
+which a caller can put into other buffers or push constants. Any other address points to no memory.
 """
 
 from __future__ import annotations
@@ -66,7 +65,9 @@ def null_pointer() -> Pointer:
 
 
 class Memories:
-    """The buffers by (descriptor set, binding), each one memory however often it is bound."""
+    """
+    The buffers by (descriptor set, binding); each is one memory, even if it is bound several times.
+    """
 
     def __init__(self) -> None:
         self._by_place: dict[Place, Memory] = {}
@@ -78,8 +79,8 @@ class Memories:
         originals: Mapping[Place, Array],
     ) -> None:
         """
-        Make every buffer a memory; those that no variable binds are reached by address. Copies lie
-        where the program expects the originals. Earlier bindings are forgotten.
+        Makes every buffer a memory; buffers that no variable binds are reached by address. A copy
+        takes the address of its original. Earlier bindings are forgotten.
         """
         self._by_place.clear()
         for place, array in buffers.items():
@@ -89,18 +90,18 @@ class Memories:
                 memory.address = originals[place].ctypes.data
 
     def buffer(self, place: Place, label: str) -> Memory:
-        """A buffer that is bound to a variable."""
+        """Returns a buffer that is bound to a variable."""
         memory = self._by_place[place]
         memory.label = label
         memory.names.add(label.partition("@")[2].partition(" ")[0])
         return memory
 
     def all(self) -> Iterable[Memory]:
-        """Every buffer that is bound."""
+        """Returns every buffer that is bound."""
         return self._by_place.values()
 
     def at(self, addresses: Array, mask: Mask) -> Pointer | Pointers:
-        """The pointer to physical addresses (w, s, l)."""
+        """Returns the pointer to physical addresses (w, s, l)."""
         rest = np.ones((1, 1, 1), np.bool_) if mask is None else mask
         places = (
             (Pointer(m, addresses - m.address, 1), (addresses >= m.address) & (addresses < m.end))
@@ -110,20 +111,20 @@ class Memories:
 
 
 class Descriptors:
-    """An array of buffers, by number, as one variable binds them."""
+    """An array of buffers that one variable binds, by number."""
 
     def __init__(self, memories: Mapping[int, Memory], label: str):
         self.memories = memories
         self.missing = Memory(np.zeros((1, 0), np.uint8), label=f"the buffers of {label}")
 
     def at(self, index: Array) -> Pointer | Pointers:
-        """The pointer to the buffer that each lane's index selects."""
+        """Returns the pointer to the buffer that each lane's index selects."""
         bound = ((start_of(memory), index == n) for n, memory in self.memories.items())
         return chosen(bound, np.ones(index.shape, np.bool_), start_of(self.missing))
 
 
 def physical(pointer: Any) -> Array:
-    """The physical addresses (w, s, l) of a pointer into memory that has bytes."""
+    """Returns the physical addresses (w, s, l) of a pointer into memory that has bytes."""
     if isinstance(pointer, Pointer):
         memory = pointer.memory
         if not memory.data.shape[1]:
@@ -135,6 +136,6 @@ def physical(pointer: Any) -> Array:
     if isinstance(pointer, Pointers):
         return by_case(pointer, None, lambda one, lanes: physical(one))
     raise InterpreterError(
-        "a pointer into a variable that is not memory of bytes has no address",
-        remedy="take addresses of buffers and of Workgroup memory",
+        "a pointer into a variable without bytes has no address",
+        remedy="take the address of a buffer or of Workgroup memory instead",
     )

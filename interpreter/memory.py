@@ -32,11 +32,11 @@ UNWRITTEN = 0xFF
 ROOM = 16
 """
 Rows are a multiple of this many bytes, so that any scalar type fits a whole number of times. An
-empty buffer gets this many bytes, too: lanes that read nothing look there.
+empty buffer gets this many bytes, too, for inactive lanes to read.
 """
 
 PIECES = (32, 16, 8)
-"""Bytes of a tile's line that numpy moves as one element."""
+"""Sizes in bytes of the pieces of a tile's line that numpy moves as one element."""
 
 _LOAD = "a cooperative load"
 
@@ -46,9 +46,9 @@ class Memory:
     One memory object. `data` is uint8 (rows, bytes), C-contiguous. `label` names it in messages;
     `names` are the module's variables that are bound to it; `shadow` holds the state of the checks;
     `address` is the address that programs see; `shape` is the shape of the bound array; `size` is
-    the bytes of a row that belong to it, and `defined` how many of them have a value at first. If
-    it is `robust`, reads outside give 0 and writes outside are dropped (robustBufferAccess2).
-    `image` and `sampler` describe an image's format or a sampler's settings.
+    the number of bytes of a row that belong to it, and `defined` the number of these that have a
+    value at first. If `robust` is set, reads outside give 0 and writes outside are dropped
+    (robustBufferAccess2). `image` and `sampler` describe an image's format or a sampler's settings.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Memory:
 
     @classmethod
     def of_array(cls, array: Array, label: str = "") -> Memory:
-        """A buffer over the bytes of a C-contiguous array, which stores change in place."""
+        """Makes a buffer over the bytes of a C-contiguous array, which stores change in place."""
         data = array.reshape(-1).view(np.uint8).reshape(1, array.nbytes)
         memory = cls(data if array.nbytes else np.zeros((1, ROOM), np.uint8), label=label)
         memory.shape, memory.size = array.shape, array.nbytes
@@ -79,7 +79,7 @@ class Memory:
 
     @classmethod
     def unwritten(cls, size: int, rows: Rows, batch: Batch, label: str = "") -> Memory:
-        """`size` bytes for each workgroup or each invocation of the chunk."""
+        """Makes `size` unwritten bytes for each workgroup or each invocation of the chunk."""
         count = batch.workgroups if rows == "workgroup" else prod(batch.shape)
         row = -(-max(size, 1) // ROOM) * ROOM
         memory = cls(np.full((count, row), UNWRITTEN, np.uint8), rows, batch, label)
@@ -101,7 +101,7 @@ class Memory:
         return view
 
     def length(self, dtype: DType) -> int:
-        """The elements of a row that belong to it."""
+        """Number of elements of a row that belong to the memory."""
         return self.size // dtype.itemsize
 
     def row_starts(self, length: int) -> Array:
@@ -149,8 +149,8 @@ class Pointer:
 
     def items(self, size: int, mask: Mask = None) -> Array:
         """
-        The number of the element of `size` bytes that is pointed at, in its row. An address that is
-        not a multiple is refused in active lanes.
+        Returns the index, in its row, of the element of `size` bytes at the pointer. Addresses of
+        active lanes that are not multiples of `size` are refused.
         """
         if self.scale % size == 0 and self.base % size == 0:
             factor, offset = self.scale // size, self.base // size
@@ -171,7 +171,7 @@ class Pointer:
         return self.index * self.scale + self.base
 
     def merge(self, mask: Mask, old: Any) -> Pointer | Pointers:
-        """This pointer where the mask is set, `old` elsewhere."""
+        """Returns this pointer where the mask is set, `old` elsewhere."""
         if old is None or old is self:
             return self
         if isinstance(old, Pointer) and old.memory is self.memory:
@@ -181,8 +181,8 @@ class Pointer:
 
 class Pointers:
     """
-    A pointer that is into different memories in different lanes: `cases` are pointers, and masks of
-    the lanes that have each.
+    A pointer into different memories in different lanes: `cases` holds pointers, each with the mask
+    of its lanes.
     """
 
     __slots__ = ("cases",)
@@ -192,7 +192,7 @@ class Pointers:
 
     @classmethod
     def chosen(cls, mask: Array, new: Pointer | Pointers, old: Pointer | Pointers) -> Pointers:
-        """The pointer that is `new` in the mask's lanes and `old` in the others."""
+        """Returns the pointer that is `new` in the mask's lanes and `old` in the others."""
         by_memory: dict[int, tuple[Pointer, Array]] = {}
         for side, pointer in ((mask, new), (~mask, old)):
             for one, lanes in cases(pointer, side):
@@ -213,12 +213,12 @@ class Pointers:
         return Pointers([(pointer.plus_bytes(count), m) for pointer, m in self.cases])
 
     def merge(self, mask: Mask, old: Any) -> Pointers:
-        """This pointer where the mask is set, `old` elsewhere."""
+        """Returns this pointer where the mask is set, `old` elsewhere."""
         return self if old is None or old is self else Pointers.chosen(mask, self, old)
 
 
 def cases(pointer: Pointer | Pointers, mask: Mask) -> list[tuple[Pointer, Mask]]:
-    """The memories that a pointer is into in the active lanes, with those lanes."""
+    """Returns the memories that a pointer is into in the active lanes, each with its lanes."""
     if isinstance(pointer, Pointer):
         return [(pointer, mask)]
     active_cases = [(one, m if mask is None else m & mask) for one, m in pointer.cases]
@@ -263,7 +263,7 @@ def start_of(memory: Memory) -> Pointer:
 def check_items(
     memory: Memory, items: Array, width: int, length: int, what: str, mask: Mask = None
 ) -> None:
-    """Refuse an element whose `width` units do not all lie below `length` in an active lane."""
+    """Refuses an element if its `width` units do not all lie below `length` in an active lane."""
     if items.size and int(items.view(np.uint64).max()) > length - width:
         if mask is not None and not mask.any():
             return
@@ -271,7 +271,8 @@ def check_items(
         worst = int(signed[signed.view(np.uint64).argmax()])
         raise InterpreterError(
             f"{what} outside {memory.label or 'its memory'}: element {worst} of {length}",
-            remedy="the program reads or writes out of bounds",
+            remedy="the program reads or writes out of bounds: check the index, or enlarge the "
+            "buffer",
         )
 
 
@@ -323,14 +324,14 @@ class Access:
         return lost, np.where(lost, 0, items)
 
     def settle(self, items: Array, mask: Mask, what: str) -> Array:
-        """The elements' numbers, 0 in lanes that are not active, all of them checked."""
+        """Returns the elements' numbers, all checked; 0 in lanes that are not active."""
         if mask is not None:
             items = np.where(mask, items, 0)
         check_items(self.memory, items, self.count, self.length, what, mask)
         return items
 
     def in_rows(self) -> Array:
-        """The elements' numbers in the whole memory."""
+        """Returns the elements' numbers in the whole memory."""
         if self.memory.rows == "shared":
             return self.items
         starts = self.memory.row_starts(self.memory.view(self.dtype).shape[1])
@@ -363,7 +364,7 @@ class Access:
         return view.reshape(-1).take(self.in_rows())
 
     def load(self) -> Array:
-        """The value at each lane's address."""
+        """Loads the value at each lane's address."""
         elements = self.gather(self.memory.view(self.dtype))
         if self.lost is not None:
             elements = np.where(self.lost, elements.dtype.type(0), elements)
@@ -397,7 +398,7 @@ class Access:
 
 
 def load(pointer: Pointer, form: Plain, mask: Mask) -> Array:
-    """The plain, tightly packed value at each lane's address."""
+    """Loads the plain, tightly packed value at each lane's address."""
     return Access(pointer, form, mask, "a load").load()
 
 
@@ -408,13 +409,13 @@ def store(pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
 
 def leaders(pointer: Pointer | Pointers, mask: Mask, axes: tuple[int, ...]) -> Pointer:
     """
-    The pointer of the first active lane along `axes`, for an access that a scope performs as one
-    (CM-27).
+    Returns the pointer of the first active lane along `axes`, for an access that a scope performs
+    as one (CM-27).
     """
     if isinstance(pointer, Pointers):
         raise InterpreterError(
-            "a cooperative access through a pointer into several memories",
-            remedy="branch on which memory it is, and access each",
+            "a cooperative access uses a pointer into several memories",
+            remedy="branch on the memory, and access each in its own branch",
         )
     index = pointer.index
     if all(index.shape[axis] == 1 for axis in axes):
@@ -423,7 +424,9 @@ def leaders(pointer: Pointer | Pointers, mask: Mask, axes: tuple[int, ...]) -> P
 
 
 def first_active(value: Array, mask: Mask, axes: tuple[int, ...]) -> Array:
-    """Each scope instance's value in its first active lane, `axes` (ascending) reduced to 1."""
+    """
+    Returns each scope instance's value in its first active lane; `axes` (ascending) shrink to 1.
+    """
     if mask is None:
         return value[tuple(slice(0, 1) if axis in axes else slice(None) for axis in range(3))]
     shape = np.broadcast_shapes(value.shape[:3], mask.shape)
@@ -455,7 +458,7 @@ class Tiles:
 
     def load(self, dtype: DType, mask: Mask) -> Array:
         """
-        (w, s, lines, width) of the tiles at their places; matrices without lanes hold anything.
+        Returns the tiles as (w, s, lines, width); matrices without active lanes hold any values.
         """
         memory = self.memory
         view = memory.view(raw_dtype(dtype))
@@ -518,14 +521,14 @@ class Tiles:
 
     @staticmethod
     def _load_inside(view: Array, items: Array, lost: Array) -> Array:
-        """The elements of robust memory, 0 where they are outside."""
+        """Loads the elements of robust memory, and 0 outside of it."""
         if not view.size:
             return np.zeros(items.shape, view.dtype)
         elements = view.reshape(-1).take(np.where(lost, 0, items))
         return np.where(lost, view.dtype.type(0), elements)
 
     def items(self, starts: Array) -> Array:
-        """(w, s, lines, width): the number of every element of the tiles."""
+        """Returns the number of every element of the tiles, as (w, s, lines, width)."""
         lines = np.arange(self.lines)[:, None] * self.stride.reshape(*self.stride.shape[:2], 1, 1)
         return starts[..., None] + (lines + np.arange(self.width))
 
@@ -553,7 +556,10 @@ class Tiles:
         return pieces.view(dtype)
 
     def _windows(self, view: Array, starts: Array, what: str) -> Array:
-        """(rows, places, lines, width): the tile at every place, without copying one."""
+        """
+        Returns a view of the tile at every place, (rows, places, lines, width), without copying
+        any.
+        """
         stride = int(self.stride.item())
         extent = (self.lines - 1) * stride + self.width
         check_items(self.memory, starts, extent, self.memory.length(view.dtype), what)

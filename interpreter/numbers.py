@@ -141,18 +141,23 @@ def float_to_float(
 
 @cache
 def widener(source: DType) -> Callable[[Array], Array]:
-    """Numbers of a float of 8 or 16 bits as binary32, looked up: half the time of a conversion."""
+    """
+    Returns a function from floats of 8 or 16 bits to binary32. It uses a table, which takes half
+    the time of a conversion.
+    """
     raw = raw_dtype(source)
     table = np.arange(1 << 8 * source.itemsize, dtype=raw).view(source).astype(F32)
     return lambda value: table.take(value.view(raw))
 
 
 KEPT = 21
-"""Leading bits of a binary32 that decide its binary16; the last is set if any lower bit was."""
+"""
+Number of leading bits of a binary32 that decide its binary16; the last is set if any lower bit was.
+"""
 
 DROPPED = 32 - KEPT
 SHORT = 256
-"""Arrays up to this size are rounded by numpy, whose calls are fewer."""
+"""Arrays up to this size are rounded by numpy, which needs fewer calls."""
 
 SIGN, EXPONENT = np.int32(-(1 << 31)), np.int32(0x7F800000)
 """The bits of a binary32."""
@@ -161,7 +166,7 @@ HALF_NORMAL, HALF_TOP = np.int32((127 - 14) << 23), np.int32((127 + 15) << 23)
 """The exponents of binary16's smallest normal number and of its largest, as binary32's bits."""
 
 HALF_GRAIN = np.int32((13 << 23) + (1 << 22))
-"""Added to the bits of x to get 1.5 * 2^13 x; adding that to x rounds to binary16."""
+"""Factor for rounding x to binary16: its product with x, added to x, cuts the lower bits."""
 
 
 @cache
@@ -177,7 +182,7 @@ def narrow(value: Array) -> Array:
         return value.astype(F16)
     bits = value.view(np.uint32)
     low = np.uint32((1 << DROPPED) - 1)
-    # A set bit below carries into the last one that is kept.
+    # A set bit below carries into the last bit that is kept.
     kept = bits & low
     kept += low
     kept |= bits
@@ -187,10 +192,11 @@ def narrow(value: Array) -> Array:
 
 def round_to_half(value: Array) -> Array:
     """
-    binary32 rounded to the nearest binary16, ties to even, in binary32.
+    Rounds binary32 to the nearest binary16, ties to even; the result stays binary32.
 
-    x + m - m, where the last place of m is that of the binary16 nearest to x: binary32's addition
-    rounds. For subnormal numbers m is that of the smallest normal one.
+    Computes x + m - m, where the last place of m is that of the binary16 nearest to x, so that
+    binary32's addition rounds to it. For subnormal numbers, m is the one of the smallest normal
+    number.
     """
     if value.size <= SHORT:
         return value.astype(F16).astype(F32)
@@ -206,7 +212,7 @@ def round_to_half(value: Array) -> Array:
     rounded_bits = rounded.view(np.int32)
     rounded_bits |= grain
     if large:
-        # Infinities, NaN and what is rounded to infinity.
+        # Infinities, NaN, and numbers that round to infinity.
         beyond = ~(np.abs(rounded) < 1 << 16)
         rounded[beyond] = value[beyond].astype(F16).astype(F32)
     return rounded
@@ -244,7 +250,7 @@ def float_to_integer(target: DType, sign: bool) -> Callable[[Array], Array]:
         wide = np.trunc(value.astype(F64))
         whole = np.where(np.isnan(wide), 0.0, np.clip(wide, low, high)).astype(exact)
         if above < np.inf:
-            # binary64 has no number for the largest of 64 bits, only for the one after it.
+            # binary64 cannot hold the largest 64-bit integer, only that number plus one.
             whole = np.where(wide >= above, limits.max, whole)
         return whole.view(target)
 
@@ -268,7 +274,7 @@ def integer_to_integer(target: DType, sign: bool) -> Callable[[Array], Array]:
 
 
 def saturate(value: Array, target: DType, sign: bool) -> Array:
-    """An int64 array clamped to the range of `target`, read with or without sign."""
+    """Clamps an int64 array to the range of `target`, read with or without sign."""
     exact = target if sign else _UNSIGNED[target.itemsize]
     limits = np.iinfo(exact)
     return np.clip(value, limits.min, limits.max).astype(exact).view(target)

@@ -1,7 +1,4 @@
-"""
-The choices that a run leaves to its caller: subgroup size, memory, and choices that SPIR-V leaves
-open.
-"""
+"""The options of a run: subgroup size, memory, and the choices that SPIR-V leaves open."""
 
 from __future__ import annotations
 
@@ -35,19 +32,19 @@ RULES: tuple[Mapping, ...] = ("row-major", "column-major", "opaque", "lavapipe",
 
 
 def mappings() -> tuple[Mapping, ...]:
-    """Every mapping that has a name: the ones in code, then the ones of targets."""
+    """Returns the names of all mappings: the ones in code, then targets'."""
     known = (name for name in targets.names() if targets.load(name).component_map)
     return *RULES, *(name for name in known if name not in RULES)
 
 
 def mapping_of(target: str) -> Mapping:
-    """The mapping of a target that describes component places; otherwise `row-major`."""
+    """Returns the mapping of a target whose file describes one; otherwise `row-major`."""
     return target if _has_map(target) else "row-major"
 
 
 Accumulation: TypeAlias = Literal["binary32", "halves", "exact", "magnitudes"]
 """
-Order of the sums of a floating cooperative MulAdd (CM-25).
+Order of the additions in a floating-point cooperative MulAdd (CM-25).
 
 `binary32`: products in numpy's order, then C, rounded once; `halves`: C, then the products' first
 half, then the second, each sum rounded to the accumulators' type; `exact`: in binary64, rounded
@@ -65,10 +62,11 @@ def _has_map(name_or_path: str) -> bool:
 @dataclass(frozen=True)
 class MemoryBudget:
     """
-    Bytes that the values and the Workgroup memory of the workgroups in flight may take.
+    Limit of the bytes for values and Workgroup memory of the workgroups that run together.
 
-    Workgroups run in chunks of as many as fit, at least one. Small chunks also keep the values in
-    the processor's caches: the default is a compromise measured on tiled matrix multiplications.
+    Workgroups run in chunks as large as the limit allows, at least one workgroup each. Small chunks
+    also keep the values in the processor's caches: the default is a compromise measured on tiled
+    matrix multiplications.
     """
 
     bytes: int = 64 << 20
@@ -78,7 +76,7 @@ class MemoryBudget:
             raise InterpreterError(
                 f"a memory budget of {self.bytes} bytes is not positive",
                 "MemoryBudget",
-                "give the bytes that the values of all workgroups in flight may take",
+                "give the number of bytes that the values of all workgroups in flight may take",
             )
 
 
@@ -91,7 +89,7 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise InterpreterError(
-                f"a schedule's seed of {self.seed}", "Schedule.seed", "give a number from 0 on"
+                f"a schedule's seed is {self.seed}", "Schedule.seed", "give a number of at least 0"
             )
 
 
@@ -99,15 +97,15 @@ class Debugger(Protocol):
     """The protocol of debuggers, which see instructions while they run (debug.py)."""
 
     def attach(self, op: Operation, step: Any, compiler: Any) -> Any:
-        """The step of an operation, with the observer's own before or behind it."""
+        """Returns the step of an operation, with the debugger's own step before or after it."""
         ...
 
     def attach_end(self, op: Operation, terminate: Any, compiler: Any) -> Any:
-        """The end of a block, with the observer's own before it."""
+        """Returns the end of a block, with the debugger's own step before it."""
         ...
 
     def check_reached(self) -> None:
-        """Refuse breakpoints that no instruction answers to."""
+        """Raises `InterpreterError` for breakpoints that match no instruction."""
         ...
 
 
@@ -118,16 +116,16 @@ def _print(text: str) -> None:
 @dataclass(frozen=True)
 class Options:
     """
-    The subgroup's size and the choices among what the specifications leave open.
+    The subgroup size, limits, checks, and the choices that the specifications leave open.
 
     `subgroup_size` is 1 to 128, a power of two; `bfloat16_rounding` is BF-07's, `component_mapping`
-    CM-18's, `accumulation` CM-25's; `memory` bounds the workgroups that are in flight together,
-    `max_steps` the blocks that a launch executes, and `seconds` its time: a launch that would take
-    longer, by the pace of its first workgroups, is refused. `checks` says what to look for
-    (docs/checks.md): nothing, unless given. `debug` has breakpoints and a trace (debug.py).
-    `schedule` runs workgroups and parts of them in another order than lockstep (schedule.py),
-    without checks and debugger. With `robust`, accesses outside of buffers are as
-    robustBufferAccess2 says. `print` takes what a DebugPrintf prints in one invocation.
+    CM-18's, `accumulation` CM-25's; `memory` limits the workgroups that run together, `max_steps`
+    the blocks that a launch executes, and `seconds` its time: a launch whose first workgroups show
+    that it would take longer is refused. `checks` selects checks (docs/checks.md); there are none
+    by default. `debug` has breakpoints and a trace (debug.py). `schedule` runs workgroups and parts
+    of them in another order than lockstep (schedule.py), without checks and debugger. With
+    `robust`, accesses outside of buffers follow robustBufferAccess2. `print` is called with the
+    text that a DebugPrintf prints in one invocation.
     """
 
     subgroup_size: int = 32
@@ -147,7 +145,7 @@ class Options:
         size = self.subgroup_size
         if not 1 <= size <= 128 or size & (size - 1):
             raise InterpreterError(
-                f"a subgroup of {size} invocations does not exist",
+                f"the subgroup size {size} is not valid",
                 "Options.subgroup_size",
                 "use a power of two from 1 to 128",
             )
@@ -166,15 +164,15 @@ class Options:
 
 
 MADE_FOR = "schedule.target"
-"""The attribute of a module that names the target it was made for."""
+"""The attribute of a module that names the target for which it was compiled."""
 
 
 def options_for(module: Operation | None, size: int | None = None, **choices: Any) -> Options:
     """
-    Options for a module, with other `choices`.
+    Returns the options for a module, with the given `choices`.
 
-    The target that the module, or a module around it, names decides the size of subgroups, unless
-    it is given, and the places of components.
+    The target that the module, or a module around it, names decides the mapping of components and,
+    unless it is given, the subgroup size.
     """
     while module is not None and MADE_FOR not in module.attributes:
         module = module.parent_op()

@@ -1,5 +1,5 @@
 """
-Traces a pointer back through the instructions that made it: to its variable, to who accesses memory
+Traces a pointer back through the instructions that made it: to its variable, to accesses of memory
 through it, and to the variables that a module writes.
 """
 
@@ -24,7 +24,7 @@ SHARED = (
     spv.StorageClass.Workgroup,
     spv.StorageClass.Image,
 )
-"""Memory that other invocations may write."""
+"""Storage classes whose memory other invocations may write."""
 
 CHAINS = (spv.AccessChain, spv.PtrAccessChain, spv.CopyObjectOp)
 """Instructions whose result points into the memory behind their first operand."""
@@ -34,7 +34,9 @@ Root: TypeAlias = SSAValue | str
 
 
 def pointer_type(value: SSAValue) -> spv.PointerType:
-    """The type of a value that the verifier has found to be a pointer, refused if untyped."""
+    """
+    Returns the type of a value that the verifier has found to be a pointer; refuses untyped ones.
+    """
     if isinstance(value.type, spv.UntypedPointerType):
         raise InterpreterError(
             "this access through an untyped pointer is not executed",
@@ -45,25 +47,25 @@ def pointer_type(value: SSAValue) -> spv.PointerType:
 
 
 def has_bytes(type: spv.PointerType) -> bool:
-    """Whether a pointer is into memory that has bytes."""
+    """True if a pointer leads into memory that has bytes."""
     if isinstance(type.pointee, spv.TensorArmType):
         return False
     return type.storage_class.data not in VALUE_CLASSES
 
 
 def storage_of(pointer: SSAValue | None) -> spv.StorageClass | None:
-    """The storage class of a pointer, None of anything else."""
+    """Returns the storage class of a pointer, or None for anything else."""
     storage = getattr(getattr(pointer, "type", None), "storage_class", None)
     return None if storage is None else storage.data
 
 
 def is_shared(value: SSAValue) -> bool:
-    """Whether a value is a pointer to memory that other invocations may write."""
+    """True if a value is a pointer to memory that other invocations may write."""
     return storage_of(value) in SHARED
 
 
 def source_of_pointer(pointer: SSAValue) -> SSAValue:
-    """The pointer that access chains and copies began with."""
+    """Returns the pointer at which access chains and copies began."""
     owner = pointer.owner
     while isinstance(owner, CHAINS) or carries(owner, "OpImageTexelPointer"):
         pointer = owner.operands[0]
@@ -77,7 +79,7 @@ def carries(op: object, *instructions: str) -> TypeGuard[spv.RawOp]:
 
 
 def image_pointer(op: spv.RawOp) -> SSAValue | None:
-    """The pointer to the variable of the image that an instruction accesses."""
+    """Returns the pointer to the variable of the image that an instruction accesses."""
     if not op.instruction.data.startswith("OpImage") or "Query" in op.instruction.data:
         return None
     owner = op.arguments[0].owner
@@ -87,13 +89,13 @@ def image_pointer(op: spv.RawOp) -> SSAValue | None:
 
 
 def named_variable(pointer: SSAValue) -> str | None:
-    """The module's variable that a pointer is, None if it is anything else."""
+    """Returns the module's variable that a pointer is, or None."""
     owner = pointer.owner
     return owner.variable.string_value() if isinstance(owner, spv.AddressOfOp) else None
 
 
 def root_of(pointer: SSAValue) -> str | None:
-    """The module's variable that a pointer is into, None if that is not obvious."""
+    """Returns the module's variable that a pointer leads into, or None if that is not obvious."""
     return named_variable(source_of_pointer(pointer))
 
 
@@ -111,7 +113,7 @@ def probable_root(pointer: SSAValue) -> Root:
 
 
 def accessed_pointer(op: Operation, write: bool) -> SSAValue | None:
-    """The pointer that an instruction reads or writes through."""
+    """Returns the pointer through which an instruction reads or writes."""
     if isinstance(op, spv.CopyMemoryOp | spv.CopyMemorySizedOp):
         return op.operands[0 if write else 1]
     if isinstance(op, spv.AtomicOperation):
@@ -147,16 +149,16 @@ OTHER_STORES = (
     | spv.CooperativeVectorReduceSumAccumulateOp
     | spv.CooperativeVectorOuterProductAccumulateOp
 )
-"""Extensions' instructions that write through one pointer."""
+"""Instructions of extensions that write through one pointer."""
 
 
 def is_write(op: Operation) -> bool:
-    """Whether an instruction writes to memory."""
+    """True if an instruction writes to memory."""
     return isinstance(op, STORES | OTHER_STORES | spv.TensorWriteOp) or carries(op, "OpImageWrite")
 
 
 def written_variables(module: Operation) -> set[str] | None:
-    """The variables that anything may write, None if that may be any."""
+    """Returns the variables that any instruction may write, or None if it may be any variable."""
     written: set[str] = set()
     for op in module.walk():
         if not is_write(op):

@@ -1,15 +1,15 @@
 """
-Invocations in another order than lockstep: what a device may do, so that races change results.
+Runs invocations in another order than lockstep, as a device may, so that races change results.
 
-A schedule shuffles the workgroups and cuts them into chunks of its own. Within a chunk the
-workgroups' invocations are dealt out to parts, which run one after the other, each until the next
-barrier of the workgroup or its end: whatever a part does before a barrier it does before another
-part does anything, or after the other part has done it all. So a store that a barrier should keep
-apart from a load falls on the wrong side of it in one of a few schedules.
+A schedule shuffles the workgroups and cuts them into chunks. Within a chunk, each workgroup's
+invocations are dealt out to parts, which run one after another, each until the next barrier of the
+workgroup or its end. So everything that a part does before a barrier happens either entirely before
+or entirely after the work of another part. Hence a store and a load that a missing barrier should
+keep apart come in the wrong order in one of a few schedules.
 
-Where a module has instructions over subgroups, a part has whole subgroups; where it has some over
-workgroups beside barriers, there is one part. Each part is a batch of its own, and batches take
-turns as they do in lockstep (turns.py), in a random order.
+If a module has instructions over subgroups, a part has whole subgroups; if it has instructions over
+workgroups other than barriers, there is only one part. Each part is a batch of its own, and batches
+take turns as they do in lockstep (turns.py), but in a random order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from xdsl_spirv.interpreter.spirv.control_flow import compile_function
 from xdsl_spirv.interpreter.turns import Turns, chunk_size, parted_by
 
 PARTS = 4
-"""Number of parts to which a chunk's invocations are dealt."""
+"""Number of parts to which a chunk's invocations are dealt out."""
 CHUNK = 4
 """The largest number of workgroups that a schedule runs together."""
 
@@ -38,7 +38,10 @@ CHUNK = 4
 def run_scheduled(
     context: Context, function: Operation, arguments: Sequence[Any], workgroups: int | None
 ) -> None:
-    """Run a function for the first workgroups of the launch, or all, as the options' schedule."""
+    """
+    Runs a function for the first workgroups of the launch, or all, in the order of the options'
+    schedule.
+    """
     schedule = context.options.schedule
     assert schedule is not None
     context.steps = Budget(context.options.max_steps or BLOCKS)
@@ -61,7 +64,7 @@ def run_scheduled(
 def _parts(
     context: Context, batch: Batch, together: Scope, random: np.random.Generator
 ) -> list[Batch]:
-    """The batches that a chunk is dealt out to."""
+    """Returns the batches to which a chunk is dealt out."""
     if together == Scope.Subgroup:
         batches = [batch.subgroups_only(chosen) for chosen in _dealt(random, batch.subgroups)]
     elif together == Scope.Invocation:
@@ -81,7 +84,7 @@ def _dealt(random: np.random.Generator, count: int) -> list[Array]:
 
 
 def _lanes(random: np.random.Generator, batch: Batch) -> list[Array]:
-    """Masks (1, s, l) that part a workgroup's invocations."""
+    """Returns masks (1, s, l) that split a workgroup's invocations into parts."""
     masks: list[Array] = []
     for chosen in _dealt(random, batch.geometry.invocations):
         lanes = np.zeros(batch.subgroups * batch.lanes, np.bool_)
@@ -91,7 +94,7 @@ def _lanes(random: np.random.Generator, batch: Batch) -> list[Array]:
 
 
 def _globals(context: Context, whole: Batch, part: Batch) -> list[Any]:
-    """A part's variables: Workgroup memory is that of the whole workgroup."""
+    """Returns a part's variables. Its Workgroup memory is that of the whole workgroup."""
     variables: list[Any] = []
     for create, value in zip(context.creators, whole.globals, strict=True):
         shared = isinstance(value, Pointer) and value.memory.rows == "workgroup"

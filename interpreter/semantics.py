@@ -10,16 +10,16 @@ properties, constants. It returns the second, which sees only arrays, each time 
 
 | decorator | second stage | for |
 |---|---|---|
-| `value` | `(*operands) -> result` | what depends on its operands only, lane by lane |
-| `constant` | none: the first stage returns the value itself | what is known before the run |
-| `action` | `(batch, *operands) -> result` | memory, groups, built-ins: what needs invocations |
+| `value` | `(*operands) -> result` | results that depend only on the operands, lane by lane |
+| `constant` | none: the first stage returns the value | values known before the run |
+| `action` | `(batch, *operands) -> result` | memory, groups, built-ins: need invocations |
 | `control` | `(env) -> None` | regions |
-| `terminator` | `(env) -> Leaving` | what ends a block and chooses the next |
+| `terminator` | `(env) -> Leaving` | operations that end a block and choose the next |
 
-Several results are a tuple. A lane that is not active may be given any operands and its results are
-never used; only `action`s look at the mask. The table is by exact operation class, as in xDSL's
-`InterpreterFunctions`, whose implementation of any `value` here is
-`lambda interpreter, op, operands: (stage(op, context)(*operands),)`.
+Several results are a tuple. An inactive lane may have any operands, and its results are never used;
+only `action`s look at the mask. The table is keyed by exact operation class, as in xDSL's
+`InterpreterFunctions`, whose implementation of any `value` here is `lambda interpreter, op,
+operands: (stage(op, context)(*operands),)`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from xdsl_spirv.dialects.spirv.raw import RawOp
 from xdsl_spirv.interpreter.errors import InterpreterError
 
 Env: TypeAlias = list[Any]
-"""The slots of a function that runs (code.py)."""
+"""The list of slots of a running function (code.py)."""
 
 Function: TypeAlias = Callable[..., Any]
 """The second stage of any kind."""
@@ -62,18 +62,18 @@ Key: TypeAlias = type[Operation] | str
 """An operation, or the name of an instruction that `spirv.Raw` carries."""
 
 TABLE: dict[type[Operation], Semantics] = {}
-"""Every operation that executes in a kernel. `load()` fills it."""
+"""Semantics of every operation that executes in a kernel. `load()` fills it."""
 
 CARRIED: dict[str, Semantics] = {}
 """Semantics of the instructions that `spirv.Raw` carries, by name."""
 
 PACKAGES = ("kernel", "spirv", "host")
-"""The folders of this package whose modules say what operations mean."""
+"""The folders of this package whose modules define semantics."""
 
 
 @cache
 def load() -> None:
-    """Import every module of these folders, which fills TABLE."""
+    """Imports every module of these folders, which fills TABLE."""
     for folder in PACKAGES:
         package = import_module(f"xdsl_spirv.interpreter.{folder}")
         for module in iter_modules(package.__path__, f"{package.__name__}."):
@@ -110,18 +110,18 @@ terminator = Decorator("terminator")
 
 
 def value_table(functions: Mapping[type[Operation], Function]) -> None:
-    """Register operations whose second stage does not depend on the operation."""
+    """Registers operations whose second stage does not depend on the operation."""
     for op, function in functions.items():
         _register("value", (op,), _regardless(function))
 
 
 def same(operand: Any) -> Any:
-    """The operand: what an operation means that changes its type only."""
+    """Returns the operand: the semantics of an operation that only changes its type."""
     return operand
 
 
 def nothing_happens(*ops: type[Operation]) -> None:
-    """Register operations without an effect and without results."""
+    """Registers operations without an effect and without results."""
     _register("action", ops, _regardless(lambda batch, *operands: None))
 
 
@@ -140,7 +140,7 @@ def key_of(op: Operation) -> Key:
 
 
 def semantics_of(op: Operation) -> Semantics:
-    """The meaning of an operation; `InterpreterError` if it has none."""
+    """Returns the semantics of an operation; raises `InterpreterError` if it has none."""
     key = key_of(op)
     semantics = CARRIED.get(key) if isinstance(key, str) else TABLE.get(key)
     if semantics is None:

@@ -1,13 +1,14 @@
 """
-A launch under control: it stops before instructions, goes on, and goes back.
+Controls a launch: stops before instructions, continues, and steps back.
 
-The launch runs on a thread of its own. Before each instruction the thread asks a `Wish` whether to
-stop there; if so it tells a listener and waits for the next wish. Going back is running again: a
-launch is deterministic, so the same number of instructions leads to the same state. The first of
-two runs finds the number to go back to, the second stops there.
+The launch runs on a thread of its own. Before each instruction the thread calls a `Wish`, which
+decides whether to stop there; if so, the thread tells a listener and waits for the next wish.
+Stepping back means running again: a launch is deterministic, so the same number of instructions
+leads to the same state. The first of two runs finds the number to go back to, the second stops
+there.
 
 Invocations run in lockstep (batch.py), so all of them stop together. One of them is in focus: a
-step ends where this one, one of its subgroup or one of its workgroup is active (`follow`).
+step ends where that invocation is active, or any of its subgroup or workgroup (`follow`).
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ Follow: TypeAlias = Literal["invocation", "subgroup", "workgroup"]
 
 
 class Abandoned(BaseException):
-    """Ends a run before its end; no handler of errors stops it."""
+    """Ends a run early. It is not an `Exception`, so that handlers of errors do not stop it."""
 
 
 def line_of(op: Operation) -> Line | None:
-    """The line of an operation; None if it is unknown."""
+    """Returns the line of an operation, or None if it is unknown."""
     source = source_of(op)
     if source is not None:
         return source.file, source.line
@@ -65,12 +66,12 @@ class Moment:
     number: int
     frames: tuple[Frame, ...]
     enters: bool
-    """Whether the instruction begins a line."""
+    """True if the instruction begins a line."""
     finding: Finding | None = None
 
     @property
     def op(self) -> Operation:
-        """The operation that is next."""
+        """The operation that runs next."""
         return self.frames[0].op
 
     @property
@@ -84,12 +85,12 @@ class Moment:
         return len(self.frames)
 
     def row(self, workgroup: int) -> int | None:
-        """The place of a workgroup in the batch; None if it is in another one."""
+        """The position of a workgroup in the batch; None if it is in another batch."""
         row = workgroup - self.batch.first
         return row if 0 <= row < self.batch.workgroups else None
 
     def active(self, workgroup: int) -> Array:
-        """Mask of the workgroup's invocations that execute the instruction."""
+        """Returns a mask of the workgroup's invocations that execute the instruction."""
         row, count = self.row(workgroup), self.batch.geometry.invocations
         if row is None:
             return np.zeros(count, np.bool_)
@@ -103,13 +104,13 @@ Wish: TypeAlias = Callable[[Moment], str]
 
 @dataclass(frozen=True)
 class End:
-    """The end of a run; `error` is why it did not come to the launch's end."""
+    """The end of a run; `error` tells why it did not reach the launch's end, if so."""
 
     error: Exception | None = None
 
 
 def follows(moment: Moment, focus: tuple[int, int], follow: Follow) -> bool:
-    """Whether the invocation in focus, or one that is followed with it, is active."""
+    """True if the invocation in focus, or one that is followed with it, is active."""
     active, (_, invocation) = moment.active(focus[0]), focus
     if follow == "invocation":
         return bool(active[invocation])
@@ -129,13 +130,13 @@ class Stepper:
     listen: Callable[[Moment | End, str], None]
     breaks_on_findings: bool = True
     at_instructions: bool = False
-    """Whether the run may stop at every instruction, not only where the line or frame changes."""
+    """True if the run may stop at every instruction, not only where the line or frame changes."""
     _count: int = 0
     _calls: list[Frame] = field(default_factory=list[Frame])
     _now: Frame | None = None
     _wish: Wish = lambda moment: ""
     _quiet: float = 0
-    """Number of the instruction from which on findings stop the launch."""
+    """Number of the instruction from which findings stop the launch."""
     _entered: dict[int, tuple[Batch, Line, Operation]] = field(
         default_factory=dict[int, tuple[Batch, Line, Operation]]
     )
@@ -143,35 +144,37 @@ class Stepper:
     _thread: threading.Thread | None = None
     _wishes: SimpleQueue[Wish | None] = field(default_factory=SimpleQueue["Wish | None"])
     last: dict[int, Array] = field(default_factory=dict[int, Array])
-    """For the first workgroup of a chunk: the place in `ops` of each invocation's last line."""
+    """For the first workgroup of a chunk, the index in `ops` of each invocation's last line."""
     ops: list[Operation] = field(default_factory=list[Operation])
     _numbers: dict[Operation, int] = field(default_factory=dict[Operation, int])
 
-    # Control, called by whoever steps.
+    # Control, called by the thread that steps.
 
     def start(self, wish: Wish, quiet: float = 0) -> None:
-        """Begins a run that stops as wished; ignores findings before instruction `quiet`."""
+        """
+        Begins a run that stops where the wish says; ignores findings before instruction `quiet`.
+        """
         self._reset(wish, quiet)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def go(self, wish: Wish) -> None:
-        """Go on after a stop."""
+        """Continues after a stop."""
         self._wishes.put(wish)
 
     def now(self) -> Moment | None:
-        """The moment before the instruction that ran last."""
+        """Returns the moment before the instruction that ran last."""
         return None if self._now is None else self._moment(False)
 
     def end(self) -> None:
-        """End a run that has stopped, if there is one."""
+        """Ends a run that has stopped, if there is one."""
         if self._thread is not None:
             self._wishes.put(None)
             self._thread.join()
             self._thread = None
 
     def back(self, before: float, wish: Wish) -> None:
-        """Goes back to the last wished moment, or else to the first line."""
+        """Goes back to the last moment at which the wish stops, or else to the first line."""
         self.end()
         target, reason = 0, "entry"
 
@@ -187,7 +190,7 @@ class Stepper:
         try:
             self.launch(self)
         except (Abandoned, Exception):
-            pass  # The same failure as before.
+            pass  # The run fails in the same way as before.
         self.at_instructions = True
         target = target or (int(before) if before < inf else 1)
         self.start(lambda moment: reason if moment.number >= target else "", target)
@@ -202,7 +205,7 @@ class Stepper:
             self.launch(self)
         except Abandoned:
             return
-        except Exception as error:  # The listener tells it.
+        except Exception as error:  # The listener reports the failure.
             self.listen(End(error), "")
         else:
             self.listen(End(), "")
@@ -217,7 +220,7 @@ class Stepper:
     # The debugger that the interpreter calls (options.py).
 
     def attach(self, op: Operation, step: Step, compiler: Compiler) -> Step:
-        """Wraps an operation's step so that the wish is asked before it."""
+        """Wraps an operation's step so that the wish is asked before it runs."""
         line, begins = line_of(op), False
         assert op.parent is not None
         if line is not None:
@@ -248,7 +251,7 @@ class Stepper:
         """Does nothing: breakpoints were resolved before."""
 
     def _ask(self, begun: Line | None) -> None:
-        """Ask the wish, and note where the active invocations are."""
+        """Asks the wish, and records the position of the active invocations."""
         frame, depth = self._now, len(self._calls)
         assert frame is not None
         enters = False
@@ -270,7 +273,7 @@ class Stepper:
         return Moment(self._count, (self._now, *reversed(self._calls)), enters, finding)
 
     def _note_position(self, batch: Batch, op: Operation) -> None:
-        """Keep the line that the active invocations have come to."""
+        """Records the line that the active invocations have reached."""
         last = self.last.get(batch.first)
         if last is None:
             last = self.last[batch.first] = np.full(batch.shape, -1, np.int32)

@@ -1,9 +1,9 @@
 """
-Values by member name as the bytes of a struct: push constants, uniform blocks.
+Packs values by member name into the bytes of a struct: push constants, uniform blocks.
 
-Where members lie is what the struct says (interpreter/layout.py); names are the module's
-OpMemberName, or the member's number where it has none. Every member must be given: there is no
-default.
+Members lie at the struct's own offsets (interpreter/layout.py). Names are the module's
+OpMemberName, or the member's number if it has none. Every member must be given: there are no
+defaults.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def member_names(module: Operation, struct: Attribute) -> list[str]:
 
 
 def push_constant_block(module: Operation) -> spv.StructType | None:
-    """The struct of a module's push constants, None if it has none."""
+    """Returns the struct of a module's push constants, or None if it has none."""
     for op in module.regions[0].block.ops:
         if isinstance(op, spv.GlobalVariableOp):
             pointee = op.type.pointee
@@ -48,7 +48,7 @@ def pack_struct(
     module: Operation, struct: spv.StructType, values: Mapping[str, Any], layout: Layout
 ) -> bytes:
     """
-    The bytes of a struct whose members have the values, up to the end of the last one.
+    Packs the values of a struct's members, up to the end of the last one.
 
     A vector's value is a list of its components, a matrix's one of its columns, an array's one of
     its elements (or a numpy array of that shape), a struct's a mapping. Raises `InterpreterError`
@@ -112,11 +112,11 @@ def _write(
 
 
 def _write_number(data: bytearray, at: int, dtype: DType, value: Any, path: str) -> None:
-    """A number, or a physical address."""
+    """Writes a number, or a physical address."""
     try:
         octets = given_scalar(value, dtype).tobytes()
     except ValueError as error:
-        raise _refuse_value(path, str(error), "give one number that the type holds") from None
+        raise _refuse_value(path, str(error), "give one number that the type can hold") from None
     data[at : at + len(octets)] = octets
 
 

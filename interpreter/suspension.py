@@ -1,15 +1,16 @@
 """
-A batch that stops and goes on later: its place in the program is data.
+Suspends and resumes batches: the place of a batch in the program is stored as data.
 
-Compiled code is closures that call each other, so a running batch's place is Python's stack. A
-batch stops by an exception, `Suspended`: on its way out each function call and each region adds a
-frame that says where it was. To go on, the function is called again with those frames
-(`Batch.resuming`): each call and region takes its own and continues there, so that the same Python
-stack comes about. Nothing of this costs a batch that never stops more than a look at an empty list.
+Compiled code is closures that call each other, so the place of a running batch is Python's stack. A
+batch stops by an exception, `Suspended`: on its way out, each function call and each region adds a
+frame with its position. To continue, the function is called again with those frames
+(`Batch.resuming`): each call and region takes its own frame and continues there, which rebuilds the
+same Python stack. A batch that never stops only pays for looking at an empty list.
 
-Since the place is data, a batch can be parted, too: some lanes go on by themselves while the others
-stay where they are (`Stopped.part`). Both have the frames in which lanes of theirs are. Values are
-never changed in place and variables only in active lanes, so the parts share all of them.
+Since the place is data, a batch can also be split: some lanes continue by themselves while the
+others stay where they are (`Stopped.part`). Both get the frames that contain lanes of theirs.
+Values are never changed in place and variables only in active lanes, so the parts share all of
+them.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ class RunningRegion(Protocol):
         ...
 
     def exit(self, env: Env, number: int) -> int:
-        """The active lanes go to a block of this region from regions inside."""
+        """Sends the active lanes from regions inside to a block of this region."""
         ...
 
     def slot(self, value: SSAValue) -> int:
-        """The slot of a value of the function."""
+        """Returns the slot of a value of the function."""
         ...
 
 
@@ -60,9 +61,10 @@ class CallFrame:
 @dataclass(frozen=True)
 class FlowFrame:
     """
-    A region in execution: block `number`, from step `at` on (one past the last: the terminator).
-    If `abandoned`, no lanes of the block are left. `waiting` is None while the region's lanes
-    agree."""
+    A region in execution: it continues in block `number` at step `at`, where one past the last step
+    is the terminator. If `abandoned`, no lanes of the block are left. `waiting` is None while the
+    region's lanes agree.
+    """
 
     flow: RunningRegion
     env: Env
@@ -84,9 +86,9 @@ class FlowFrame:
 
 class Suspended(BaseException):
     """
-    A batch stops: before another round of a loop that waits (`reason` is its watch), or before a
-    barrier. `idle` says that nothing has changed since it stopped there the last time, `repeats`
-    that nothing will unless others write.
+    Raised to stop a batch before another round of a loop that waits (`reason` is its watch), or
+    before a barrier. `idle` is True if nothing has changed since it last stopped there, `repeats`
+    if nothing will change unless other invocations write.
     """
 
     def __init__(self, reason: object, idle: bool = False, repeats: bool = True):
@@ -98,7 +100,7 @@ class Suspended(BaseException):
         self.at: int | None = None
 
     def leave_call(self, env: Env, mask: Mask, partial: bool) -> None:
-        """Note a function on the way out."""
+        """Adds the frame of a function that the suspended lanes leave."""
         self.frames.append(CallFrame(env, mask, partial))
 
     def leave_parted(
@@ -110,13 +112,13 @@ class Suspended(BaseException):
         whole: Mask,
         since: int,
     ) -> None:
-        """Note a region whose lanes do not agree."""
+        """Adds the frame of a region whose lanes do not agree."""
         self.frames.append(
             FlowFrame(flow, env, number, self._at(flow, number), False, waiting, whole, since)
         )
 
     def leave(self, flow: RunningRegion, env: Env, number: int, outer_partial: bool) -> None:
-        """Notes a region that the suspended lanes leave."""
+        """Adds the frame of a region that the suspended lanes leave."""
         last = self.frames[-1] if self.frames else None
         if isinstance(last, FlowFrame) and last.flow is flow and last.env is env:
             self.frames[-1] = replace(last, outer_partial=outer_partial)
@@ -138,7 +140,7 @@ class Stopped:
         self.frames = suspended.frames
 
     def resume(self) -> Batch:
-        """The batch, ready for its function to be called again."""
+        """Returns the batch, ready for its function to be called again."""
         batch = self.batch
         batch.mask, batch.nobody = self.mask, False
         batch.resuming = [*self.frames]
@@ -161,7 +163,7 @@ class Stopped:
         return held
 
     def part(self, lanes: Array) -> Stopped:
-        """These lanes by themselves; (w, s, l)."""
+        """Splits off these lanes, (w, s, l)."""
         part = copy(self)
         part.batch = copy(self.batch)
         part.mask = within(self.mask, lanes)
@@ -182,7 +184,10 @@ class Stopped:
 def _part_of(
     frame: CallFrame | FlowFrame, env: Env, lanes: Array, stay: bool
 ) -> CallFrame | FlowFrame | None:
-    """The part of a frame for some lanes, if any. With `stay`, some are in deeper frames."""
+    """
+    Returns the part of a frame for some lanes, if any. With `stay`, some of them are in deeper
+    frames.
+    """
     if isinstance(frame, CallFrame):
         mask = within(frame.mask, lanes)
         if not mask.any():

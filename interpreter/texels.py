@@ -14,7 +14,7 @@ OPAQUE = (0, 0, 0, 1)
 
 
 def decode_texels(format: Format, stored: Array, dtype: DType) -> Array:
-    """(..., 4): the components of texels, as floats or integers of a type."""
+    """Returns the components (..., 4) of texels, as floats or integers of a type."""
     parts = _unpack(format, stored) if format.packed else stored
     most = [(1 << bits - (format.kind == "snorm")) - 1 for bits in format.bits]
     match format.kind:
@@ -32,7 +32,9 @@ def decode_texels(format: Format, stored: Array, dtype: DType) -> Array:
 
 
 def encode_texels(format: Format, components: Array) -> Array:
-    """The stored form of texels whose components (..., 4 or more than the format has) are given."""
+    """
+    Returns the stored form of texels from their components (..., 4, or more than the format has).
+    """
     count = len(format.bits)
     parts = components[..., :count]
     match format.kind:

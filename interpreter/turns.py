@@ -1,18 +1,18 @@
 """
-Chooses the next batch to run: batches that wait let others run; a launch in which all wait for ever
+Chooses the next batch to run: batches that wait let others run. A launch in which all wait for ever
 is an error.
 
-A chunk of workgroups is one batch, and runs to its end before the next chunk begins, unless it
-comes to a round of a loop that leads nowhere (waiting.py). Then it stops. Workgroups of which no
-lane is in the loop become a batch of their own that goes on; then other batches take their turns.
-When none gets any further, subgroups without a lane in the loop are parted from the others, and
-stop at the next barrier until those have come; when that leads nowhere either, the next chunk
-begins. So workgroups and subgroups make progress independently of each other, as they do on
-devices. Invocations of one subgroup do not: Vulkan promises them nothing, and many devices run them
-in lockstep. So a loop that waits for an action of another invocation of its subgroup behind the
-loop is refused (WAIT-02).
+A chunk of workgroups is one batch, and runs to its end before the next chunk begins, unless a round
+of a loop makes no progress (waiting.py). Then the batch stops. Workgroups without a lane in the
+loop become a batch of their own that continues; then other batches take their turns. When none
+makes progress, subgroups without a lane in the loop are split off; they run to the next barrier and
+wait there for the others. When that does not help either, the next chunk begins. So workgroups and
+subgroups make progress independently of each other, as they do on devices. Invocations of one
+subgroup do not: Vulkan promises them no independent progress, and many devices run them in
+lockstep. So it is an error if a loop waits for something that another invocation of the same
+subgroup does after the loop (WAIT-02).
 
-If no batch gets any further in a whole turn, no chunk is left to begin and no byte of memory has
+If no batch makes progress in a whole turn, no chunk is left to begin and no byte of memory has
 changed, then nothing ever will: that is WAIT-01.
 """
 
@@ -46,7 +46,9 @@ BARRIERS = (spv.ControlBarrierOp, spv.ControlBarrierWaitOp)
 
 
 def parted_by(context: Context, function: Operation) -> spv.Scope:
-    """The least scope whose invocations stay together: Invocation, Subgroup or Workgroup."""
+    """
+    Returns the smallest scope whose invocations stay together: Invocation, Subgroup or Workgroup.
+    """
     if not isinstance(function, FuncOp):
         return spv.Scope.Workgroup
     together = spv.Scope.Invocation
@@ -60,7 +62,10 @@ def parted_by(context: Context, function: Operation) -> spv.Scope:
 
 
 def _scope(op: Operation, context: Context) -> spv.Scope | None:
-    """The scope whose invocations execute an operation as one; None for a single invocation."""
+    """
+    Returns the scope whose invocations execute an operation as one, or None for a single
+    invocation.
+    """
     if isinstance(op, spv.MemoryBarrierOp | spv.ControlBarrierArriveOp):
         return None
     scope = op.properties.get("execution_scope")
@@ -98,12 +103,12 @@ class Turn:
 
     @property
     def watch(self) -> Watch | None:
-        """The loop that it waits in."""
+        """The loop in which the batch waits."""
         return self.reason if isinstance(self.reason, Watch) else None
 
     @property
     def barrier(self) -> Operation | None:
-        """The barrier that it waits at."""
+        """The barrier at which the batch waits."""
         return self.reason if isinstance(self.reason, Operation) else None
 
     def workgroups(self) -> Array:
@@ -135,7 +140,7 @@ class Turns:
         """True if a stopped batch may still progress by itself."""
 
     def run(self, chunk: Batch, batches: Sequence[Batch] = ()) -> None:
-        """Begins with batches of a chunk, and runs until all have ended or wait."""
+        """Starts batches of a chunk, and runs until all have ended or wait."""
         for batch in batches or (chunk,):
             batch.pauses = True
             self.turns.append(Turn(chunk, batch))

@@ -22,11 +22,11 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import Mapping
 
 Path: TypeAlias = tuple[Any, ...]
-"""Indexes from the outside in: ints, or integer arrays (w, s, l)."""
+"""Indexes from the outermost to the innermost: ints, or integer arrays (w, s, l)."""
 
 
 class Variable:
-    """A variable of one batch; `shadow` says which parts of its value are undefined, if checked."""
+    """A variable of one batch; `shadow` marks the undefined parts of its value, if checked."""
 
     __slots__ = ("form", "shadow", "value")
 
@@ -46,7 +46,9 @@ class VariablePointer:
         self.path = path
 
     def merge(self, mask: Mask, old: Any) -> VariablePointer:
-        """This pointer where the mask is set, `old` elsewhere: both must be into one variable."""
+        """
+        Returns this pointer where the mask is set, `old` elsewhere; both must be into one variable.
+        """
         if old is None or old is self:
             return self
         if old.variable is not self.variable or len(old.path) != len(self.path):
@@ -79,7 +81,9 @@ def component_position(
 def extract_component(
     form: CooperativeMatrix, mapping: Mapping, batch: Batch, matrix: Array, index: Any
 ) -> Array:
-    """The component `index` that each lane holds, over (w, s, l); 0 where it holds fewer."""
+    """
+    Returns the component `index` that each lane holds, over (w, s, l); 0 in lanes that hold fewer.
+    """
     position, exists = component_position(form, mapping, batch, index)
     flat = matrix.reshape(*matrix.shape[:2], -1)
     lead = np.broadcast_shapes(flat.shape[:2], position.shape[:2])
@@ -99,7 +103,7 @@ def insert_component(
     mask: Mask,
 ) -> Array:
     """
-    The matrix with each active lane's component `index` replaced; the first of those that hold it
+    Replaces each active lane's component `index` of the matrix; if several hold it, the first one
     decides.
     """
     position, exists = component_position(form, mapping, batch, index)
@@ -123,7 +127,7 @@ Part: TypeAlias = Callable[[Batch, Any, Sequence[Any]], Any]
 
 
 def read_part(form: Form, mapping: Mapping, batch: Batch, value: Any, path: Sequence[Any]) -> Any:
-    """The part of a value that a path of indexes leads to."""
+    """Returns the part of a value at a path of indexes."""
     if not path:
         return value
     index, *rest = path
@@ -156,7 +160,7 @@ def write_part(
     new: Any,
     mask: Mask,
 ) -> Any:
-    """The value with the part that a path leads to replaced in the active lanes."""
+    """Returns the value with the part at a path replaced in the active lanes."""
     if not path:
         return new if mask is None else merger(form)(mask, new, value)
     index, *rest = path
@@ -179,7 +183,10 @@ def write_part(
 
 
 def chosen_members(form: Composite, index: Any) -> Sequence[int]:
-    """The members of a struct or an array of composites that an index is, in any lane."""
+    """
+    Returns the members of a struct, or of an array of composites, that an index selects in any
+    lane.
+    """
     if isinstance(index, int):
         return (index,)
     count = len(form.members)
@@ -195,14 +202,14 @@ def chosen_members(form: Composite, index: Any) -> Sequence[int]:
 
 
 def holds_matrix(form: Form) -> bool:
-    """Whether a cooperative matrix is in values of a form."""
+    """True if values of a form contain a cooperative matrix."""
     if isinstance(form, Composite):
         return any(map(holds_matrix, form.members))
     return isinstance(form, CooperativeMatrix)
 
 
 def part_form(form: Form, path: Sequence[Any]) -> Form:
-    """The form of the part that a path of indexes leads to; arrays have members of one form."""
+    """Returns the form of the part at a path of indexes; all elements of an array have one form."""
     for index in path:
         if isinstance(form, Composite):
             form = form.members[index if isinstance(index, int) else 0]
@@ -214,7 +221,7 @@ def part_form(form: Form, path: Sequence[Any]) -> Form:
 
 
 def take_element(value: Array, index: Any) -> Array:
-    """Element `index` of the outermost dimension of a plain value."""
+    """Returns element `index` of the outermost dimension of a plain value."""
     if isinstance(index, int) or index.size == 1:
         return value[:, :, :, in_bounds(index if isinstance(index, int) else index.item(), value)]
     lead = np.broadcast_shapes(value.shape[:3], index.shape)
@@ -225,7 +232,7 @@ def take_element(value: Array, index: Any) -> Array:
 
 
 def put_element(value: Array, index: Any, element: Array, shape: tuple[int, ...]) -> Array:
-    """A plain value with element `index` of its outermost dimension replaced."""
+    """Returns a plain value with element `index` of its outermost dimension replaced."""
     lead = np.broadcast_shapes(value.shape[:3], element.shape[:3])
     if not isinstance(index, int) and index.size > 1:
         lead = np.broadcast_shapes(lead, index.shape)
@@ -243,7 +250,7 @@ def put_element(value: Array, index: Any, element: Array, shape: tuple[int, ...]
 
 
 def in_bounds(index: Any, value: Array) -> int:
-    """A uniform index into a plain value, refused outside."""
+    """Returns a uniform index into a plain value; refuses one outside."""
     number, count = int(index), value.shape[3]
     if not 0 <= number < count:
         raise InterpreterError(f"index {number} is outside an array or vector of {count}")

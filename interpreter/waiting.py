@@ -1,12 +1,12 @@
 """
-Loops that wait: which loops may, and when a round of one has led nowhere.
+Detects loops that wait: which loops may, and when a round has made no progress.
 
 A loop may wait if one of its branches depends on memory that the module writes; other loops are not
-watched while they run. A round of a loop has led nowhere if everything that decides the loop's
-branches is as in an earlier round, for the same invocations: the loop-carried values and variables
-that the branches depend on, and the values read. Such a round will repeat until somebody else
-writes. Counters that decide nothing may count meanwhile; one that is compared with a limit decides,
-so that a loop which gives up in the end never counts as one that waits.
+watched. A round has made no progress if everything that decides the loop's branches is as in an
+earlier round, for the same invocations: the loop-carried values and variables that the branches
+depend on, and the values read. Such a round will repeat until another invocation writes. A counter
+that decides nothing may change. A counter that is compared with a limit does decide, so a loop that
+gives up in the end never counts as waiting.
 
 A batch in such a round stops (`Suspended`), and others run (turns.py).
 """
@@ -31,11 +31,15 @@ from xdsl_spirv.interpreter.suspension import Suspended
 from xdsl_spirv.interpreter.variables import VariablePointer
 
 FIRST = 16
-"""Number of rounds after which a loop's rounds are compared."""
+"""Number of rounds after which the rounds of a loop are compared."""
 WINDOW = 64
-"""Number of rounds compared with a kept one; then the next is kept and the number doubles."""
+"""
+Number of rounds compared with a kept round. Then the next round is kept, and the number doubles.
+"""
 QUIET = 32
-"""Number of rounds with equal reads after which others run, even if something else changed."""
+"""
+Number of rounds with equal reads after which other batches run, even if something else changed.
+"""
 
 DECIDING = {spv.BranchConditionalOp, spv.SwitchOp}
 BRANCHES = {spv.BranchOp, spv.BreakOp, spv.ContinueOp, *DECIDING}
@@ -43,13 +47,15 @@ WRITING = {spv.StoreOp, spv.CopyMemoryOp, spv.GLModfOp, spv.GLFrexpOp, spv.Funct
 """Operations by their role in a loop; the last kind may write variables of the invocation."""
 
 Variable: TypeAlias = SSAValue | str
-"""A variable of a function, or the symbol of one of the module."""
+"""A variable of a function, or the symbol of a module's variable."""
 State: TypeAlias = tuple[Any, Form]
 """A value at run time and its form."""
 
 
 def edges(op: Operation) -> list[tuple[Block, Sequence[SSAValue]]]:
-    """Returns where a terminator leads, and the operands that become the block's arguments."""
+    """
+    Returns the blocks to which a terminator leads, and the operands that become their arguments.
+    """
     match op:
         case spv.BranchOp():
             return [(op.target, op.target_operands)]
@@ -73,7 +79,7 @@ class Slice:
     """
     The slice that decides the branches of a loop: the values `needed`; among them the results of
     shared `reads`, with their pointers, and of `clocks`; `variables` of the invocation. `sources`
-    is all that was read: pointers to shared memory, and calls.
+    holds everything that was read: pointers to shared memory, and calls.
     """
 
     def __init__(self, blocks: Sequence[Block], context: Context):
@@ -106,7 +112,7 @@ class Slice:
                 pending += self._behind(value)
 
     def _behind(self, value: SSAValue) -> list[SSAValue]:
-        """The values that a value depends on."""
+        """Returns the values on which a value depends."""
         if isinstance(value, BlockArgument):
             if value.owner not in self.blocks:
                 return []
@@ -123,7 +129,7 @@ class Slice:
         return [*op.operands, *self._read(op, value)]
 
     def _read(self, op: Operation, value: SSAValue) -> list[SSAValue]:
-        """The values that an operation reads: for variables, the values stored there."""
+        """Returns the values that an operation reads: for variables, the values stored there."""
         shared = next((operand for operand in op.operands if is_shared(operand)), None)
         if isinstance(op, spv.FunctionCallOp):
             self._call(op)
@@ -145,13 +151,13 @@ class Slice:
         return behind
 
     def _call(self, op: spv.FunctionCallOp) -> None:
-        """A call may read anything, and so may everything that uses its result."""
+        """Adds a call, which may read anything; so may everything that uses its result."""
         self.sources.append(op)
         for result in op.results:
             self.reads[result] = None
 
     def has(self, value: SSAValue) -> bool:
-        """Whether a value is defined in the loop."""
+        """True if a value is defined in the loop."""
         return value.owner.parent in self.blocks if isinstance(value.owner, Operation) else False
 
     def may_wait(self) -> bool:
@@ -159,7 +165,7 @@ class Slice:
         return any(map(self._is_written, self.sources))
 
     def for_workgroups(self) -> bool:
-        """Whether it may wait for another workgroup."""
+        """True if the loop may wait for another workgroup."""
         written = [source for source in self.sources if self._is_written(source)]
         classes = [s.type.storage_class.data for s in written if isinstance(s, SSAValue)]  # pyright: ignore
         return len(classes) < len(written) or set(classes) != {spv.StorageClass.Workgroup}
@@ -172,12 +178,12 @@ class Slice:
 
 
 def variable_of(pointer: SSAValue) -> Root | None:
-    """The variable of an invocation that a pointer is into; None for any other value."""
+    """Returns the variable of an invocation that a pointer leads into; None for any other value."""
     return None if storage_of(pointer) is None or is_shared(pointer) else probable_root(pointer)
 
 
 def written_by(op: Operation) -> Iterable[Root]:
-    """The variables that an operation may write."""
+    """Returns the variables that an operation may write."""
     pointers: Sequence[SSAValue] = ()
     if isinstance(op, spv.StoreOp | spv.GLPointerForm):
         pointers = (op.pointer,)
@@ -222,7 +228,8 @@ class Watch:
             for argument, operand in zip(header.args, carried, strict=True)
             if argument in decisive.needed
         ]
-        # A clock goes on by itself: it is not a read for whose change others must run.
+        # A clock changes by itself, so it does not count as a read that other invocations must
+        # change.
         self.carried += decisive.clocks
         for value in decisive.clocks:
             compiler.preserve(value)
@@ -307,7 +314,7 @@ class Watch:
 
 
 def same(state: Sequence[State], mask: Mask, kept: Sequence[State], before: Mask) -> bool:
-    """Whether the same lanes have the same values."""
+    """True if two lists hold the same values in the same lanes."""
     if mask is not before and not np.array_equal(mask, before):
         return False
     pairs = zip(state, kept, strict=True)
@@ -332,12 +339,15 @@ def _equal(a: Any, b: Any, form: Form, mask: Mask) -> bool:
 
 
 def _bits(array: Array) -> Array:
-    """The bits of numbers, so that NaN compares equal to itself."""
+    """Views numbers as bits, so that NaN compares equal to itself."""
     return array if array.dtype.kind in "biu" else array.view(f"u{array.dtype.itemsize}")
 
 
 def watches(order: Sequence[Block], compiler: Compiler) -> dict[Operation, Watch]:
-    """The watch of each branch back to a block, in loops that may wait; `order` is the blocks'."""
+    """
+    Returns the watch of each branch back to a block, in loops that may wait; `order` is the
+    blocks'.
+    """
     numbers = {block: number for number, block in enumerate(order)}
     watches_of_branches: dict[Operation, Watch] = {}
     for number, block in enumerate(order):
@@ -354,7 +364,7 @@ def watches(order: Sequence[Block], compiler: Compiler) -> dict[Operation, Watch
 
 
 def reads_shared(function: Operation, context: Context, seen: set[Operation]) -> bool:
-    """Whether a function or one that it calls reads memory that others may write."""
+    """True if a function, or one that it calls, reads memory that others may write."""
     seen.add(function)
     for op in function.walk():
         if isinstance(op, spv.AtomicOperation | spv.LoadOp | spv.CopyMemoryOp):

@@ -69,12 +69,12 @@ class HostFunctions(InterpreterFunctions):
 @cache
 def _operations() -> set[type[Operation]]:
     """
-    The operations that `Host` runs, class by class: xDSL's interpreter does not look at base
-    classes.
+    Returns the operations that `Host` runs, class by class: xDSL's interpreter does not look at
+    base classes.
     """
     dialects = Universe.get_multiverse().all_dialects
     offered = {op for name in DIALECTS for op in dialects[name]().operations}
-    # A dialect may offer a class that only reads the text and makes operations of its base.
+    # A dialect may have a class that only reads the text and makes operations of its base class.
     listed = {base for op in offered for base in op.__mro__ if _names(base, op.name)}
     semantics.load()
     values = {op for op, meaning in semantics.TABLE.items() if meaning.kind == "value"}
@@ -99,6 +99,6 @@ def _implementation(
 
 
 def register_implementations(interpreter: Interpreter, options: Options | None = None) -> None:
-    """Let an interpreter run host functions and the kernels that they launch."""
+    """Lets an interpreter run host functions and the kernels that they launch."""
     interpreter.register_implementations(FuncFunctions())
     interpreter.register_implementations(HostFunctions(options))

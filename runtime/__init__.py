@@ -3,8 +3,8 @@ The compiled program on disk, and its execution.
 
     from xdsl_spirv.runtime import Program, run
 
-`Program.save` and `Program.load` move a program to and from a directory (docs/program.md), `run`
-executes it. Names are imported when they are used: reading a program needs no interpreter.
+`Program.save` and `Program.load` write and read a program's directory (docs/program.md), `run`
+executes it. Names are imported on first use: reading a program does not load the interpreter.
 """
 
 from __future__ import annotations

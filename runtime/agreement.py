@@ -1,10 +1,11 @@
 """
-Whether a program's kernels are what its manifest says, before an interpreter or a driver sees them.
+Checks that a program's kernels agree with its manifest, before an interpreter or a driver gets
+them.
 
-A driver believes both: it crashes on a module that is not valid, reads beyond a buffer that is
-shorter than a block, and overwrites its own memory where a descriptor is missing. So every kernel
-is validated here (docs/validation.md) and its interface compared with the bindings of dispatches.
-The accesses of a kernel at computed indexes cannot be checked beforehand (docs/security.md).
+A driver trusts both: it crashes on an invalid module, reads beyond a buffer that is shorter than a
+block, and overwrites its own memory if a descriptor is missing. So every kernel is validated here
+(docs/validation.md), and its interface is compared with the bindings of dispatches. A kernel's
+accesses at computed indexes cannot be checked in advance (docs/security.md).
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from xdsl_spirv.serialization.validation.layouts import Layouts, Place, paramete
 from xdsl_spirv.serialization.validation.module import EntryPoint, Module
 
 ENVIRONMENT = "vulkan1.3"
-"""The environment that every kernel of a program is valid for."""
+"""The environment for which every kernel of a program must be valid."""
 ADDRESSES = "PhysicalStorageBufferAddresses"
-"""A capability that no program uses: it would let kernels use any number as an address."""
+"""A capability that programs must not use: with it kernels could use any number as an address."""
 
 EXTRA_BYTES = 16
 """A buffer may lack this many bytes of its block, because its last word is padded."""
 
-REMEDY = "compile the program again, or see what is wrong with xdsl-spirv validate"
+REMEDY = "compile the program again, or look for the fault with `xdsl-spirv validate`"
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Interface:
 
 
 def check_kernels(manifest: Manifest, binaries: Mapping[str, bytes]) -> None:
-    """Raises `ProgramError` that names the kernel's file and what is wrong with it."""
+    """Raises `ProgramError` with the kernel's file and the fault."""
     interfaces = {
         (kernel.name, name): interface
         for kernel in manifest.kernels
@@ -61,7 +62,7 @@ def check_kernels(manifest: Manifest, binaries: Mapping[str, bytes]) -> None:
 
 
 def _check_kernel(kernel: Kernel, binary: bytes) -> dict[str, Interface]:
-    """The interface of each entry point that the manifest names."""
+    """Returns the interface of each entry point that the manifest names."""
     try:
         raw = decode(binary)
         findings = [f for f in validate(raw, ENVIRONMENT) if f.severity is Severity.ERROR]
@@ -82,8 +83,8 @@ def _check_kernel(kernel: Kernel, binary: bytes) -> dict[str, Interface]:
         interface = _interface(m, entry, kernel)
         if interface.workgroup_size != stated.workgroup_size:
             raise ProgramError(
-                f"{stated.name!r} has workgroups of {_times(interface.workgroup_size)}, not of "
-                f"{_times(stated.workgroup_size)}",
+                f"{stated.name!r} has workgroups of {_times(interface.workgroup_size)}, "
+                f"but the manifest says {_times(stated.workgroup_size)}",
                 kernel.binary,
                 REMEDY,
             )
@@ -103,7 +104,9 @@ def _check_constants(kernel: Kernel, m: Module) -> None:
         place = f"{kernel.binary}, specialization constant {constant.id}"
         type = "ui32" if constant.type == "i1" else constant.type
         if sizes.get(constant.id) != len(scalar_bytes(constant.default, type, place)):
-            raise ProgramError(f"the kernel has none of type {constant.type}", place, REMEDY)
+            raise ProgramError(
+                f"the kernel has no specialization constant of type {constant.type}", place, REMEDY
+            )
 
 
 def _interface(m: Module, entry: EntryPoint, kernel: Kernel) -> Interface:
@@ -130,13 +133,15 @@ def _interface(m: Module, entry: EntryPoint, kernel: Kernel) -> Interface:
         elif type_.storage == "PushConstant":
             push = max(push, size)
         elif type_.storage in ("StorageBuffer", "Uniform", "UniformConstant"):
-            cause = f"{m.spell(i.result)} is not a storage buffer: a program has no other resources"
+            cause = (
+                f"{m.spell(i.result)} is not a storage buffer, and programs have no other resources"
+            )
             raise ProgramError(cause, kernel.binary, REMEDY)
     return Interface(_workgroup_size(m, entry, kernel), blocks, push)
 
 
 def _workgroup_size(m: Module, entry: EntryPoint, kernel: Kernel) -> tuple[int, int, int]:
-    """The workgroup's size: the built-in constant, else LocalSize or LocalSizeId."""
+    """Returns the workgroup size: from the built-in constant, else LocalSize or LocalSizeId."""
     built_in = grammar().kind("BuiltIn")["WorkgroupSize"].value
     modes = {
         name: [int(o.value) for o in operands] for name, operands, _ in m.modes[entry.function]
@@ -167,13 +172,13 @@ def _check_dispatch(
         room = 0 if buffer.is_dynamic else buffer.bytes
         if size > max(room, EXTRA_BYTES):
             raise ProgramError(
-                f"the kernel reads {size} bytes of {buffer.name!r}, which is {buffer}",
+                f"the kernel reads {size} bytes of {buffer.name!r}, which is only {buffer}",
                 place,
                 REMEDY,
             )
     end = max((c.offset + _size(c.type) for c in dispatch.push_constants), default=0)
     if interface.push > end:
-        cause = f"the kernel reads {interface.push} bytes of push constants, and is given {end}"
+        cause = f"the kernel reads {interface.push} bytes of push constants, but is given {end}"
         raise ProgramError(cause, place, REMEDY)
 
 

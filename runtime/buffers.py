@@ -1,10 +1,10 @@
 """
-Places temporaries in the one piece of memory that they share.
+Places temporaries in the memory that they share.
 
-A temporary lives from the first dispatch that is given it to the last. Two that never live at once
-may lie at one place. The largest are placed first, each at the lowest offset where nothing lives
-that it would meet: not optimal, and in practice close to the largest sum of sizes that live at
-once.
+A temporary lives from the first dispatch that uses it to the last. Two temporaries that are never
+alive at once may overlap. The largest are placed first, each at the lowest offset that is free
+during its life. This is not optimal, but in practice close to the largest sum of sizes that are
+alive at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ ALIGNMENT = 256
 
 @dataclass(frozen=True)
 class Assignment:
-    """Buffers with their offsets. The memory takes `needed` bytes; `total` is without sharing."""
+    """
+    Buffers with their offsets. The memory has `needed` bytes; without sharing it would have
+    `total`.
+    """
 
     buffers: tuple[Buffer, ...]
     needed: int
@@ -32,7 +35,7 @@ class Assignment:
 def assign(
     buffers: Sequence[Buffer], dispatches: Sequence[Dispatch], loops: Sequence[Loop] = ()
 ) -> Assignment:
-    """Give every temporary an offset."""
+    """Gives every temporary an offset."""
     lives = lifetimes(dispatches, loops)
     temporaries = [b for b in buffers if b.kind == "temporary"]
     offsets: dict[str, int] = {}
@@ -51,9 +54,9 @@ def assign(
 Life: TypeAlias = tuple[int, int]
 """The first and the last dispatch."""
 Piece: TypeAlias = tuple[int, int]
-"""The begin and the end of a piece of memory."""
+"""The begin and the end of a part of the memory."""
 LONG = 64
-"""Lives of more dispatches are not listed at each of their dispatches."""
+"""Lifetimes of more dispatches are not listed at each of their dispatches."""
 
 
 class _Pieces:
@@ -83,11 +86,11 @@ def marked(
     buffers: Sequence[Buffer], dispatches: Sequence[Dispatch], loops: Sequence[Loop] = ()
 ) -> tuple[Dispatch, ...]:
     """
-    The dispatches, with `once` said of those that compute temporaries from weights alone.
+    Returns the dispatches, with `once` set for those that compute temporaries only from weights.
 
-    Weights alone means no number of a run either: neither in push constants nor in the grid. A
-    temporary is written by the first dispatch that is given it, or in every step of a loop that
-    carries it.
+    Such dispatches may not depend on a run's numbers either, in push constants or in the grid. A
+    temporary is written by the first dispatch that uses it, or in every step of a loop that carries
+    it.
     """
     constant_buffers = {b.name for b in buffers if b.kind == "weight"}
     temporary = {b.name for b in buffers if b.kind == "temporary"}
@@ -109,10 +112,10 @@ def marked(
 
 def lifetimes(dispatches: Sequence[Dispatch], loops: Sequence[Loop] = ()) -> dict[str, Life]:
     """
-    The first and the last dispatch that is given each buffer.
+    Returns the first and the last dispatch that use each buffer.
 
     Results of dispatches that run once live throughout. Buffers that a loop reads from outside, or
-    carries, live through all of the loop.
+    carries, live through the whole loop.
     """
     lives: dict[str, Life] = {}
     kept = {b.buffer for dispatch in dispatches if dispatch.once for b in dispatch.bindings}
@@ -141,7 +144,7 @@ def aligned(size: int) -> int:
 
 
 def _lowest(occupied: Sequence[Piece], size: int) -> int:
-    """The lowest offset of a gap of `size` bytes between sorted pieces."""
+    """Returns the lowest offset of a gap of `size` bytes between sorted pieces."""
     offset = 0
     for start, end in occupied:
         if offset + size <= start:

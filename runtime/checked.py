@@ -1,9 +1,10 @@
 """
-Remembers what has passed a check, so that a program is looked at once and not at every start.
+Remembers which programs passed a check, so that a program is checked once and not at every start.
 
-An empty file, called after a digest of all that the check looks at and of this package's version,
-in $XDG_CACHE_HOME/xdsl-spirv/checked, or in `checked` of the folder that XDSL_SPIRV_CACHE names;
-XDSL_SPIRV_CACHE=0 keeps nothing. A user who can write there can replace this package as well.
+A passed check is an empty file, whose name is a digest of everything that the check reads and of
+this package's version. It is in $XDG_CACHE_HOME/xdsl-spirv/checked, or in `checked` of the folder
+that XDSL_SPIRV_CACHE names; XDSL_SPIRV_CACHE=0 disables this. A user who can write there could
+replace this package as well.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import xdsl_spirv
 VARIABLE = "XDSL_SPIRV_CACHE"
 NAME = "checked"
 MOST = 4096
-"""Number of digests to keep; beyond it all are dropped."""
+"""Number of digests to keep; if there are more, all are removed."""
 
 
 def checked_once(pieces: Iterable[bytes], check: Callable[[], None]) -> None:

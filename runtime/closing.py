@@ -1,4 +1,6 @@
-"""Objects that hold resources of the system are closed by the end of a `with`."""
+"""
+A base class for objects that hold resources of the system and are closed at the end of a `with`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,10 @@ from typing import Self
 
 
 class Closing:
-    """Something with a `close` that a `with` calls at its end."""
+    """An object whose `close` is called at the end of a `with`."""
 
     def close(self) -> None:
-        """Free everything; closing twice does nothing."""
+        """Frees everything; closing twice does nothing."""
 
     def __enter__(self) -> Self:
         return self

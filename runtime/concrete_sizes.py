@@ -1,8 +1,10 @@
 """
-A program with dynamic sizes at the sizes of its inputs: the same kernels, everything else numbers.
+Specializes a program with dynamic sizes to the sizes of its inputs: the kernels stay, everything
+else becomes numbers.
 
-Shapes, grids and push constants become what their expressions are; temporaries are laid out anew;
-the dispatches of a loop stand there once for each step; a dispatch over nothing is left out.
+Shapes, grids and push constants become the values of their expressions; temporaries are placed
+again; loops are unrolled to the dispatches of each step; dispatches with an empty grid are left
+out.
 """
 
 from __future__ import annotations
@@ -19,17 +21,23 @@ from xdsl_spirv.runtime.launches import room_of
 from xdsl_spirv.runtime.manifest import Buffer, Dispatch, Loop, Manifest, PushConstant
 
 MOST_DISPATCHES = 1 << 20
-"""Dispatches of all steps of a loop: a command buffer holds each."""
+"""
+Largest number of dispatches of all steps of a loop, because a command buffer contains each of them.
+"""
 
 MAX_ELEMENTS = 2**31 - 1
-"""Kernels count elements with 32-bit integers that are also compared as signed numbers."""
+"""
+Largest number of elements: kernels count in 32-bit integers, which are also compared as signed
+numbers.
+"""
 
 
 def sizes_of(manifest: Manifest, inputs: Mapping[str, Array]) -> dict[str, int]:
     """
-    The named sizes, from the shapes of the inputs.
+    Returns the named sizes, from the shapes of the inputs.
 
-    Raises `ProgramError` for an input that is missing or does not fit, and for two that disagree.
+    Raises `ProgramError` for an input that is missing or does not fit, and for two inputs that
+    disagree.
     """
     known_sizes: dict[str, tuple[int, str, int]] = {}
     for buffer in manifest.inputs:
@@ -76,15 +84,15 @@ def _check_equations(
             given = ", ".join(f"{name}: {_show_array(array)}" for name, array in inputs.items())
             reason = f", as {equation.because} needs" if equation.because else ""
             raise ProgramError(
-                f"{equation.left} is {left} and {equation.right} is {right}, but they should be "
-                f"equal{reason}",
+                f"{equation.left} is {left} and {equation.right} is {right}, but they "
+                f"must be equal{reason}",
                 f"inputs: {given}",
-                "give inputs of sizes that agree",
+                "give inputs whose sizes agree",
             )
 
 
 def check_limits(manifest: Manifest, sizes: Mapping[str, int]) -> None:
-    """Raises `ProgramError` for a size that is more than it may be."""
+    """Raises `ProgramError` for a size that exceeds its limit."""
     for limit in manifest.limits:
         size, most = (evaluate(e, sizes, "limits") for e in (limit.size, limit.most))
         if size > most:
@@ -92,8 +100,8 @@ def check_limits(manifest: Manifest, sizes: Mapping[str, int]) -> None:
             shown = ", ".join(f"{name} = {sizes[name]}" for name in names)
             reason = f", as {limit.because} needs" if limit.because else ""
             raise ProgramError(
-                f"{limit.size} is {size}, but should be at most {_with_value(limit.most, most)}"
-                f"{reason}",
+                f"{limit.size} is {size}, but must be at most "
+                f"{_with_value(limit.most, most)}{reason}",
                 shown,
                 "give smaller numbers, or compile with more room",
             )
@@ -105,9 +113,9 @@ def _with_value(size: Number, value: int) -> str:
 
 def at_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, list[int]]:
     """
-    Returns the manifest with concrete sizes, and the numbers of the dispatches that are left.
+    Returns the manifest with concrete sizes, and the numbers of the remaining dispatches.
 
-    Raises `ProgramError` for sizes that kernels cannot count.
+    Raises `ProgramError` for sizes that exceed the integers of kernels.
     """
     buffers = [_buffer(buffer, sizes) for buffer in manifest.buffers]
     steps = dict.fromkeys((loop.counter for loop in manifest.loops), 0)
@@ -131,7 +139,9 @@ def at_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, li
 def _repeat_loops(
     manifest: Manifest, dispatches: Sequence[Dispatch], sizes: Mapping[str, int]
 ) -> Iterator[tuple[int, Dispatch]]:
-    """All dispatches of a run with their numbers; a loop repeats its own for each step."""
+    """
+    Returns all dispatches of a run with their numbers; a loop repeats its dispatches for each step.
+    """
     end = 0
     for loop in manifest.loops:
         yield from enumerate(dispatches[end : loop.first], end)
@@ -155,7 +165,7 @@ def _repeat_loops(
 def _by_step(
     dispatch: Dispatch, first: Dispatch, loop: Loop, sizes: Mapping[str, int]
 ) -> Callable[[int], Dispatch]:
-    """A function from a step's number to a loop's dispatch; `first` is the first step's."""
+    """Returns a function from a step's number to a loop's dispatch; `first` is the first step's."""
     grid = [size for size in dispatch.grid if loop.counter in names_in(size)]
     pushed = [
         constant
@@ -187,12 +197,14 @@ def _buffer(buffer: Buffer, sizes: Mapping[str, int]) -> Buffer:
     shown = ", ".join(f"{name} = {size}" for name, size in sizes.items())
     if any(size < 0 for size in concrete.sizes):
         raise ProgramError(
-            f"{buffer} is {concrete} at {shown}: a size is negative", place, "give larger inputs"
+            f"{buffer} becomes {concrete} with {shown}: a size is negative",
+            place,
+            "give larger inputs",
         )
     if room_of(concrete.sizes) > MAX_ELEMENTS:
         raise ProgramError(
-            f"{buffer} has {room_of(concrete.sizes)} elements at {shown}: kernels count up to "
-            f"{MAX_ELEMENTS}",
+            f"{buffer} has {room_of(concrete.sizes)} elements with {shown}, but kernels "
+            f"count only to {MAX_ELEMENTS}",
             place,
             "give smaller inputs, in several runs",
         )

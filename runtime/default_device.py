@@ -1,5 +1,5 @@
 """
-Where a program runs: on a device by its name, or, as `xdsl-spirv run` chooses, on the best one.
+Chooses the device on which a program runs: by its name, or the best one, like `xdsl-spirv run`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 def run_on(device: str | None, program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """
-    A program's results on a device by its name; None: what the environment names, or else the best
-    Vulkan device that can run the program, or else the interpreter.
+    Runs a program on a device by its name and returns the results. With None, the device is the one
+    that the environment names, else the best Vulkan device that can run the program, else the
+    interpreter.
     """
     name = device or os.environ.get(VARIABLE)
     if name is not None:
@@ -37,7 +38,7 @@ def run_on(device: str | None, program: Program, inputs: Mapping[str, Array]) ->
 
 
 def open_session(program: Program, device: str = "interpreter", isolated: bool = False) -> Session:
-    """A session on a device by its name. Raises `ProgramError` and the device's errors."""
+    """Opens a session on a device by its name. Raises `ProgramError` and the device's errors."""
     from xdsl_spirv.runtime.session import InterpreterSession
 
     if device == "interpreter":

@@ -1,11 +1,11 @@
 """
-Element types on disk: MLIR's name in program.json, safetensors' code in the weights, numpy's dtype.
+Names of element types: MLIR's name in program.json, safetensors' code in the weights, numpy's
+dtype.
 
-Types of less than eight bits take a byte each, as numpy keeps them; no other program packs them so,
-and their codes are our own. MLIR's integers have no sign, so an `i8` in a file may be either; it is
-kept as numpy's signed type.
-numpy is imported when an array is at hand: compiling without weights does without it, and starts a
-tenth of a second earlier.
+Types of less than eight bits take a byte each, as in numpy; other programs do not store them so,
+and their codes are our own. MLIR's integers have no signedness, so an `i8` in a file may be signed
+or not; it is kept as numpy's signed type. numpy is imported only when an array is used: compiling
+without weights starts a tenth of a second faster without it.
 """
 
 from __future__ import annotations
@@ -51,28 +51,30 @@ _TABLE = [
 ]
 _DTYPES = {name: dtype for name, _, dtype in _TABLE}
 NAMES_OF_CODES = {code: name for name, code, _ in _TABLE}
-"""The dtype codes of the safetensors format, and the element types they stand for."""
+"""The dtype codes of the safetensors format, with the element types for which they stand."""
 
 
 def check_element_type(name: str, place: str = "") -> None:
-    """Raises `ProgramError` if `name` is not an element type that a buffer can have."""
+    """Raises `ProgramError` if `name` is not an element type of buffers."""
     if name not in _DTYPES:
         raise ProgramError(
-            f"{name} is not an element type a buffer can have",
+            f"{name} is not an element type of buffers",
             place,
             f"use one of {', '.join(_DTYPES)}",
         )
 
 
 def element_bytes(name: str) -> int:
-    """The bytes that an element of a type takes in a buffer."""
+    """Returns the bytes of an element of a type in a buffer."""
     check_element_type(name)
     bits = re.search(r"\d+", name)
     return max(1, int(bits.group()) // 8) if bits else 1
 
 
 def dtype_of(name: str, place: str = "") -> np.dtype[Any]:
-    """The dtype of an element type by its MLIR name; raises `ProgramError` for an unknown one."""
+    """
+    Returns the dtype of an element type by its MLIR name; raises `ProgramError` for an unknown one.
+    """
     import ml_dtypes
     import numpy as np
 
@@ -82,7 +84,10 @@ def dtype_of(name: str, place: str = "") -> np.dtype[Any]:
 
 
 def scalar_bytes(value: float | bool, name: str, place: str = "") -> bytes:
-    """A number as one element, little endian; raises `ProgramError` if the type cannot hold it."""
+    """
+    Returns a number as one element, little endian; raises `ProgramError` if the type cannot hold
+    it.
+    """
     import numpy as np
 
     dtype = dtype_of(name, place)
@@ -98,10 +103,10 @@ def scalar_bytes(value: float | bool, name: str, place: str = "") -> bytes:
 
 def as_element_type(array: Array, name: str) -> Array | None:
     """
-    `array` seen as elements of the type `name`; None if it is of another type.
+    Views `array` as elements of the type `name`; returns None if it has another type.
 
-    A signless integer takes either sign. numpy's files keep bfloat16 and float8 as raw bytes
-    (`|V2`).
+    A signless integer accepts signed and unsigned arrays. numpy's files keep bfloat16 and float8 as
+    raw bytes (`|V2`).
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""One error for a program that cannot be made, read or run: cause, place, and what to do."""
+"""The error for a program that cannot be made, read or run: cause, place, and what to do."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class ProgramError(Exception):
 
 class UndefinedResultWarning(RuntimeWarning):
     """
-    Results of a run without checks depend on integers without a defined value: a division by 0, a
-    shift by the width of the type, a float beyond the integer's range. A device may give others.
-    `report` has the findings.
+    Warns that results of a run without checks depend on undefined integers: a division by 0, a
+    shift by the width of the type, a float beyond the integer's range. A device may give other
+    results. `report` has the findings.
     """
 
     def __init__(self, report: Report):
         self.report = report
-        super().__init__(f"results are undefined, and a device may give others\n{report}")
+        super().__init__(f"results are undefined, so a device may give different ones\n{report}")
 
 
 class LateError(ProgramError):
-    """A run here, as on a device, takes more time than it is given."""
+    """A run on this machine, on the interpreter or a device, exceeds its time limit."""
 
     status = 4

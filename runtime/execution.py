@@ -1,4 +1,4 @@
-"""A program's dispatches on a device, in order, over buffers that live as long as the run."""
+"""Runs a program's dispatches in order, over buffers that exist for the duration of the run."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def run(
     times: list[float] | None = None,
 ) -> dict[str, Array]:
     """
-    Run a program; returns its results by name (`result0`, ...), in the source function's order.
+    Runs a program; returns its results by name (`result0`, ...), in the source function's order.
 
-    `device` is `interpreter`, or `vulkan` or `vulkan:N`, which runs in a process of its own that
-    stays until this one ends: the next call finds the device open and the program loaded. On the
-    interpreter `checks` look for undefined behaviour (docs/checks.md) and fill their report, and
-    `times` takes the seconds of each dispatch. Without checks it warns of results that depend on an
-    integer without a defined value (`UndefinedResultWarning`).
+    `device` is `interpreter`, `vulkan` or `vulkan:N`. Vulkan runs in a separate process that stays
+    until this one ends, so that the next call finds the device open and the program loaded. On the
+    interpreter, `checks` look for undefined behaviour (docs/checks.md) and fill their report, and
+    `times` receives the seconds of each dispatch. Without checks, it warns of results that depend
+    on an undefined integer (`UndefinedResultWarning`).
 
     Raises `ProgramError` for inputs that do not fit (see `bind_inputs`) and for an unknown device,
     and the device's own errors (`InterpreterError`, `VulkanError`).
@@ -69,7 +69,7 @@ def run_in_place(
     checks: Checks | None = None,
     times: list[float] | None = None,
 ) -> dict[str, Array]:
-    """`run` on the interpreter, on states that are updated in place."""
+    """Runs a program on the interpreter like `run`, on states that are updated in place."""
     program = program.at(inputs)
     refuse_beyond_memory(b for b in program.manifest.buffers if b.offset is None)
     buffers: Buffers = bind_inputs(program, inputs) | program.weights | dict(states)
@@ -79,7 +79,7 @@ def run_in_place(
 
 
 def empty_buffers(program: Program) -> Buffers:
-    """Makes outputs and temporaries; the latter share memory where the program says so."""
+    """Makes outputs and temporaries; temporaries share memory if the program says so."""
     manifest = program.manifest
     memory = np.zeros(manifest.memory or 0, np.uint8)
     buffers: Buffers = {}
@@ -97,23 +97,23 @@ def empty_buffers(program: Program) -> Buffers:
 def _not_here(device: str, checks: Checks | None) -> ProgramError:
     if device.partition(":")[0] == "vulkan" and checks is not None:
         return ProgramError(
-            f"{device} does not look for undefined behaviour", "", "run on the interpreter"
+            f"{device} does not check for undefined behaviour", "", "run on the interpreter"
         )
     return unknown_device(device)
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that the interpreter has read, and its compiled operations."""
+    """A kernel that the interpreter has decoded, and its compiled operations."""
 
     module: Operation
     compiled: Compiled
     words: frozenset[tuple[int, int]]
-    """Sets and bindings of the buffers that it reads as words."""
+    """Sets and bindings of the buffers that it reads as 32-bit words."""
 
     @cached_property
     def depends_on_data(self) -> bool:
-        """Whether some contents of its buffers make an integer undefined."""
+        """True if some contents of its buffers would make an integer undefined."""
         from xdsl_spirv.interpreter.checks.sources import depends_on_data
 
         return any(map(depends_on_data, self.module.walk()))
@@ -121,13 +121,14 @@ class Kernel:
 
 KEPT = 256
 """
-Number of kernels' modules that are kept, by their bytes: equal kernels are read and compiled once.
+Number of kernels' modules that are kept, by their bytes: equal kernels are decoded and compiled
+once.
 """
 _kept: dict[bytes, Kernel] = {}
 
 
 def _kernel(binary: bytes, file: str) -> Kernel:
-    """The kernel of a binary; raises `ProgramError` that names its file for damaged bytes."""
+    """Returns the kernel of a binary; raises `ProgramError` with its file for damaged bytes."""
     from xdsl_spirv.interpreter.spirv.module import Compiled, word_bindings
     from xdsl_spirv.serialization.decode.decoder import decode
     from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
@@ -139,7 +140,7 @@ def _kernel(binary: bytes, file: str) -> Kernel:
             kernel = Kernel(module, Compiled(), word_bindings(module))
         except SPIRVDecodeError as error:
             raise ProgramError(
-                str(error), file, "see what is wrong with xdsl-spirv validate"
+                str(error), file, "look for the fault with `xdsl-spirv validate`"
             ) from error
         while len(_kept) >= KEPT:
             _kept.pop(next(iter(_kept)), None)
@@ -176,7 +177,9 @@ def _run_interpreter(
 
 
 def _with_map(options: Options, target: str) -> Options:
-    """Options for kernels that rely on a target's component map, which is then not varied."""
+    """
+    Returns options for kernels that rely on a target's component map, which is then not varied.
+    """
     from xdsl_spirv.targets import TargetError, load
 
     try:
@@ -238,14 +241,14 @@ WORD_BYTES = 4
 
 
 def _in_whole_words(buffer: Array) -> Array:
-    """A copy of a buffer's bytes, padded with zeros to a whole word as on a device."""
+    """Copies a buffer's bytes, padded with zeros to a whole word as on a device."""
     octets = np.zeros(-(-buffer.nbytes // WORD_BYTES) * WORD_BYTES, np.uint8)
     octets[: buffer.nbytes] = np.ascontiguousarray(buffer).reshape(-1).view(np.uint8)
     return octets
 
 
 def _bound_part(buffer: Array) -> Array:
-    """The bytes that are bound for a buffer; never empty."""
+    """Returns the bytes that are bound for a buffer; never empty."""
     return buffer if buffer.nbytes else np.zeros(EMPTY_BYTES, np.uint8)
 
 
@@ -257,9 +260,9 @@ def _explore_mappings(
     options: Options,
 ) -> None:
     """
-    Run again with other component mappings: no result of the program may depend on them.
+    Runs the program again with other component mappings: its results must not depend on them.
 
-    A kernel may read fragments that another one packs: only both together do not depend.
+    The program is tested as a whole, because a kernel may read fragments that another one packs.
     """
     from xdsl_spirv.interpreter.checks import Finding
     from xdsl_spirv.interpreter.checks.choices import mappings_of, sees_components
@@ -282,7 +285,7 @@ def _explore_mappings(
             finding = Finding(
                 "CHOICE-01",
                 op.name,
-                f"the result {buffer.name!r} is another one with component mapping {mapping}",
-                "let no result depend on an implementation's choice",
+                f"the result {buffer.name!r} changes with the component mapping {mapping}",
+                "make the result independent of an implementation's choice",
             )
             checks.record(finding, op)

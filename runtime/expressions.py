@@ -3,8 +3,8 @@ Sizes in a program's manifest: numbers, or sums and products of named sizes as t
 
     "batch", "batch * 12", "(seq + 63) / 64", "min(seq * 8, 256)"
 
-`/` divides and drops the rest. An input's shape names sizes; sizes that depend on them are computed
-from the names when the shapes of all inputs are known.
+`/` divides and drops the remainder. Inputs' shapes name sizes; other sizes are expressions of these
+names, and are computed when the shapes of all inputs are known.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.runtime.errors import ProgramError
 
 Number: TypeAlias = int | str
-"""A size that is known, or the expression of one."""
+"""A size that is known, or the expression of a size."""
 
 NAME = re.compile(r"[A-Za-z_]\w*")
 TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|[-+*/(),])")
@@ -25,16 +25,19 @@ MIN = "min"
 """The only function of expressions; no size may have its name."""
 
 LONGEST = 10_000
-"""Most characters of an expression; real ones are shorter."""
+"""Longest expression, in characters; real ones are shorter."""
 
 
 def is_name(size: Number) -> bool:
-    """Whether a size is a name alone, which an input's shape gives a value."""
+    """True if a size is only a name, whose value comes from an input's shape."""
     return isinstance(size, str) and NAME.fullmatch(size) is not None and size != MIN
 
 
 def evaluate(size: Number, values: Mapping[str, int], place: str) -> int:
-    """The value of a size; raises `ProgramError` for text that is not an expression of `values`."""
+    """
+    Returns the value of a size; raises `ProgramError` for text that is not an expression of
+    `values`.
+    """
     if isinstance(size, int):
         return size
     return _Reader(size, values, place).whole()
@@ -42,9 +45,9 @@ def evaluate(size: Number, values: Mapping[str, int], place: str) -> int:
 
 def function_of(texts: Sequence[str], names: Sequence[str]) -> Callable[..., tuple[int, ...]]:
     """
-    A function from sizes, in the order of their names, to the values of expressions.
+    Returns a function from sizes, in the order of their names, to the values of expressions.
 
-    It is a faster `evaluate` for repeated runs. Raises `ProgramError` for a text that is not an
+    It is faster than `evaluate` for repeated runs. Raises `ProgramError` for a text that is not an
     expression of the names.
     """
     ones = dict.fromkeys(names, 1)
@@ -53,26 +56,26 @@ def function_of(texts: Sequence[str], names: Sequence[str]) -> Callable[..., tup
     called = {name: f"v{number}" for number, name in enumerate(names)}
     parts = [NAME.sub(lambda m: called.get(m.group(), MIN), text) for text in texts]
     body = ", ".join(part.replace("/", "//") for part in parts)
-    # Only names, numbers and operators are left, as the reader has seen.
+    # The reader has checked that only names, numbers and operators are left.
     source = f"lambda {', '.join(called.values())}: ({body}{',' if parts else ''})"
     try:
         return eval(source, {"__builtins__": {}, MIN: min})
     except RecursionError as error:
-        # Python's compiler goes down a sum term by term.
+        # Python's compiler recurses over the terms of a sum.
         raise ProgramError(
             "a size has too many terms", "the program", "compile the program again"
         ) from error
 
 
 def names_in(size: Number) -> list[str]:
-    """The names that a size is computed from."""
+    """Returns the names from which a size is computed."""
     if isinstance(size, int):
         return []
     return [name for name in dict.fromkeys(NAME.findall(size)) if name != MIN]
 
 
 class _Reader:
-    """Evaluates while it reads, from left to right."""
+    """Evaluates an expression while parsing it, from left to right."""
 
     def __init__(self, text: str, values: Mapping[str, int], place: str):
         self.text, self.values, self.place = text, values, place
@@ -95,7 +98,9 @@ class _Reader:
 
     def _wrong(self) -> ProgramError:
         shown = self.text if len(self.text) <= 60 else f"{self.text[:57]}..."
-        return ProgramError(f"{shown!r} is not a size", self.place, "compile the program again")
+        return ProgramError(
+            f"{shown!r} is not a valid size", self.place, "compile the program again"
+        )
 
     def _next(self, *wanted: str) -> str | None:
         return self.tokens.pop() if self.tokens and self.tokens[-1] in wanted else None
@@ -141,5 +146,5 @@ class _Reader:
 
 
 def written(size: Size, name: Callable[[Extent], Number]) -> Number:
-    """A size as an expression, its extents called as `name` says."""
+    """Formats a size as an expression; `name` gives the names of its extents."""
     return size.written(name) if is_dynamic(size) else size

@@ -1,8 +1,8 @@
 """
-Reads a program's folder, and nothing that lies elsewhere.
+Reads files of a program's folder, and never files outside of it.
 
-Anybody may have written the manifest that names the files. A name therefore leads to a regular file
-inside the folder, by no link, and a file is refused by its size before it is read.
+The manifest that names the files may come from an untrusted source. So a name must lead to a
+regular file inside the folder, without links, and a file is refused by its size before it is read.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from xdsl_spirv.runtime.errors import ProgramError
 REMEDY = "give a directory that `xdsl-spirv compile` wrote"
 
 MANIFEST_BYTES = 64 << 20
-"""Limit for `program.json` and `layers.json`; a language model's has 1 MB."""
+"""Size limit for `program.json` and `layers.json`; a language model's has 1 MB."""
 KERNEL_BYTES = 16 << 20
-"""Limit for a kernel; a large one has 100 kB."""
+"""Size limit for a kernel; a large one has 100 kB."""
 SOURCE_BYTES = 256 << 20
-"""Limit for `source.mlir`, which has no weights in it."""
+"""Size limit for `source.mlir`, which does not contain weights."""
 WEIGHTS_HEADER_BYTES = 100 << 20
-"""Limit for a safetensors file without its tensors (the format's own limit)."""
+"""Size limit for a safetensors file without its tensors (the format's own limit)."""
 
 
 class Folder:
@@ -32,13 +32,14 @@ class Folder:
         self.path = Path(path)
 
     def has(self, name: str) -> bool:
-        """Whether there is something of that name."""
+        """True if the folder contains an entry of that name."""
         return os.path.lexists(self.path / name)
 
     def read(self, name: str, most: int) -> bytes:
         """
-        The contents of a file. Raises `ProgramError` if it is missing, not regular, a link, or
-        too large."""
+        Returns the contents of a file. Raises `ProgramError` if it is missing, not regular, a link,
+        or too large.
+        """
         try:
             return self._read(name, most)
         except OSError as error:
@@ -51,10 +52,12 @@ class Folder:
         for part in name.split("/"):
             path /= part
             if stat.S_ISLNK(os.lstat(path).st_mode):
-                raise ProgramError("the program holds a link", str(path), REMEDY)
+                raise ProgramError("the program's folder contains a link", str(path), REMEDY)
         if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise ProgramError("the program holds something that is not a file", str(path), REMEDY)
-        # Another file that has taken the place since is neither followed nor waited for.
+            raise ProgramError(
+                "the program's folder contains something other than a file", str(path), REMEDY
+            )
+        # If another file has replaced it since, that one is neither followed nor waited for.
         flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         with open(os.open(path, os.O_RDONLY | flags | getattr(os, "O_BINARY", 0)), "rb") as file:
             size = os.fstat(file.fileno()).st_size

@@ -1,6 +1,5 @@
 """
-Checks what a run is given: the device's name, the inputs, and the block of push constants of each
-launch.
+Checks the arguments of a run: the device's name, the inputs, and the push constants of each launch.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ VARIABLE = "XDSL_SPIRV_DEVICE"
 """An environment variable that names the device by default."""
 
 DEVICES = ("interpreter", "vulkan", "vulkan:N")
-"""Names of devices that `run` executes a program on."""
+"""Names of devices on which `run` can execute a program."""
 
 
 def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """
-    The input buffers' contents, checked.
+    Returns the checked contents of the input buffers.
 
     Raises `ProgramError` for a missing input, an unknown name, a wrong shape or type.
     """
@@ -47,7 +46,7 @@ def bind_buffers(buffers: Iterable[Buffer], inputs: Mapping[str, Array]) -> dict
 
 
 def _not_bound(expected: Mapping[str, Buffer], inputs: Mapping[str, Array]) -> ProgramError:
-    """The error for wrong names of inputs."""
+    """Makes the error for wrong names of inputs."""
     place = f"inputs: {', '.join(f'{name}: {buffer}' for name, buffer in expected.items())}"
     unknown = next((name for name in inputs if name not in expected), None)
     if unknown is not None:
@@ -59,13 +58,13 @@ def _not_bound(expected: Mapping[str, Buffer], inputs: Mapping[str, Array]) -> P
 
 
 def unknown_device(name: str) -> ProgramError:
-    """The error for an unknown device."""
+    """Makes the error for an unknown device."""
     remedy = did_you_mean(name, ("interpreter", "vulkan"), f"use one of {', '.join(DEVICES)}")
     return ProgramError(f"there is no device {name!r}", "", remedy)
 
 
 def push_constant_bytes(launch: Dispatch) -> bytes:
-    """The block of push constants that a dispatch is given, little endian."""
+    """Returns the push constants of a dispatch, little endian."""
     block = b""
     for constant in sorted(launch.push_constants, key=lambda c: c.offset):
         place = f"dispatch of {launch.entry_point!r}"

@@ -1,9 +1,9 @@
 """
-Checks a manifest's numbers before anything is run or made from them.
+Checks a manifest's numbers before they are used.
 
-`program.json` may come from anybody. `manifest.py` checks each record by itself; this module checks
-the bounds of its numbers, and relations between records: bindings, constants, temporaries that
-share memory, dispatches that run once.
+`program.json` may come from an untrusted source. `manifest.py` checks each record by itself; this
+module checks the ranges of its numbers, and relations between records: bindings, constants,
+temporaries that share memory, dispatches that run once.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.manifest import GIVEN, Buffer, Dispatch, Manifest, PushConstant
 
 MAX_RANK = 32
-"""Dimensions of a buffer; numpy has up to 32 in its first version, 64 in the second."""
+"""Largest number of dimensions of a buffer; numpy 1 supports up to 32, numpy 2 up to 64."""
 MAX_SIZE = (1 << 63) - 1
-"""Most elements of a dimension, and most bytes of a buffer."""
+"""Largest number of elements of a dimension, and of bytes of a buffer."""
 MAX_SETS, MAX_BINDINGS = 4, 1024
-"""Descriptor sets that every Vulkan device supports; most bindings of a set."""
+"""
+Number of descriptor sets that every Vulkan device supports; largest number of bindings of a set.
+"""
 MAX_GRID = (1 << 32) - 1
-"""Workgroups of a dimension: Vulkan counts them with 32 bits."""
+"""Largest number of workgroups along a dimension: Vulkan counts them in 32 bits."""
 MAX_PUSH_BYTES = 4096
 """
-Most bytes of a block of push constants. Devices have 128 to 256; each says how many when it is
+Largest number of bytes of push constants. Devices support 128 to 256, which is checked when one is
 open.
 """
 
@@ -39,7 +41,7 @@ T = TypeVar("T")
 
 
 def check_launches(manifest: Manifest, place: str) -> None:
-    """Raises `ProgramError` that names the field of a function's manifest that cannot be."""
+    """Raises `ProgramError` with the field of a function's manifest that is impossible."""
     for i, buffer in enumerate(manifest.buffers):
         _check_buffer(buffer, f"{place}.buffers[{i}]")
     _check_signature(manifest, place)
@@ -52,7 +54,7 @@ def check_launches(manifest: Manifest, place: str) -> None:
 def _check_buffer(buffer: Buffer, place: str) -> None:
     if len(buffer.shape) > MAX_RANK:
         raise ProgramError(f"{len(buffer.shape)} dimensions", f"{place}.shape", REMEDY)
-    # numpy multiplies the sizes other than 0 even where there are no elements.
+    # numpy multiplies all sizes other than 0, even if there are no elements.
     if not buffer.is_dynamic and room_of(buffer.sizes) * 8 > MAX_SIZE:
         cause = f"{buffer.name!r} is {buffer}, beyond {MAX_SIZE} bytes"
         raise ProgramError(cause, f"{place}.shape", REMEDY)
@@ -75,31 +77,36 @@ def _check_signature(manifest: Manifest, place: str) -> None:
     """Checks that the caller's buffers are among the arguments, each buffer once."""
     repeated = _repeated_item(manifest.arguments)
     if repeated is not None:
-        raise ProgramError(f"the argument {repeated!r} stands twice", f"{place}.arguments", REMEDY)
+        raise ProgramError(
+            f"the argument {repeated!r} is listed twice", f"{place}.arguments", REMEDY
+        )
     missing = {b.name for b in manifest.buffers if b.kind in GIVEN} - {*manifest.arguments}
     if missing:
-        cause = f"{min(missing)!r} is given by the caller, but no argument"
+        cause = f"{min(missing)!r} is given by the caller, but is not an argument"
         raise ProgramError(cause, f"{place}.arguments", REMEDY)
     for name in manifest.results:
         if manifest.buffer(name).kind not in ("output", "state"):
-            cause = f"the result {name!r} is a buffer of kind {manifest.buffer(name).kind}"
+            cause = (
+                f"the result {name!r} is a buffer of the wrong kind, {manifest.buffer(name).kind}"
+            )
             raise ProgramError(cause, f"{place}.results", REMEDY)
 
 
 def _check_dispatch(dispatch: Dispatch, place: str) -> None:
     repeated = _repeated_item((b.set, b.binding) for b in dispatch.bindings)
     if repeated is not None:
-        cause = f"two buffers have the set and binding {repeated[0]}, {repeated[1]}"
+        cause = f"two buffers are bound to set {repeated[0]}, binding {repeated[1]}"
         raise ProgramError(cause, f"{place}.bindings", REMEDY)
     for b in dispatch.bindings:
         if not (0 <= b.set < MAX_SETS and 0 <= b.binding < MAX_BINDINGS):
             raise ProgramError(
-                f"the set {b.set} and binding {b.binding} are beyond {MAX_SETS} and {MAX_BINDINGS}",
+                f"set {b.set}, binding {b.binding} exceeds the limits of {MAX_SETS} sets "
+                f"and {MAX_BINDINGS} bindings",
                 f"{place}.bindings",
                 REMEDY,
             )
     if any(isinstance(count, int) and count > MAX_GRID for count in dispatch.grid):
-        cause = f"a grid of {list(dispatch.grid)} is more than {MAX_GRID} workgroups wide"
+        cause = f"a grid of {list(dispatch.grid)} exceeds {MAX_GRID} workgroups along an axis"
         raise ProgramError(cause, f"{place}.grid", REMEDY)
     repeated = _repeated_item(constant.id for constant in dispatch.spec_constants)
     if repeated is not None:
@@ -114,7 +121,10 @@ def _check_push_constants(constants: Sequence[PushConstant], place: str) -> None
         value = 0 if isinstance(constant.value, str) else constant.value
         size = len(scalar_bytes(value, constant.type, place))
         if constant.offset < end or constant.offset % size:
-            cause = f"a push constant of type {constant.type} at {constant.offset}"
+            cause = (
+                f"a push constant of type {constant.type} is at the invalid offset "
+                f"{constant.offset}"
+            )
             raise ProgramError(cause, place, REMEDY)
         end = constant.offset + size
         if end > MAX_PUSH_BYTES:
@@ -123,18 +133,18 @@ def _check_push_constants(constants: Sequence[PushConstant], place: str) -> None
 
 
 def _check_once(manifest: Manifest, place: str) -> None:
-    """Checks that dispatches that run once depend on weights alone."""
+    """Checks that dispatches that run once depend only on weights."""
     computed = marked(manifest.buffers, manifest.dispatches, manifest.loops)
     for i, (dispatch, known) in enumerate(zip(manifest.dispatches, computed, strict=True)):
         if dispatch.once and not known.once:
-            cause = "it runs once, but does not compute temporaries from weights alone"
+            cause = "it is marked `once`, but does not only compute temporaries from weights"
             raise ProgramError(cause, f"{place}.dispatches[{i}].once", REMEDY)
 
 
 def _check_memory(manifest: Manifest, place: str) -> None:
     """Checks that temporaries with overlapping lives do not overlap in memory."""
     if not 0 <= (manifest.memory or 0) <= MAX_SIZE:
-        raise ProgramError(f"{manifest.memory} bytes of memory", f"{place}.memory", REMEDY)
+        raise ProgramError(f"the memory has {manifest.memory} bytes", f"{place}.memory", REMEDY)
     placed = {b.name: b for b in manifest.buffers if b.offset is not None and b.bytes}
     starts: defaultdict[int, list[Buffer]] = defaultdict(list)
     ends: defaultdict[int, list[Buffer]] = defaultdict(list)
@@ -148,7 +158,7 @@ def _check_memory(manifest: Manifest, place: str) -> None:
             at = bisect_left(living, piece)
             for other in living[max(at - 1, 0) : at + 1]:
                 if other[0] < piece[1] and piece[0] < other[1]:
-                    cause = f"{piece[2]!r} and {other[2]!r} lie at one place at once"
+                    cause = f"{piece[2]!r} and {other[2]!r} overlap while both are in use"
                     raise ProgramError(cause, f"{place}.dispatches[{number}]", REMEDY)
             insort(living, piece)
         for piece in map(_piece, ends[number]):
@@ -161,5 +171,5 @@ def _piece(buffer: Buffer) -> tuple[int, int, str]:
 
 
 def _repeated_item(items: Iterable[T]) -> T | None:
-    """An item that stands twice; None where each stands once."""
+    """Returns an item that is repeated, or None if there is none."""
     return next((item for item, count in Counter(items).items() if count > 1), None)

@@ -17,7 +17,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Considered:
-    """A path that was considered: whether it was taken, and why or why not."""
+    """A path that was considered, with True if it was chosen, and the reason."""
 
     path: str
     taken: bool
@@ -29,11 +29,11 @@ class Layer:
     """
     One dispatch, as `explain` describes it.
 
-    `nodes` are the model's nodes that it computes, or the results' names in MLIR where no model
-    has names, `operators` the nodes' operators. `operations` counts scalar operations, a
-    multiply-add as two; `bytes` is every buffer that it is given once, which no kernel can do
-    without. Both are None where a size is not known at compile time. `ends` says of each result of
-    which node it is the last operation's, empty where others work on the node yet.
+    `nodes` are the model's nodes that it computes, or the results' names in MLIR if there is no
+    model, and `operators` the nodes' operators. `operations` counts scalar operations, a
+    multiply-add as two; `bytes` counts each of its buffers once, which is the minimum for any
+    kernel. Both are None if a size is not known at compile time. `ends` gives for each result the
+    node that it completes, or empty text if later dispatches continue the node.
     """
 
     nodes: tuple[str, ...]
@@ -55,7 +55,7 @@ class Layer:
 
     @property
     def why(self) -> str:
-        """The reasons against faster paths; empty if none was looked at."""
+        """The reasons against faster paths; empty if none was considered."""
         return "; ".join(f"{c.path}: {c.reason}" for c in self.considered if not c.taken)
 
 
@@ -69,21 +69,23 @@ class Layers:
 
 
 def to_text(layers: Iterable[Layer]) -> str:
-    """The contents of `layers.json`."""
+    """Returns the contents of `layers.json`."""
     return json.dumps(to_json(Layers(SCHEMA, VERSION, tuple(layers))), indent=1) + "\n"
 
 
 def from_text(text: str, place: str) -> tuple[Layer, ...]:
-    """Read `layers.json`; raises `ProgramError` if the text is not such a file."""
+    """Parses `layers.json`; raises `ProgramError` if the text is not such a file."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ProgramError(f"not JSON: {error}", place, "compile the program again") from error
+        raise ProgramError(
+            f"the file is not JSON: {error}", place, "compile the program again"
+        ) from error
     records = from_json(Layers, data, place)
     if (records.schema, records.version) != (SCHEMA, VERSION):
         raise ProgramError(
-            f"expected the schema {SCHEMA!r}, version {VERSION}, found {records.schema!r}, "
-            f"{records.version}",
+            f"expected the schema {SCHEMA!r} in version {VERSION}, but found "
+            f"{records.schema!r} in version {records.version}",
             place,
             "compile the program again with this version of xdsl-spirv",
         )

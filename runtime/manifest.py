@@ -36,14 +36,18 @@ class _Checked(Protocol):
 
 
 def from_json(kind: type[T], value: object, place: str) -> T:
-    """`value` (parsed JSON) as a `kind`. Raises `ProgramError` naming the field that is wrong."""
+    """
+    Converts `value` (parsed JSON) to a `kind`. Raises `ProgramError` naming the field that is
+    wrong.
+    """
     return cast(T, _decode(kind, value, place))
 
 
 def to_json(value: object) -> object:
     """
-    The JSON of a record: fields in the order of declaration, without those that are None, and
-    `sparse` ones that have their default."""
+    Converts a record to JSON: its fields in order of declaration, except those that are None, and
+    `sparse` ones that have their default.
+    """
     if dataclasses.is_dataclass(value):
         pairs = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
         return {
@@ -59,7 +63,9 @@ def to_json(value: object) -> object:
 def _wrong(place: str, expected: str, value: object) -> ProgramError:
     shown = repr(value)
     shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
-    return ProgramError(f"expected {expected}, found {shown}", place, "compile the program again")
+    return ProgramError(
+        f"expected {expected}, but found {shown}", place, "compile the program again"
+    )
 
 
 def _decode(kind: Any, value: object, place: str) -> object:
@@ -89,7 +95,7 @@ def _decode(kind: Any, value: object, place: str) -> object:
 
 
 def _is_text(value: str) -> bool:
-    """Whether it can be written anywhere: JSON's escapes make halves of characters, too."""
+    """True if a text can be written to any file: JSON's escapes can make halves of characters."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -112,7 +118,7 @@ def _decode_tuple(kinds: tuple[Any, ...], value: object, place: str) -> tuple[ob
 
 @cache
 def _hints(kind: type[Any]) -> dict[str, Any]:
-    """The types of a record's fields."""
+    """Returns the types of a record's fields."""
     return typing.get_type_hints(kind)
 
 
@@ -141,11 +147,11 @@ def _decode_record(kind: type[Any], value: object, place: str) -> object:
 
 SCHEMA = "xdsl-spirv-program"
 VERSION = 6
-"""The latest version. docs/program.md says what each version adds."""
+"""The latest version. docs/program.md describes the additions of each version."""
 PLAIN = 5
-"""The version of a program without loops, which older readers know too."""
+"""The version of a program without loops, which older readers also know."""
 READABLE = (1, 2, 3, 4, PLAIN, VERSION)
-"""Versions that can be read; fields of later versions may be missing."""
+"""Versions that can be read. Fields of later versions may be missing."""
 
 PADDING = 4
 """Alignment in bytes of buffers, because some kernels read the last word as a whole."""
@@ -159,19 +165,19 @@ LAYERS = "layers.json"
 
 BufferKind = Literal["input", "scalar", "weight", "state", "output", "temporary"]
 GIVEN = ("input", "scalar")
-"""Kinds of buffers that the caller gives."""
+"""Kinds of buffers that the caller supplies."""
 SHARED = ("weight", "state")
 """Kinds of buffers that all functions of a program share."""
 INDEX = "index"
-"""The type of a scalar: a number that sizes, grids and push constants are computed from."""
+"""The type of a scalar: a number from which sizes, grids and push constants are computed."""
 
 
 @dataclass(frozen=True)
 class Buffer:
     """
-    A row-major array in a storage buffer; `kind` says who fills or reads it beside kernels.
+    A row-major array in a storage buffer; `kind` tells who fills or reads it, besides kernels.
 
-    A `scalar` is in no buffer: a number that the caller gives, known by its name in expressions.
+    A `scalar` has no memory: it is a number that the caller gives, and expressions use its name.
     """
 
     name: str
@@ -179,18 +185,20 @@ class Buffer:
     type: str
     shape: tuple[Number, ...]
     offset: int | None = None
-    """Offset of a temporary in the memory that all of them share (`Manifest.memory`)."""
+    """Offset of a temporary in the memory that all temporaries share (`Manifest.memory`)."""
     first: int | float | None = None
-    """Value of all elements of a state before the first run; None: the weights' file says it."""
+    """
+    Value of all elements of a state before the first run; None if the weights' file has the value.
+    """
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether a size is known only when the program runs."""
+        """True if a size is known only when the program runs."""
         return any(isinstance(size, str) for size in self.shape)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The shape, where all of it is known; raises `ProgramError` where it is not."""
+        """The shape if all of it is known; raises `ProgramError` otherwise."""
         return tuple(evaluate(size, {}, f"buffer {self.name!r}") for size in self.shape)
 
     @property
@@ -208,7 +216,7 @@ class Buffer:
 
     def accept(self, array: Array | list[Any] | float) -> Array:
         """
-        `array` as this buffer's contents, lists and numbers in its type.
+        Converts `array` to this buffer's contents; lists and numbers take its type.
 
         Raises `ProgramError` for another type or shape.
         """
@@ -223,7 +231,7 @@ class Buffer:
         if self.takes(array.shape):
             remedy = f"convert it with .astype({dtype_of(self.type).name!r})"
         raise ProgramError(
-            f"{self.name!r} should be {self}, found {given}", f"{self.kind} {self.name!r}", remedy
+            f"{self.name!r} must be {self}, but found {given}", f"{self.kind} {self.name!r}", remedy
         )
 
     def _array(self, value: Array | list[Any] | float) -> Array:
@@ -241,7 +249,7 @@ class Buffer:
                 raise ValueError("numbers with a fraction")
             return array
         except (OverflowError, TypeError, ValueError) as error:
-            cause = f"{self.name!r} should be {self}, and the value given does not fit: {error}"
+            cause = f"{self.name!r} must be {self}, but the value given does not fit: {error}"
             place = f"{self.kind} {self.name!r}"
             remedy = "give numbers of its type, in lists of one length"
             raise ProgramError(cause, place, remedy) from None
@@ -253,7 +261,8 @@ class Buffer:
         if array.shape or array.dtype.kind not in "iu" or not 0 <= int(array) < 1 << 31:
             shown = str(array) if array.size == 1 else f"an array of {list(array.shape)}"
             raise ProgramError(
-                f"{self.name!r} should be a whole number from 0 to {(1 << 31) - 1}, found {shown}",
+                f"{self.name!r} must be a whole number from 0 to {(1 << 31) - 1}, but "
+                f"found {shown}",
                 f"input {self.name!r}",
                 f"give it as a number: {self.name}=0",
             )
@@ -263,13 +272,13 @@ class Buffer:
         if self.kind != "scalar":
             check_element_type(self.type, f"{place}.type")
         elif self.type != INDEX or self.shape or not is_name(self.name):
-            raise ProgramError(f"a scalar is a name of type {INDEX}, not {self}", place)
+            raise ProgramError(f"a scalar must be a name of type {INDEX}, not {self}", place)
         if any(isinstance(size, int) and size < 0 for size in self.shape):
             raise ProgramError(f"a size is negative: {list(self.shape)}", f"{place}.shape")
         if self.first is not None and self.kind != "state":
-            raise ProgramError(f"a {self.kind} with a first value", f"{place}.first")
+            raise ProgramError(f"a {self.kind} cannot have a first value", f"{place}.first")
         if self.kind in SHARED and self.is_dynamic:
-            raise ProgramError(f"a {self.kind} of dynamic sizes: {self}", f"{place}.shape")
+            raise ProgramError(f"a {self.kind} cannot have dynamic sizes: {self}", f"{place}.shape")
         if self.offset is not None and (self.offset < 0 or self.kind != "temporary"):
             raise ProgramError(f"a {self.kind} at {self.offset}", f"{place}.offset")
 
@@ -279,12 +288,12 @@ class Buffer:
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """A kernel function and the invocations of one of its workgroups."""
+    """A kernel function, and the size of its workgroups."""
 
     name: str
     workgroup_size: tuple[int, int, int]
     push_constant_bytes: int = field(default=0, metadata={"sparse": True})
-    """The block of push constants that a launch of it gives."""
+    """Bytes of the push constants that a launch of it passes."""
 
 
 @dataclass(frozen=True)
@@ -300,7 +309,8 @@ class SpecConstant:
 @dataclass(frozen=True)
 class Kernel:
     """
-    A SPIR-V module; `binary` is a file of the program's directory, and so is `text`, for readers.
+    A SPIR-V module; `binary` is a file of the program's directory, and so is `text`, which people
+    can read.
     """
 
     name: str
@@ -312,7 +322,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Binding:
-    """The buffer behind a descriptor."""
+    """The buffer that is bound to a descriptor."""
 
     set: int
     binding: int
@@ -347,17 +357,17 @@ class Dispatch:
     spec_constants: tuple[SpecValue, ...] = ()
     push_constants: tuple[PushConstant, ...] = ()
     once: bool = False
-    """Whether it computes from weights alone: a device may run it when it loads the program."""
+    """True if it depends only on weights, so that a device may run it when it loads the program."""
 
     @property
     def workgroups(self) -> tuple[int, int, int]:
-        """The grid, where all of it is known; raises `ProgramError` where it is not."""
+        """The grid if all of it is known; raises `ProgramError` otherwise."""
         x, y, z = (evaluate(count, {}, f"dispatch of {self.entry_point!r}") for count in self.grid)
         return x, y, z
 
     def check(self, place: str) -> None:
         if any(isinstance(count, int) and count < 1 for count in self.grid):
-            raise ProgramError(f"a grid of {list(self.grid)} is not positive", f"{place}.grid")
+            raise ProgramError(f"a grid of {list(self.grid)} must be positive", f"{place}.grid")
 
 
 @dataclass(frozen=True)
@@ -365,16 +375,16 @@ class Loop:
     """
     A part of the list of dispatches that a run repeats, `steps` times.
 
-    In the expressions of these dispatches the name `counter` is the number of the step, from 0 on.
+    In the expressions of these dispatches, the name `counter` is the number of the step, from 0.
     """
 
     first: int
     dispatches: int
-    """The number of dispatches of a step, from number `first` on."""
+    """Number of dispatches of a step, beginning with number `first`."""
     steps: Number
     counter: str
     carried: tuple[str, ...]
-    """Temporaries and outputs that a step leaves to the next one."""
+    """Temporaries and outputs that a step passes to the next one."""
 
     @property
     def numbers(self) -> range:
@@ -383,12 +393,12 @@ class Loop:
 
     def check(self, place: str) -> None:
         if self.first < 0 or self.dispatches < 1 or not is_name(self.counter):
-            raise ProgramError("a loop over no dispatches, or without a name to count by", place)
+            raise ProgramError("a loop has no dispatches, or no name for its counter", place)
 
 
 @dataclass(frozen=True)
 class Equation:
-    """Two sizes that must be equal; `because` names the operation that says so."""
+    """Two sizes that must be equal; `because` names the operation that requires it."""
 
     left: Number
     right: Number
@@ -397,7 +407,7 @@ class Equation:
 
 @dataclass(frozen=True)
 class Limit:
-    """A size and the most that it may be; `because` names the operation that says so."""
+    """A size and its maximum; `because` names the operation that requires it."""
 
     size: Number
     most: Number
@@ -406,7 +416,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Function:
-    """The description of a program's function beside its first one, as `Manifest` has it."""
+    """The description of a further function of a program, like the first one's in `Manifest`."""
 
     function: str
     arguments: tuple[str, ...]
@@ -424,7 +434,7 @@ class Manifest:
     """
     The contents of `program.json`; with several functions, these fields describe the first.
 
-    Weights and states of one name are one buffer in all functions.
+    Weights and states of the same name are one buffer in all functions.
     """
 
     schema: str
@@ -441,24 +451,26 @@ class Manifest:
     weights: str | None = None
     source: str | None = None
     memory: int | None = None
-    """Bytes that the temporaries need where they share memory at their offsets."""
+    """Bytes for the temporaries, if they share memory at their offsets."""
     equal: tuple[Equation, ...] = field(default=(), metadata={"sparse": True})
     """Conditions on the sizes of inputs, besides equality of equal names."""
     limits: tuple[Limit, ...] = field(default=(), metadata={"sparse": True})
     """Limits of sizes that are computed from scalars."""
     loops: tuple[Loop, ...] = field(default=(), metadata={"sparse": True})
-    """The parts of `dispatches` that are repeated, in their order."""
+    """The repeated parts of `dispatches`, in their order."""
     component_map: str | None = None
-    """The target (a name or a file's path) on whose component map kernels rely, if any do."""
+    """The target (a name or a file's path) whose component map kernels rely on, if any."""
     functions: tuple[Function, ...] = field(default=(), metadata={"sparse": True})
-    """The functions behind the first."""
+    """The functions after the first."""
     requires: Requires | None = None
     """Requirements on a device; None in programs of older versions."""
     padding: int | None = None
-    """The memory behind a binding is a multiple of this many bytes; kernels may read them."""
+    """
+    The memory of a binding is padded to a multiple of this many bytes, which kernels may read.
+    """
 
     def of(self, function: Function) -> Manifest:
-        """The manifest of a program with that function alone."""
+        """Returns the manifest of a program with only that function."""
         fields = {f.name: getattr(function, f.name) for f in dataclasses.fields(function)}
         used = {dispatch.kernel for dispatch in function.dispatches}
         kernels = tuple(kernel for kernel in self.kernels if kernel.name in used)
@@ -466,7 +478,7 @@ class Manifest:
 
     @cached_property
     def states(self) -> list[Buffer]:
-        """The buffers that keep their contents between runs, by name."""
+        """Returns the buffers that keep their contents between runs, by name."""
         return [buffer for buffer in self.buffers if buffer.kind == "state"]
 
     @cached_property
@@ -478,7 +490,7 @@ class Manifest:
 
     @cached_property
     def is_dynamic(self) -> bool:
-        """Whether sizes, or the dispatches of all steps, are known only when the program runs."""
+        """True if sizes, or the number of steps, are known only when the program runs."""
         return bool(self.loops) or any(
             buffer.is_dynamic or buffer.kind == "scalar" for buffer in self.buffers
         )
@@ -495,26 +507,28 @@ class Manifest:
 
     @property
     def files(self) -> list[str]:
-        """The names of the files that a program's folder holds, its kernels' texts among them."""
+        """The names of the files in a program's folder, also the kernels' texts."""
         named = [self.weights, self.source]
         named += [name for kernel in self.kernels for name in (kernel.binary, kernel.text)]
         return [MANIFEST, LAYERS, *filter(None, named)]
 
     def check_files(self, place: str) -> None:
-        """Raises `ProgramError` for a file outside the folder, and for two of one name."""
+        """
+        Raises `ProgramError` for a file outside the folder, and for two files of the same name.
+        """
         for name in self.files:
             if not is_inside(name):
                 raise ProgramError(f"{name!r} is outside the program's directory", place)
         places = set(self.files)
         folders = {name[:end] for name in places for end, c in enumerate(name) if c == "/"}
         if len(places) < len(self.files) or folders & places:
-            raise ProgramError("two files have one name", place, "compile the program again")
+            raise ProgramError("two files have the same name", place, "compile the program again")
 
     def check(self, place: str) -> None:
         self.check_files(place)
         names = {b.name for b in self.buffers}
         if len(names) != len(self.buffers):
-            raise ProgramError("two buffers have one name", f"{place}.buffers")
+            raise ProgramError("two buffers have the same name", f"{place}.buffers")
         for field_name in ("arguments", "results"):
             for name in getattr(self, field_name):
                 _check_known(name, names, "buffer", f"{place}.{field_name}")
@@ -532,7 +546,7 @@ class Manifest:
                 )
         kernels = {k.name: k for k in self.kernels}
         if len(kernels) != len(self.kernels):
-            raise ProgramError("two kernels have one name", f"{place}.kernels")
+            raise ProgramError("two kernels have the same name", f"{place}.kernels")
         for i, dispatch in enumerate(self.dispatches):
             where = f"{place}.dispatches[{i}]"
             _check_known(dispatch.kernel, kernels, "kernel", where)
@@ -544,15 +558,17 @@ class Manifest:
         self._check_functions(place)
 
     def _check_loops(self, given: Container[str], place: str) -> None:
-        """Checks that loops follow one another, and that they count by names of their own."""
+        """Checks that loops do not overlap, and that their counters have unique names."""
         end = 0
         names = {buffer.name for buffer in self.buffers}
         for i, loop in enumerate(self.loops):
             where = f"{place}.loops[{i}]"
             if loop.first < end or loop.numbers.stop > len(self.dispatches):
-                raise ProgramError("a loop over the dispatches of another, or of none", where)
+                raise ProgramError(
+                    "a loop contains dispatches of another loop, or ones that do not exist", where
+                )
             if loop.counter in given or loop.counter in names:
-                raise ProgramError(f"the counter {loop.counter!r} is a size, too", where)
+                raise ProgramError(f"the counter {loop.counter!r} has the name of a size", where)
             for name in names_in(loop.steps):
                 _check_known(name, given, "size", where)
             for name in loop.carried:
@@ -570,13 +586,13 @@ class Manifest:
                 if buffer.kind in SHARED and shared.setdefault(buffer.name, buffer) != buffer:
                     other = shared[buffer.name]
                     raise ProgramError(
-                        f"{buffer.name!r} is {buffer}, and {other} in another function",
+                        f"{buffer.name!r} is {buffer} here, but {other} in another function",
                         f"{where}.buffers",
                         "compile the program again",
                     )
         names = [function.function for function in (self, *self.functions)]
         if len(set(names)) != len(names):
-            raise ProgramError("two functions have one name", f"{place}.functions")
+            raise ProgramError("two functions have the same name", f"{place}.functions")
 
 
 def _check_known(name: str, names: Container[str], what: str, place: str) -> None:
@@ -585,6 +601,6 @@ def _check_known(name: str, names: Container[str], what: str, place: str) -> Non
 
 
 def is_inside(name: str) -> bool:
-    """Whether a file name of a manifest stays inside the program's folder, on any system."""
+    """True if a file name of a manifest stays inside the program's folder, on any system."""
     parts = name.split("/")
     return all(parts) and not {".", ".."} & {*parts} and not set("\\:") & {*name}

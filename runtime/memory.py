@@ -1,5 +1,5 @@
 """
-Refuses by name what is too large for this machine, before an allocation fails or the system ends
+Refuses buffers that are too large for this machine, before an allocation fails or the system ends
 the process.
 """
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 EMPTY_BYTES = 16
 """
-Behind the binding of a buffer without elements. Vulkan has no buffer of 0 bytes, and a kernel whose
+Size of the memory of a buffer without elements. Vulkan has no buffer of 0 bytes, and a kernel whose
 indices are clamped may read a first element that it does not use, in a vector of 16 bytes at most.
 """
 
 
 def physical_bytes() -> int | None:
-    """The machine's memory; None where the system does not say."""
+    """Returns the machine's memory in bytes, or None if the system does not tell."""
     try:
         bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -31,7 +31,7 @@ def physical_bytes() -> int | None:
 
 
 def refuse_beyond_memory(buffers: Iterable[Buffer]) -> None:
-    """Raises `ProgramError` for buffers that the machine's memory cannot hold at once."""
+    """Raises `ProgramError` for buffers that exceed the machine's memory."""
     known = physical_bytes()
     sizes = {str(b): b.bytes for b in buffers}
     total = sum(sizes.values())

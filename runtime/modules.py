@@ -1,4 +1,4 @@
-"""MLIR modules from files and text and back, parsed with every dialect of xDSL and verified."""
+"""Parses, verifies and prints MLIR modules, with every dialect of xDSL."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from xdsl_spirv.universe import UNIVERSE
 from xdsl_spirv.upstream.order import verify_order
 
 MAX_TEXT_BYTES = 1 << 30
-"""Limit for an MLIR file: weights belong beside it."""
+"""Size limit for an MLIR file: weights belong into other files."""
 
 
 class Dialects(dict[str, Callable[[], Dialect]]):
     """
-    The dialects of xDSL and ours by name; of other packages, once none of these has a name.
+    The dialects by name: first xDSL's and ours; other packages are searched only for unknown names.
 
-    To find other packages takes as long as to parse a small module.
+    Searching other packages takes as long as parsing a small module.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Dialects(dict[str, Callable[[], Dialect]]):
         return super().__contains__(name)
 
     def copy(self) -> Dialects:
-        """Another registry of the same state, as `Context.clone` wants it."""
+        """Returns a copy of the registry, for `Context.clone`."""
         other = Dialects()
         other.update(self)
         other.is_complete = self.is_complete
@@ -53,7 +53,7 @@ class Dialects(dict[str, Callable[[], Dialect]]):
 
 
 def context() -> Context:
-    """A context with every dialect that `xdsl-opt` would find, each loaded when it is met."""
+    """Returns a context with every dialect that `xdsl-opt` would find, each loaded on first use."""
     return Context(_registered_dialects=Dialects())
 
 
@@ -61,7 +61,7 @@ def parse(
     source: str | os.PathLike[str], ctx: Context | None = None, parser: type[Parser] = Parser
 ) -> ModuleOp:
     """
-    Parse and verify the MLIR file `source`, by another parser if one is given.
+    Parses and verifies the MLIR file `source`, by another parser if one is given.
 
     Raises `ProgramError` if it cannot be read, and xDSL's errors if it is not a valid module.
     """
@@ -100,7 +100,9 @@ def parse_text(
 
 @contextmanager
 def reading(parser: Parser) -> Generator[None]:
-    """Inside, an exception of a parser becomes an error at its present line."""
+    """
+    Converts an exception of a parser inside the `with` to an error at the parser's present line.
+    """
     try:
         yield
     except (ParseError, UnregisteredConstructException):
@@ -108,7 +110,8 @@ def reading(parser: Parser) -> Generator[None]:
     except (VerifyException, *UNFORESEEN) as error:
         source = parser.lexer.input
         line = source.content.count("\n", 0, parser.pos) + 1
-        # An attribute or a type that is made where it stands, before any operation has it.
+        # An attribute or a type that is checked when it is created, before an operation contains
+        # it.
         verb = "is not valid" if isinstance(error, VerifyException) else "does not parse"
         raise ProgramError(
             f"the module {verb}: {_error_sentence(error)}",
@@ -130,27 +133,30 @@ UNFORESEEN = (
 )
 """
 Exceptions that parsers and verifiers, xDSL's and ours, raise for text that their authors did not
-think of.
+anticipate.
 
-They are functions of that text alone: it is what is wrong.
+They depend only on that text, so the text is at fault.
 """
 
 
 def _error_sentence(error: Exception) -> str:
-    """An error as a sentence; one of Python's with its kind, since its text alone says little."""
+    """
+    Formats an error as a sentence; Python's own errors with their kind, since their text alone is
+    unclear.
+    """
     text = str(error).strip().partition("\n")[0]
     return text if isinstance(error, VerifyException) else f"{type(error).__name__}: {text}"
 
 
 def text_of(op: Operation, generic: bool = False) -> str:
-    """An operation as MLIR text."""
+    """Returns an operation as MLIR text."""
     output = StringIO()
     Printer(stream=output, print_generic_format=generic).print_op(op)
     return output.getvalue() + "\n"
 
 
 def verify(module: ModuleOp) -> None:
-    """Verify a module; raises `ProgramError` that names the operation at fault."""
+    """Verifies a module; raises `ProgramError` that names the operation at fault."""
     try:
         with verifying():
             module.verify()
@@ -161,7 +167,9 @@ def verify(module: ModuleOp) -> None:
 
 @contextmanager
 def verifying() -> Generator[None]:
-    """Inside, an exception of a verifier becomes the error that the module is not valid."""
+    """
+    Converts an exception of a verifier inside the `with` to the error that the module is not valid.
+    """
     try:
         yield
     except UNFORESEEN as error:
@@ -170,8 +178,7 @@ def verifying() -> Generator[None]:
 
 def culprit(module: ModuleOp) -> str:
     """
-    Returns where the first operation stands whose own verifier refuses it; nothing if there is
-    none.
+    Returns the place of the first operation whose own verifier refuses it; empty if there is none.
     """
     for op in module.walk():
         try:

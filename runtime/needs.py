@@ -1,10 +1,10 @@
 """
-Reads the needs of SPIR-V modules off their bytes, in Vulkan's names.
+Derives the features that SPIR-V modules need from their bytes, in Vulkan's names.
 
-`vulkan/features.json` (from the registry) says which feature a capability or extension asks for.
-The validity of SPIR-V in Vulkan (its appendix A, VUID-RuntimeSpirv-*) has features for single
-operands, too (the storage class and type of an atomic, the scope of a clock): these are a `Use`.
-Nothing here needs a driver.
+`vulkan/features.json` (from the registry) maps capabilities and extensions to features. Vulkan's
+rules for SPIR-V (its appendix A, VUID-RuntimeSpirv-*) also require features for single operands
+(the storage class and type of an atomic, the scope of a clock): these are a `Use`. Nothing here
+needs a driver.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ TABLES = Path(__file__).parent / "vulkan" / "features.json"
 
 @dataclass(frozen=True, order=True)
 class Feature:
-    """One boolean: `Feature("VkPhysicalDeviceVulkan12Features", "shaderFloat16")`."""
+    """
+    A boolean of a feature structure: `Feature("VkPhysicalDeviceVulkan12Features",
+    "shaderFloat16")`.
+    """
 
     structure: str
     member: str
@@ -48,7 +51,7 @@ def tables() -> dict[str, dict[str, Any]]:
 
 
 def version_in(name: str) -> tuple[int, int]:
-    """`VK_VERSION_1_2` as numbers."""
+    """Returns the numbers in a name such as `VK_VERSION_1_2`."""
     major, minor = re.findall(r"\d+", name)
     return int(major), int(minor)
 
@@ -75,12 +78,14 @@ ARITHMETIC = {
     "OpAtomicFMinEXT": "AtomicMinMax",
     "OpAtomicFMaxEXT": "AtomicMinMax",
 }
-"""Names in features of atomic operations on floats, other than load, store and exchange."""
+"""
+Names, in features of atomics, of floating-point operations other than load, store and exchange.
+"""
 
 
 @dataclass(frozen=True, order=True)
 class Use:
-    """A use of the device, in words, and the features one of which it needs."""
+    """A use of the device, in words, and the features of which it needs one."""
 
     what: str
     features: tuple[Feature, ...]
@@ -90,13 +95,14 @@ class Use:
 def use(what: str, member: str) -> Use | None:
     """Makes a use from a feature's name; None if no structure has the feature."""
     structures = [n for n, known in tables()["structures"].items() if member in known["members"]]
-    # A structure of a whole version must stand alone: it comes before those it includes.
+    # A structure of a whole version must not stand beside those that it includes, so it comes
+    # first.
     structures.sort(key=lambda name: not name.startswith("VkPhysicalDeviceVulkan"))
     return Use(what, tuple(Feature(name, member) for name in structures)) if structures else None
 
 
 class Finder:
-    """Finds the uses in instructions, which it is shown in a module's order."""
+    """Finds the uses in instructions, which are passed in the module's order."""
 
     def __init__(
         self,
@@ -104,7 +110,9 @@ class Finder:
         value_types: Mapping[int, int],
         constants: Mapping[int, int],
     ):
-        """The reader's tables, by id: words of types, types of values, numbers of constants."""
+        """
+        Takes the reader's tables, by id: words of types, types of values, numbers of constants.
+        """
         self.types, self.value_types, self.constants = types, value_types, constants
         self.uses: set[Use] = set()
         self._finders = _finders()
@@ -119,7 +127,10 @@ class Finder:
         return words[0] & 0xFFFF in (_opcode("OpTypeInt"), _opcode("OpTypeFloat"))
 
     def group(self, words: list[int]) -> Iterator[Use | None]:
-        """A group operation; one that compares (AllEqual) has a result of another type."""
+        """
+        Yields the use of a group operation; the result of one that compares (AllEqual) has another
+        type.
+        """
         for type in (words[1], *(self.value_types.get(id, 0) for id in words[3:])):
             while self.types.get(type, [0])[0] & 0xFFFF == _opcode("OpTypeVector"):
                 type = self.types[type][2]
@@ -130,7 +141,7 @@ class Finder:
             yield use("clustered rotation", "shaderSubgroupRotateClustered")
 
     def atomic(self, words: list[int]) -> Iterator[Use | None]:
-        """An atomic operation on floats, or on integers of 64 bits."""
+        """Yields the use of an atomic operation on floats, or on integers of 64 bits."""
         stores = words[0] & 0xFFFF == _opcode("OpAtomicStore")
         pointer = words[1] if stores else words[3]
         type = self.value_types.get(words[4], 0) if stores else words[1]
@@ -154,14 +165,14 @@ class Finder:
                 yield use(f"a clock of the {scope.lower()}'s", f"shader{scope}Clock")
 
     def variable(self, words: list[int]) -> Iterator[Use | None]:
-        """A variable that may have an initial value."""
+        """Yields the use of a variable with an initial value."""
         if words[3] == grammar().kind("StorageClass")["Workgroup"].value and len(words) > 4:
             yield use("initialized Workgroup memory", "shaderZeroInitializeWorkgroupMemory")
 
 
 @cache
 def _finders() -> dict[int, Callable[[Finder, list[int]], Iterator[Use | None]]]:
-    """The functions that look at instructions, by opcode."""
+    """Returns the functions that examine instructions, by opcode."""
     finders: dict[int, Callable[[Finder, list[int]], Iterator[Use | None]]] = {}
     for name in grammar().instruction_names:
         if name.startswith("OpGroup"):
@@ -195,7 +206,7 @@ SATURATING = "SaturatingAccumulationKHR"
 
 @dataclass(frozen=True)
 class EntryPointNeeds:
-    """The needs of one kernel of a workgroup; `workgroup_size` is None where constants say it."""
+    """The needs of one entry point; `workgroup_size` is None if constants determine it."""
 
     workgroup_size: tuple[int, int, int] | None
     workgroup_bytes: int
@@ -204,7 +215,8 @@ class EntryPointNeeds:
 @dataclass(frozen=True)
 class Needs:
     """
-    The declarations and products of a module, and uses that no capability declares.
+    The declarations and cooperative-matrix products of a module, and uses that no capability
+    declares.
 
     `constants`: the bytes of each specialization constant, by its SpecId.
     """
@@ -219,7 +231,10 @@ class Needs:
 
     @staticmethod
     def of(spirv: bytes) -> Needs:
-        """Raises `SPIRVDecodeError` for bytes that are not a SPIR-V module."""
+        """
+        Reads the needs of a module; raises `SPIRVDecodeError` for bytes that are not a SPIR-V
+        module.
+        """
         from xdsl_spirv.serialization.raw.binary import decode
 
         module = decode(spirv)
@@ -227,7 +242,7 @@ class Needs:
 
     @staticmethod
     def of_own(spirv: bytes) -> Needs:
-        """Reads the needs off bytes that the encoder wrote just now, without numpy."""
+        """Reads the needs from bytes that the encoder just wrote, without numpy."""
         words = array("I", spirv)
         if sys.byteorder == "big":
             words.byteswap()
@@ -243,13 +258,13 @@ class _Matrix:
 
 
 class _Reader:
-    """One pass over a module's instructions, by opcode."""
+    """Reads a module's instructions in one pass, by opcode."""
 
     def __init__(self, spirv: bytes, version: tuple[int, int]):
         self.spirv, self.version = spirv, version
         self.constants: dict[int, int] = {}
         self.types: dict[int, list[int]] = {}
-        """A type's words by its id."""
+        """The words of a type, by its id."""
         self.matrices: dict[int, _Matrix] = {}
         self.value_types: dict[int, int] = {}
         self.multiplied: set[CooperativeMatrixProperty] = set()
@@ -257,7 +272,7 @@ class _Reader:
         self.uses = Finder(self.types, self.value_types, self.constants)
         self.blocks: set[int] = set()
         self.specialized: dict[int, int] = {}
-        """SpecId by a constant's id."""
+        """The SpecId of a constant, by its id."""
 
     def needs(self, rows: Iterable[list[int]]) -> Needs:
         table = grammar()
@@ -271,7 +286,7 @@ class _Reader:
         self.workgroup: dict[int, int] = {}
         for words in rows:
             if len(words) > 2 and words[1] in self.types:
-                # A result type stands in the first word behind the opcode wherever there is one.
+                # If an instruction has a result type, it is the first word after the opcode.
                 self.value_types[words[2]] = words[1]
             handler = handlers.get(words[0] & 0xFFFF)
             if handler is not None:
@@ -294,7 +309,7 @@ class _Reader:
         )
 
     def _shared(self, interface: Sequence[int]) -> int:
-        """Bytes of Workgroup memory; explicitly laid out blocks share their bytes."""
+        """Returns the bytes of Workgroup memory; blocks with explicit layout share their bytes."""
         sizes = {True: [0], False: [0]}
         for variable in {*interface} & self.workgroup.keys():
             pointee = self.types[self.value_types[variable]][3]
@@ -302,7 +317,9 @@ class _Reader:
         return max(sizes[True]) + sum(sizes[False])
 
     def _number(self, id: int) -> int:
-        """A length or size in a type; specialization constants count by their defaults."""
+        """
+        Returns a length or size in a type; specialization constants count with their defaults.
+        """
         if id not in self.constants:
             from xdsl_spirv.serialization.validation.constant_values import UnknownConstantError
 
@@ -312,7 +329,7 @@ class _Reader:
                 raise ProgramError(
                     f"the size of a type is not known: {error}",
                     "",
-                    "let specialization constants' defaults decide it",
+                    "give the size by specialization constants with defaults",
                 ) from error
         return self.constants[id]
 
@@ -327,7 +344,7 @@ class _Reader:
         return ConstantValues(Module(module, environment_of(module)))
 
     def _constant_bytes(self, id: int) -> int:
-        """Number of bytes of a constant's value; a boolean is a VkBool32."""
+        """Returns the bytes of a constant's value; a boolean is a VkBool32."""
         type = self.value_types.get(id, 0)
         return self.types[type][2] // 8 if self.uses.is_number(type) else BOOLEAN_BYTES
 
@@ -412,7 +429,7 @@ class _Reader:
         return f"f{words[2]}"
 
     def _size(self, type: int) -> int:
-        """Bytes of a value in Workgroup memory, without gaps unless offsets say so."""
+        """Returns the bytes of a value in Workgroup memory, without gaps unless it has offsets."""
         words = self.types.get(type)
         if words is None:
             return 4
@@ -459,7 +476,7 @@ HEADER_WORDS = 5
 
 
 def rows_of(words: array[int]) -> Iterator[list[int]]:
-    """The words of each instruction behind the header."""
+    """Yields the words of each instruction after the header."""
     start = HEADER_WORDS
     while start < len(words):
         end = start + (words[start] >> 16)
@@ -468,7 +485,7 @@ def rows_of(words: array[int]) -> Iterator[list[int]]:
 
 
 def _text(words: Sequence[int]) -> tuple[str, int]:
-    """A literal string and how many words it takes (SPIR-V 2.2.1)."""
+    """Reads a literal string, and the number of its words (SPIR-V 2.2.1)."""
     data = b"".join(word.to_bytes(4, "little") for word in words)
     end = data.index(b"\0")
     return data[:end].decode("utf-8", "replace"), end // 4 + 1

@@ -1,8 +1,8 @@
 """
-Limits the time of foreign code: a kernel, a template.
+Limits the time of code that may not end: a kernel, a template.
 
-A timer of the system's interrupts the main thread, where commands and pytest run; elsewhere, and on
-systems without such a timer, there is no limit.
+A timer of the system interrupts the main thread, in which commands and pytest run. On other
+threads, and on systems without such a timer, there is no limit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 SOON = 1e-3
-"""Delay in seconds after which a pending timer of others fires."""
+"""Delay in seconds after which another module's pending timer fires."""
 
 
 @contextmanager

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 LOAD, HOST, DEVICE = "load", "host", "device"
-"""Tracks: what is done once for a program; a run by the host's clock, and by the device's."""
+"""
+Tracks: work that is done once for a program; a run by the host's clock; a run by the device's
+clock.
+"""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Nanoseconds that something took; `start` counts from the first phase of the run or load."""
+    """The nanoseconds of a phase; `start` counts from the first phase of the run or load."""
 
     track: str
     name: str
@@ -26,7 +29,7 @@ class Phase:
 
 
 class HostClock:
-    """Phases of a track that follow each other, by this process's clock."""
+    """Records consecutive phases of a track, by this process's clock."""
 
     def __init__(self, track: str):
         self.track = track
@@ -35,7 +38,7 @@ class HostClock:
         self._name = ""
 
     def begin(self, name: str) -> None:
-        """End the phase before, if there is one, and begin another."""
+        """Ends the phase before, if there is one, and begins another."""
         now = time.perf_counter_ns()
         if self._name:
             start = float(self._start - self._origin)
@@ -56,9 +59,10 @@ def device_phases(
     taken: Sequence[float], steps: Sequence[tuple[int, str]], end: float, copies: bool
 ) -> Iterator[Phase]:
     """
-    A copy in, steps by dispatch and name, and a copy out, one after the other until `end`.
+    Returns phases that follow each other until `end`: a copy in, steps by dispatch and name, and a
+    copy out.
 
-    Without `copies` nothing was copied in the same submission.
+    Without `copies`, the submission had no copies.
     """
     start = end - sum(taken)
     named = [(None, "copy in"), *steps, (None, "copy out")]

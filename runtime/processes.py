@@ -1,7 +1,7 @@
 """
-A process beside this one that answers messages, may crash or hang, and is ended then.
+Runs a second process that answers messages; it may crash or hang, and is then ended.
 
-Messages are pickled: both ends are this package on this machine.
+Messages are pickled, because both ends are this package on this machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEATH_SECONDS = 5.0
 
 
 class ProcessDied(Exception):
-    """The process ended by itself: `how` is a signal's name or an exit status."""
+    """The process ended by itself; `how` is a signal's name or an exit status."""
 
     def __init__(self, how: str):
         super().__init__(f"the process died ({how})")
@@ -38,7 +38,9 @@ class ProcessLate(Exception):
 
 
 class Process:
-    """`python -m MODULE ARGUMENTS` with a pipe to it and one from it; `launcher` starts it."""
+    """
+    Runs `python -m MODULE ARGUMENTS` with a pipe to it and a pipe from it; `launcher` starts it.
+    """
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class Process:
         environment: dict[str, str] | None = None,
         quiet: bool = False,
     ):
-        """`quiet` drops what it prints on standard error."""
+        """`quiet` discards its output on standard error."""
         python = [*launcher, sys.executable] if launcher else python_command()
         self.process = subprocess.Popen(
             [*python, "-P", "-m", module, *arguments],
@@ -56,7 +58,8 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL if quiet else None,
             env=same_modules() | (environment or {}),
-            # An interrupt from the terminal is this process's affair, even while the other begins.
+            # Only this process handles an interrupt from the terminal, even while the other one
+            # starts.
             start_new_session=True,
         )
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -72,11 +75,11 @@ class Process:
             while True:
                 self._answers.put((receive(self.process.stdout),))
         except Exception:
-            # The end of the process, whatever was left half written.
+            # The end of the stream, even if a message was only written in part.
             self._answers.put(())
 
     def ask(self, message: object, seconds: float) -> Any:
-        """The answer to a message; raises `ProcessDied` or `ProcessLate`."""
+        """Returns the answer to a message; raises `ProcessDied` or `ProcessLate`."""
         assert self.process.stdin is not None
         if not self.alive:
             raise self._died()
@@ -89,7 +92,7 @@ class Process:
             self.kill()
             raise ProcessLate from None
         except BaseException:
-            # An interrupt: what the process is at is of no use to anyone.
+            # An interrupt: the answer is no longer needed.
             self.kill()
             raise
         if not answer:
@@ -106,7 +109,7 @@ class Process:
         return ProcessDied(f"exit status {code}")
 
     def kill(self) -> None:
-        """End the process and its children, now."""
+        """Ends the process and its children immediately."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self.alive:
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -117,17 +120,17 @@ class Process:
                     pipe.close()
 
     def wait(self, seconds: float) -> None:
-        """Give the process time to end by itself."""
+        """Gives the process time to end by itself."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
 
 
 def serve(answer: Callable[[Any], Any], last: Callable[[Any], bool] = lambda _: False) -> None:
-    """Runs in the other process: answers messages until the caller is gone or `last` came."""
+    """Runs in the other process: answers messages until the caller is gone, or after `last`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    # A driver's own output must not end up between the answers; and a driver that gives up on a
-    # device may close file 0 in place of one that it never opened.
+    # A driver's own output must not be mixed with the answers. And a driver that fails to open a
+    # device may close file 0 instead.
     messages, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while True:
@@ -138,7 +141,7 @@ def serve(answer: Callable[[Any], Any], last: Callable[[Any], bool] = lambda _: 
             break
         if last(message):
             break
-    # A kernel that still runs would hold up the driver's own clean-up.
+    # A kernel that still runs would delay the driver's own clean-up.
     sys.stderr.flush()
     os._exit(0)
 
@@ -152,10 +155,10 @@ def _end_with(parent: int) -> None:
 
 def python_command() -> list[str]:
     """
-    Returns the command that starts this Python again.
+    Returns the command that starts this Python interpreter again.
 
-    That is more than its path where it was started by a dynamic linker of another C library, as a
-    driver of a newer system is used: linker, options and all.
+    If it was started by the dynamic linker of another C library (to use a newer system's driver),
+    the command includes the linker and its options.
     """
     try:
         linker = os.readlink("/proc/self/exe")
@@ -172,7 +175,7 @@ def python_command() -> list[str]:
 
 
 def same_modules() -> dict[str, str]:
-    """An environment in which the other process finds the same modules."""
+    """Returns an environment in which the other process finds the same modules."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
     return os.environ | {"PYTHONPATH": path}
 

@@ -1,9 +1,10 @@
 """
-The compiled program: what a runner in any language needs, and nothing about how it came to be.
+The compiled program: everything that a runner in any language needs, and nothing about its
+compilation.
 
 A program is a directory: `program.json` (the schema is `manifest`'s records, documented in
-docs/program.md), `kernels/NAME.spv`, where asked for the same as text in `kernels/NAME.mlir`, the
-weights, and the source that `--check` compares with. A directory appears whole or not at all.
+docs/program.md), `kernels/NAME.spv`, optionally the same as text in `kernels/NAME.mlir`, the
+weights, and the source, with which `--check` compares. A directory is written atomically.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ __all__ = [
 ]
 
 KEPT = 16
-"""Sets of sizes for which a program keeps what it is at them."""
+"""Number of sets of sizes for which a program keeps its specialized form."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class KernelCode:
 
     @property
     def text(self) -> str:
-        """The module as MLIR text. Raises `SPIRVDecodeError` for damaged bytes."""
+        """Returns the module as MLIR text. Raises `SPIRVDecodeError` for damaged bytes."""
         from xdsl_spirv.runtime.modules import text_of
         from xdsl_spirv.serialization.decode.decoder import decode
 
@@ -117,14 +118,14 @@ class KernelCode:
 
 @dataclass(repr=False)
 class Program:
-    """A compiled program in memory; `save` and `load` move it to and from a directory."""
+    """A compiled program in memory; `save` and `load` write and read its directory."""
 
     manifest: Manifest
     code: dict[str, KernelCode]
     weights: dict[str, Array] = field(default_factory=dict)
     source: str | None = None
     layers: tuple[Layer, ...] = ()
-    """The computation of each dispatch and the reason for its path; empty if not recorded."""
+    """For each dispatch its computation, and the reason for its path; empty if not recorded."""
     _at_sizes: dict[tuple[tuple[str, int], ...], Program] = field(
         default_factory=dict[Any, Any], repr=False, compare=False
     )
@@ -145,7 +146,9 @@ class Program:
 
     @cached_property
     def functions(self) -> dict[str, Program]:
-        """Each function as a program of its own, which shares code and weights with the others."""
+        """
+        Returns each function as a separate program, which shares code and weights with the others.
+        """
         manifest = self.manifest
         if not manifest.functions:
             return {manifest.function: self}
@@ -165,7 +168,10 @@ class Program:
         return functions
 
     def function(self, name: str | None = None) -> Program:
-        """Function of a name; the only one without. Raises `ProgramError` listing what there is."""
+        """
+        Returns the function of a name, or the only one. Raises `ProgramError` that lists the
+        functions.
+        """
         functions = self.functions
         if name is None and len(functions) == 1:
             return next(iter(functions.values()))
@@ -189,32 +195,34 @@ class Program:
 
     def session(self, device: str = "interpreter", isolated: bool = False) -> Session:
         """
-        A session on a device (`interpreter`, `vulkan`, `vulkan:N`): runs that share states.
+        Opens a session on a device (`interpreter`, `vulkan`, `vulkan:N`), whose runs share states.
 
-        `isolated`: the driver runs in a process of its own, which may crash.
+        With `isolated`, the driver runs in a separate process, so that it may crash.
         """
         from xdsl_spirv.runtime.default_device import open_session
 
         return open_session(self, device, isolated)
 
     def check_sizes(self, inputs: Mapping[str, Array]) -> dict[str, int]:
-        """The sizes of inputs by name; raises `ProgramError` for inputs that do not fit."""
+        """Returns the sizes of inputs by name; raises `ProgramError` for inputs that do not fit."""
         from xdsl_spirv.runtime.concrete_sizes import sizes_of
 
         return sizes_of(self.manifest, inputs)
 
     def at(self, inputs: Mapping[str, Array]) -> Program:
         """
-        The program for inputs of these shapes: itself, or a program with their sizes.
+        Returns the program for inputs of these shapes: itself, or a program specialized to their
+        sizes.
 
-        The same object for the same sizes, as long as it is among the latest. Raises `ProgramError`
-        for inputs that do not fit or do not fit each other.
+        Returns the same object for the same sizes, while it is among the latest. Raises
+        `ProgramError` for inputs that do not fit the program or each other.
         """
         return self.at_these(self.check_sizes(inputs)) if self.manifest.is_dynamic else self
 
     def at_these(self, sizes: Mapping[str, int]) -> Program:
         """
-        The program at sizes by their names; raises `ProgramError` for sizes that it does not allow.
+        Returns the program for sizes by their names; raises `ProgramError` for sizes that it does
+        not allow.
         """
         if not self.manifest.is_dynamic:
             return self
@@ -238,19 +246,19 @@ class Program:
 
     def __call__(self, *arrays: Any, device: str | None = None, **named: Any) -> Any:
         """
-        Run the program on numpy arrays or lists, by position or by name.
+        Runs the program on numpy arrays or lists, given by position or by name.
 
         `device` is `interpreter`, `vulkan` or `vulkan:N`; the default, as for `xdsl-spirv run`, is
         the device that XDSL_SPIRV_DEVICE names, or else the best device that can run the program,
-        or else the interpreter. Returns the result, or a tuple where there are several. Raises what
-        `runtime.run` does.
+        or else the interpreter. Returns the result, or a tuple if there are several. Raises the
+        errors of `runtime.run`.
         """
         from xdsl_spirv.runtime.default_device import run_on
 
         inputs = self.function().manifest.inputs
         if len(arrays) > len(inputs):
             raise ProgramError(
-                f"{len(arrays)} arrays were given",
+                f"{len(arrays)} arrays were given, too many",
                 f"inputs: {', '.join(f'{b.name}: {b}' for b in inputs)}",
                 "leave the others out",
             )
@@ -260,10 +268,11 @@ class Program:
 
     def save(self, folder: str | os.PathLike[str], text: bool = False) -> None:
         """
-        Write the program's directory, replacing an older program there; with the kernels' `text`.
+        Writes the program's directory, replacing an older program there; with `text`, also the
+        kernels' texts.
 
-        Raises `ProgramError` if `folder` holds something else or cannot be written; the old
-        contents stay then, and whenever the process is killed one of the two is there.
+        Raises `ProgramError` if `folder` contains something else or cannot be written; then the old
+        contents stay. If the process is killed, the folder has either the old or the new contents.
         """
         target = Path(folder)
         _refuse_strangers(target)
@@ -273,7 +282,8 @@ class Program:
                 self._write(scratch, text)
                 put_in_place(scratch, target)
         except OSError as error:
-            # The system's error names a file in a temporary folder, which the user does not know.
+            # The system's error names a file in a temporary folder, which means nothing to the
+            # user.
             raise ProgramError(
                 f"cannot write the program: {error.strerror}", str(target)
             ) from error
@@ -307,9 +317,9 @@ class Program:
     @stage("reading the program")
     def load(folder: str | os.PathLike[str], unsafe: bool = False) -> Program:
         """
-        Read a program's directory; raises `ProgramError` naming the file or field at fault.
+        Reads a program's directory; raises `ProgramError` naming the file or field at fault.
 
-        `unsafe`: believe that kernels are valid and what the manifest says they are.
+        With `unsafe`, the kernels are not validated and not compared with the manifest.
         """
         from xdsl_spirv.runtime.folder import KERNEL_BYTES, MANIFEST_BYTES, SOURCE_BYTES, Folder
 
@@ -331,7 +341,10 @@ class Program:
 
 
 def _readable(text: str) -> str:
-    """Indented JSON with each list of scalars and each record of them on one line."""
+    """
+    Formats JSON with indentation, but each list of scalars, and each record of scalars, on one
+    line.
+    """
     for brackets in ("[]", "{}"):
         flat = re.compile(rf"\{brackets[0]}\n[^{{}}]{{1,100}}?\n\s*\{brackets[1]}")
         text = flat.sub(lambda block: _join_lines(block.group()), text)
@@ -360,7 +373,7 @@ def _refuse_strangers(target: Path) -> None:
     if target.is_dir() and not target.is_symlink():
         if (target / MANIFEST).is_file() or not any(target.iterdir()):
             return
-        cause = "the output directory exists and holds something other than a program"
+        cause = "the output directory exists and contains something other than a program"
     elif not target.exists() and not target.is_symlink():
         return
     else:
@@ -372,7 +385,9 @@ def _manifest_of(text: bytes, place: str) -> Manifest:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ProgramError(f"not JSON: {error}", place, "compile the program again") from error
+        raise ProgramError(
+            f"the file is not JSON: {error}", place, "compile the program again"
+        ) from error
     _check_version(data, place)
     from xdsl_spirv.runtime.launches import check_launches
 
@@ -384,7 +399,7 @@ def _manifest_of(text: bytes, place: str) -> Manifest:
 
 
 def _check_version(data: object, place: str) -> None:
-    """Refuses what is not a manifest, and one of a version that is not known."""
+    """Refuses files that are not a manifest, or a manifest of an unknown version."""
     header = cast(Mapping[str, object], data) if isinstance(data, Mapping) else {}
     schema, version = header.get("schema"), header.get("version")
     if schema != SCHEMA:
@@ -393,7 +408,7 @@ def _check_version(data: object, place: str) -> None:
     if type(version) is not int or version not in READABLE:
         newer = isinstance(version, int) and version > VERSION
         raise ProgramError(
-            f"{SCHEMA} of version {version!r} is not known: 1 to {VERSION} are",
+            f"{SCHEMA} of version {version!r} is unknown: versions 1 to {VERSION} are supported",
             place,
             "update xdsl-spirv, or compile the program with this one"
             if newer
@@ -410,7 +425,9 @@ def _text(source: bytes | None, base: Folder, name: str | None) -> str | None:
 
 
 def _load_layers(base: Folder, manifest: Manifest) -> tuple[Layer, ...]:
-    """Loads information about the dispatches; it may be missing, because running needs none."""
+    """
+    Loads information about the dispatches, which may be missing, because running does not need it.
+    """
     if not base.has(LAYERS):
         return ()
     from xdsl_spirv.runtime.folder import MANIFEST_BYTES
@@ -421,7 +438,9 @@ def _load_layers(base: Folder, manifest: Manifest) -> tuple[Layer, ...]:
     dispatches = sum(len(f.dispatches) for f in (manifest, *manifest.functions))
     if len(layers) != dispatches:
         raise ProgramError(
-            f"{len(layers)} layers for {dispatches} dispatches", path, "compile the program again"
+            f"layers.json has {len(layers)} layers for {dispatches} dispatches",
+            path,
+            "compile the program again",
         )
     return layers
 
@@ -450,7 +469,7 @@ def _check_weights(buffers: Iterable[Buffer], weights: Mapping[str, Array], path
         given = "nothing" if array is None else f"{list(array.shape)} of {array.dtype}"
         if array is None or array.shape != buffer.shape or array.dtype != dtype_of(buffer.type):
             raise ProgramError(
-                f"the {buffer.kind} {buffer.name!r} should be {buffer}, found {given}",
+                f"the {buffer.kind} {buffer.name!r} must be {buffer}, but found {given}",
                 str(path),
                 "compile the program again",
             )
@@ -462,7 +481,7 @@ WORD = 4
 
 def program_requires(manifest: Manifest, binaries: Mapping[str, bytes]) -> Requires:
     """
-    Returns what a device must have for kernels that the encoder wrote.
+    Returns the requirements on a device for kernels that the encoder wrote.
 
     Sizes that are known only when the program runs are left out.
     """
@@ -474,7 +493,7 @@ def program_requires(manifest: Manifest, binaries: Mapping[str, bytes]) -> Requi
 
 
 def push_constant_bytes(dispatch: Dispatch) -> int:
-    """The bytes of the block that a dispatch gives, whole words."""
+    """Returns the bytes of a dispatch's push constants, padded to whole words."""
     end = max((c.offset + element_bytes(c.type) for c in dispatch.push_constants), default=0)
     return -(-end // WORD) * WORD
 

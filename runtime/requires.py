@@ -1,8 +1,9 @@
 """
-Requirements of a device for kernels, in the words of Vulkan: `requires` of program.json.
+Requirements of kernels on a device, in the terms of Vulkan: `requires` of program.json.
 
-It is derived from the kernels' bytes (`needs`), by the registry's table of features that grant a
-capability. The runtime compares it with a device (`vulkan/fit.py`) before a driver sees a kernel.
+They are derived from the kernels' bytes (`needs`), by the registry's table of features that provide
+a capability. The runtime compares them with a device (`vulkan/fit.py`) before a driver gets a
+kernel.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from xdsl_spirv.runtime.needs import Feature, Needs, Use, tables, version_in
 from xdsl_spirv.targets import CooperativeMatrixProperty
 
 VULKAN_OF_SPIRV = {(1, 3): (1, 1), (1, 4): (1, 2), (1, 5): (1, 2), (1, 6): (1, 3)}
-"""The oldest Vulkan that takes a version of SPIR-V (Vulkan, appendix A)."""
+"""The oldest Vulkan that supports a version of SPIR-V (Vulkan, appendix A)."""
 
 Version: TypeAlias = tuple[int, int]
 
@@ -25,9 +26,9 @@ class Way:
     """
     One way to meet a requirement.
 
-    A boolean `feature` of a `structure`, which comes with Vulkan `version` or one of `extensions`
-    (neither is said where `Requires.vulkan` has it); a `property` that is true, or of which a `bit`
-    is set; Vulkan of a `version`; one of `extensions`.
+    It is one of: a boolean `feature` of a `structure`, which Vulkan `version` or one of
+    `extensions` provides (both are left out if `Requires.vulkan` already provides it); a `property`
+    that must be true, or have a `bit` set; Vulkan of a `version`; one of `extensions`.
     """
 
     feature: str | None = None
@@ -47,7 +48,10 @@ class Way:
 
 @dataclass(frozen=True)
 class Requirement:
-    """Met by any one of its ways; `because` is the capability, extension or operation behind it."""
+    """
+    A requirement, which any one of its ways meets; `because` is the capability, extension or
+    operation that causes it.
+    """
 
     because: str
     any: tuple[Way, ...]
@@ -58,7 +62,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class LeastLimit:
-    """The least value of a member of VkPhysicalDeviceLimits, and the reason."""
+    """The minimum of a member of VkPhysicalDeviceLimits, and the reason."""
 
     limit: str
     least: int
@@ -68,8 +72,8 @@ class LeastLimit:
 @dataclass(frozen=True)
 class Requires:
     """
-    The requirements of a device. `full_subgroups`: kernels count on whole subgroups, so that
-    pipelines whose workgroups are a multiple of them are made with REQUIRE_FULL_SUBGROUPS.
+    The requirements on a device. If `full_subgroups` is set, kernels rely on full subgroups, and
+    pipelines whose workgroups are a multiple of them are created with REQUIRE_FULL_SUBGROUPS.
     """
 
     vulkan: str
@@ -85,7 +89,7 @@ class Requires:
 
 @dataclass(frozen=True)
 class Launch:
-    """The limits that a dispatch needs beside its kernel: `name` is for errors."""
+    """The limits that a dispatch needs in addition to its kernel; `name` is for errors."""
 
     name: str
     grid: Sequence[int] = ()
@@ -99,7 +103,9 @@ class Launch:
 def requires_of(
     needs: Mapping[Any, Needs], subgroup_size: int | None, launches: Iterable[Launch] = ()
 ) -> Requires:
-    """Returns what a device must have for kernels, by their names, and for launches of them."""
+    """
+    Returns the requirements on a device for kernels, by their names, and for launches of them.
+    """
     spirv = max((need.version for need in needs.values()), default=(1, 0))
     vulkan = VULKAN_OF_SPIRV.get(spirv, (1, 0))
     capabilities = {name for need in needs.values() for name in need.capabilities}
@@ -135,9 +141,10 @@ def requirements(
     vulkan: Version = (1, 0),
 ) -> Iterator[Requirement]:
     """
-    Returns what modules ask of a device that has this version of Vulkan, beyond the version.
+    Returns the requirements of modules on a device that already has this version of Vulkan.
 
-    `uses`: what they do that no capability declares, and the features of which one must be on.
+    `uses` are operations that no capability declares, with the features of which one must be
+    enabled.
     """
     for use in sorted(uses):
         rows = [{"feature": (f.structure, f.member)} for f in use.features]
@@ -155,7 +162,10 @@ def _is_core(row: Mapping[str, Any], vulkan: Version) -> bool:
 
 
 def _ways(rows: Iterable[Mapping[str, Any]], vulkan: Version) -> Iterator[Way]:
-    """The rows of the registry's table; a feature that a structure of `vulkan` has, once."""
+    """
+    Returns the rows of the registry's table; a feature in a structure of version `vulkan` appears
+    once.
+    """
     settled: set[str] = set()
     for row in rows:
         if "property" in row:

@@ -1,13 +1,13 @@
 """
-Runs that share what a program keeps: weights and states stay where they are between them.
+Sessions: runs of a program that share weights and states, which stay in place between runs.
 
     with program.session("vulkan") as session:
         logits = session.run("prefill", tokens=prompt, past=0)
         logits = session.run("decode", token=next, past=len(prompt))
         session.reset()
 
-A session belongs to one program and one device. A run that is refused changes nothing; a run that
-fails later on (a device that is lost) leaves unknown states, so the session takes no further run
+A session belongs to one program and one device. A run that is refused changes nothing. A run that
+fails later (because the device is lost) leaves unknown states, so the session refuses further runs
 until it is reset or loaded.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 STATE_SCHEMA = "xdsl-spirv-state"
 STATE_FILE_VERSION = 1
 SAMPLED = 1 << 16
-"""Bytes of each weight that identify a program."""
+"""Number of bytes of each weight that are hashed to identify a program."""
 
 
 class Session(Closing, ABC):
@@ -69,14 +69,16 @@ class Session(Closing, ABC):
         **named: Any,
     ) -> dict[str, Array]:
         """
-        Run a function (a program's only one without a name) on its inputs, by name.
+        Runs a function (without a name, the program's only one) on its inputs, given by name.
 
-        Returns its results by name, or only those named in `outputs`: until the function runs
+        Returns its results by name, or only the ones named in `outputs`; until the function runs
         again, `read` returns the others. On the interpreter `checks` look for undefined behaviour.
         Raises `ProgramError` for inputs that do not fit, and the device's errors.
         """
         if self._is_lost:
-            raise ProgramError("an earlier run failed: the states are not known", "", "reset first")
+            raise ProgramError(
+                "an earlier run failed, so the states are unknown", "", "reset first"
+            )
         chosen = self.program.function(function)
         given = {**(inputs or {}), **named}
         self._refuse(checks)
@@ -97,7 +99,7 @@ class Session(Closing, ABC):
         """
         Returns a result of a function's last run: `count` rows of it from the `first` one on.
 
-        Raises `ProgramError` where the function has no such result or has not run.
+        Raises `ProgramError` if the function has no such result or has not run.
         """
         chosen = self.program.function(function)
         self._refuse_unknown(chosen, [output])
@@ -126,7 +128,7 @@ class Session(Closing, ABC):
         given = dict.fromkeys(numbers, 0) | sizes
         if set(given) != names | numbers:
             raise ProgramError(
-                f"the sizes {', '.join(sorted(sizes)) or 'of nothing'} are given",
+                f"sizes are given for {', '.join(sorted(sizes)) or 'no name'}",
                 f"sizes of {chosen.manifest.function}: {', '.join(sorted(names)) or 'none'}",
                 "give each of them",
             )
@@ -134,7 +136,7 @@ class Session(Closing, ABC):
         self._prepare(chosen, given)
 
     def reset(self) -> None:
-        """Give every state its first value."""
+        """Gives every state its first value."""
         self._write(self.program.first_values())
         self._is_lost = False
 
@@ -144,7 +146,9 @@ class Session(Closing, ABC):
 
     @stage("writing the states")
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the states to a safetensors file; raises `ProgramError` if it cannot be written."""
+        """
+        Writes the states to a safetensors file; raises `ProgramError` if it cannot be written.
+        """
         from safetensors.numpy import save
 
         header = {
@@ -166,18 +170,18 @@ class Session(Closing, ABC):
     @stage("reading the states")
     def load(self, path: str | os.PathLike[str]) -> None:
         """
-        Read the states from a file that `save` wrote.
+        Reads the states from a file that `save` wrote.
 
-        Raises `ProgramError` for a damaged file, and for one of another program.
+        Raises `ProgramError` for a damaged file, and for the states of another program.
         """
         self._write(load_states(self.program, self.states, Path(path)))
         self._is_lost = False
 
     def _refuse(self, checks: Checks | None) -> None:
-        """Raises `ProgramError` for checks that the device does not make."""
+        """Raises `ProgramError` for checks that the device does not support."""
 
     def _prepare(self, function: Program, sizes: Mapping[str, int]) -> None:
-        """Make room for a run at such sizes; raises `ProgramError` where there is none."""
+        """Makes room for a run with these sizes; raises `ProgramError` if that is impossible."""
 
     @abstractmethod
     def _run(
@@ -200,7 +204,7 @@ class Session(Closing, ABC):
 
 
 class InterpreterSession(Session):
-    """A session on the interpreter: states are arrays."""
+    """A session on the interpreter, whose states are arrays."""
 
     def __init__(self, program: Program):
         super().__init__(program)
@@ -236,7 +240,7 @@ class InterpreterSession(Session):
 
 
 def fingerprint(program: Program) -> str:
-    """Returns a hash that differs between programs with equal states and other weights."""
+    """Returns a hash that differs between programs with equal states but different weights."""
     from hashlib import blake2b
 
     digest = blake2b(digest_size=16)
@@ -251,7 +255,10 @@ def fingerprint(program: Program) -> str:
 
 
 def load_states(program: Program, states: Mapping[str, Buffer], path: Path) -> dict[str, Array]:
-    """The states of a file; raises `ProgramError` for names that are not states of the program."""
+    """
+    Returns the states in a file; raises `ProgramError` for names that are not states of the
+    program.
+    """
     from safetensors import SafetensorError, safe_open
 
     from xdsl_spirv.runtime.weights import load_weights
@@ -265,7 +272,8 @@ def load_states(program: Program, states: Mapping[str, Buffer], path: Path) -> d
     known = header.get("schema"), header.get("version")
     if known != (STATE_SCHEMA, str(STATE_FILE_VERSION)):
         raise ProgramError(
-            f"expected the schema {STATE_SCHEMA!r}, version {STATE_FILE_VERSION}, found {known}",
+            f"expected the schema {STATE_SCHEMA!r} in version {STATE_FILE_VERSION}, but "
+            f"found {known}",
             str(path),
             "give a file that `Session.save` of this version wrote",
         )
@@ -274,12 +282,12 @@ def load_states(program: Program, states: Mapping[str, Buffer], path: Path) -> d
         given_state = "nothing" if array is None else f"{list(array.shape)} of {array.dtype}"
         if array is None or array.shape != buffer.shape or array.dtype != dtype_of(buffer.type):
             raise ProgramError(
-                f"the state {name!r} should be {buffer}, found {given_state}",
+                f"the state {name!r} must be {buffer}, but found {given_state}",
                 str(path),
                 "save it again: the program was compiled with another capacity",
             )
     if set(arrays) != set(states) or header.get("program") != fingerprint(program):
         raise ProgramError(
-            "the state is that of another program", str(path), "save it again from this program"
+            "the state belongs to another program", str(path), "save it again from this program"
         )
     return {name: arrays[name].copy() for name in states}

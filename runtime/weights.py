@@ -11,7 +11,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 @stage("writing weights")
 def save_weights(path: Path, weights: dict[str, Array]) -> None:
-    """Write a safetensors file. Raises `OSError`."""
+    """Writes a safetensors file. Raises `OSError`."""
     import numpy as np
     from safetensors.numpy import save
 
@@ -21,7 +21,7 @@ def save_weights(path: Path, weights: dict[str, Array]) -> None:
 
 @stage("reading weights")
 def load_weights(path: Path, what: str = "weight") -> dict[str, Array]:
-    """Read a safetensors file; raises `ProgramError` if it is not one or has an unknown type."""
+    """Reads a safetensors file; raises `ProgramError` if it is not one or has an unknown type."""
     try:
         return weights_of(path.read_bytes(), str(path), what)
     except OSError as error:
@@ -29,7 +29,9 @@ def load_weights(path: Path, what: str = "weight") -> dict[str, Array]:
 
 
 def weights_of(data: bytes, place: str, what: str = "weight") -> dict[str, Array]:
-    """The tensors of a safetensors file's bytes; raises `ProgramError` as `load_weights` does."""
+    """
+    Returns the tensors in a safetensors file's bytes; raises `ProgramError` like `load_weights`.
+    """
     import numpy as np
     from safetensors import SafetensorError, deserialize
 

@@ -1,7 +1,7 @@
 """
-The status with which a command's process ends says whose a failure is.
+Exit statuses of the commands: they tell who can fix a failure.
 
-| status | who can mend it |
+| status | who can fix it |
 |---|---|
 | 0 | success |
 | 1 | the user: the input is refused, or a check found something |
@@ -21,8 +21,8 @@ REFUSED, USAGE, ENVIRONMENT, DEVICE, OURSELVES = 1, 2, 3, 4, 70
 INTERRUPTED, CLOSED, TERMINATED = 130, 141, 143
 
 REMEDIES = {
-    errno.ENOENT: (REFUSED, "name one that is there"),
-    errno.ENOTDIR: (REFUSED, "name one that is there"),
+    errno.ENOENT: (REFUSED, "name one that exists"),
+    errno.ENOTDIR: (REFUSED, "name one that exists"),
     errno.EISDIR: (REFUSED, "name a file"),
     errno.EACCES: (ENVIRONMENT, "change its permissions, or name another one"),
     errno.EPERM: (ENVIRONMENT, "change its permissions, or name another one"),
@@ -32,9 +32,9 @@ REMEDIES = {
     errno.EMFILE: (ENVIRONMENT, "raise the limit of open files (ulimit -n)"),
     errno.ENOMEM: (ENVIRONMENT, "use smaller inputs"),
 }
-"""For an error of the system: exit status, by who is at fault, and remedy."""
+"""For each error of the system: exit status (by who can fix it) and remedy."""
 
 
 def of_the_system(error: OSError) -> tuple[int, str]:
     """Returns the exit status and the remedy for an error of the operating system."""
-    return REMEDIES.get(error.errno or 0, (ENVIRONMENT, "see what the system says of it"))
+    return REMEDIES.get(error.errno or 0, (ENVIRONMENT, "look up the system's message"))

@@ -1,5 +1,5 @@
 """
-Advises changes that would make a model faster on a target, where the target's own data say so.
+Suggests changes that would make a model faster on a target, if the target's own data support them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def advice_of(explanation: ExplanationData) -> list[str]:
 
 
 def _in_f16(explanation: ExplanationData, target: Target) -> str | None:
-    """Products of f32 that the device would multiply as cooperative matrices in f16."""
+    """
+    Suggests f16 for products of f32 that the device would then multiply as cooperative matrices.
+    """
     products = [e for e in explanation.layers if " x " in e.layer.types]
     slow = [e for e in products if e.layer.types == IN_F32 and e.layer.path == FMA]
     if not slow or target.properties_for(("f32", "f32", "f32")):
@@ -51,7 +53,9 @@ def _in_f16(explanation: ExplanationData, target: Target) -> str | None:
 
 
 def _conversion(path: str) -> str:
-    """The command that converts a model, as it can be pasted: with sizes for open dimensions."""
+    """
+    Returns the command that converts a model, ready to paste, with sizes for dynamic dimensions.
+    """
     from xdsl_spirv.frontends.errors import FrontendError
     from xdsl_spirv.frontends.onnx_file import open_dimensions, read_model
 
@@ -66,7 +70,7 @@ def _conversion(path: str) -> str:
 
 
 def _times(slow: list[ExplainedLayer], target: Target) -> float | None:
-    """The speedup of products in f16 by rooflines; None without rooflines."""
+    """Returns the speedup of products in f16 by rooflines, or None without rooflines."""
     before, after = 0.0, 0.0
     for entry in slow:
         layer = entry.layer

@@ -1,4 +1,7 @@
-"""Arrays from the command line and back: `.npy` files in, a summary and an `.npz` file out."""
+"""
+Converts arrays between the command line and files: reads `.npy` files, writes a summary or an
+`.npz` file.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ OPEN = "?"
 
 
 def dims_of(arguments: argparse.Namespace) -> dict[str, int | None]:
-    """`--dim NAME=SIZE`, None where the size is `?`; raises `ProgramError` for anything else."""
+    """
+    Parses `--dim NAME=SIZE`; a size of `?` becomes None. Raises `ProgramError` for anything else.
+    """
     dims: dict[str, int | None] = {}
     for text in getattr(arguments, "dims", ()):
         name, _, size = text.rpartition("=")
@@ -41,7 +46,10 @@ def dims_of(arguments: argparse.Namespace) -> dict[str, int | None]:
 
 
 def states_of(arguments: argparse.Namespace) -> dict[str, str] | None:
-    """`--state INPUT=OUTPUT`; None without any. Raises `ProgramError` for anything else."""
+    """
+    Parses `--state INPUT=OUTPUT`; returns None without any. Raises `ProgramError` for anything
+    else.
+    """
     states: dict[str, str] = {}
     for text in getattr(arguments, "states", ()):
         name, is_pair, output = text.partition("=")
@@ -52,7 +60,7 @@ def states_of(arguments: argparse.Namespace) -> dict[str, str] | None:
 
 
 def constants_of(arguments: argparse.Namespace) -> dict[str, Array]:
-    """`--constant NAME=NUMBER` or `NAME=x.npy`; raises `ProgramError` for anything else."""
+    """Parses `--constant NAME=NUMBER` or `NAME=x.npy`; raises `ProgramError` for anything else."""
     constants: dict[str, Array] = {}
     for text in getattr(arguments, "constants", ()):
         name, equals, value = text.partition("=")
@@ -78,9 +86,9 @@ def _number(text: str, value: str) -> Array:
 
 def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dict[str, Array]:
     """
-    The arrays of `--input`, checked, and random ones for the rest if asked for.
+    Returns the arrays of `--input`, checked, and random ones for the other inputs if requested.
 
-    Random ones have the dynamic sizes that `--dim` names, or that other arrays have.
+    Random arrays take their dynamic sizes from `--dim`, or from the other arrays.
     """
     expected = {buffer.name: buffer for buffer in buffers}
     wanted = ", ".join(f"{name}: {buffer}" for name, buffer in expected.items()) or "none"
@@ -116,9 +124,9 @@ def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dic
 
 def read_all_inputs(arguments: argparse.Namespace, buffers: Sequence[Buffer]) -> dict[str, Array]:
     """
-    The arrays of the options `--input` and `--random`, one for each buffer.
+    Returns the arrays of the options `--input` and `--random`, one for each buffer.
 
-    Raises `ProgramError` as `read_inputs` does, and where one is missing.
+    Raises `ProgramError` like `read_inputs`, and if an input is missing.
     """
     inputs = read_inputs(arguments, buffers)
     missing = [b for b in buffers if b.name not in inputs]
@@ -133,12 +141,14 @@ def read_all_inputs(arguments: argparse.Namespace, buffers: Sequence[Buffer]) ->
 
 def _random(generator: np.random.Generator, buffer: Buffer, sizes: Mapping[str, int]) -> Array:
     if buffer.kind == "scalar":
-        # The one number that every program takes.
+        # The one number that every program accepts.
         return buffer.accept(np.array(sizes.get(buffer.name, 0)))
     for size in filter(is_name, buffer.shape):
         if size not in sizes:
             raise ProgramError(
-                f"{buffer.name!r} is {buffer}: how large is {size}?", "", f"give --dim {size}=SIZE"
+                f"the size {size} of {buffer.name!r} ({buffer}) is not known",
+                "",
+                f"give --dim {size}=SIZE",
             )
     shape = tuple(evaluate(size, sizes, f"input {buffer.name!r}") for size in buffer.shape)
     refuse_beyond_memory([replace(buffer, shape=shape)])
@@ -149,11 +159,11 @@ def _random(generator: np.random.Generator, buffer: Buffer, sizes: Mapping[str, 
 
 
 NO_ARRAYS = (ValueError, EOFError, zipfile.BadZipFile, zlib.error)
-"""Exceptions that numpy raises for a file of another format."""
+"""Exceptions that numpy raises for files of another format."""
 
 
 def read_array(path: str) -> Array:
-    """The array of a `.npy` file; raises `ProgramError` for another file."""
+    """Reads the array of a `.npy` file; raises `ProgramError` for another file."""
     try:
         loaded = np.load(path, allow_pickle=False)
     except OSError as error:
@@ -170,7 +180,7 @@ def read_array(path: str) -> Array:
 
 
 def write_results(path: str | None, results: Mapping[str, Array]) -> None:
-    """Write the results, or print a summary of them."""
+    """Writes the results, or prints a summary of them."""
     for name, result in results.items():
         shape = "x".join([*map(str, result.shape), result.dtype.name])
         kind = {"name": name, "shape": result.shape, "type": result.dtype.name}
@@ -184,11 +194,13 @@ def write_results(path: str | None, results: Mapping[str, Array]) -> None:
 
 
 MAX_NAME = 1000
-"""Bytes of a name in an .npz file; longer names are cut, and told apart by a digest."""
+"""Longest name in an .npz file, in bytes; longer names are cut, and distinguished by a digest."""
 
 
 def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
-    """Returns named arrays as the bytes of an .npz file; `numpy.savez` cannot take every name."""
+    """
+    Returns named arrays as the bytes of an .npz file; `numpy.savez` does not accept every name.
+    """
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
         for name, array in arrays.items():
@@ -202,7 +214,7 @@ def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
 
 
 def _summary(result: Array) -> dict[str, float]:
-    """Numbers that identify a result; empty for one without elements."""
+    """Returns numbers that identify a result, or empty text if it has no elements."""
     if result.size == 0:
         return {}
     values = result.astype(np.float64)

@@ -1,5 +1,6 @@
 """
-SPIR-V binaries where a command takes a module: known by their magic number, not by their name.
+Reads SPIR-V binaries where a command takes a module: they are recognised by their magic number, not
+by name.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 
 def is_binary(path: str) -> bool:
-    """Whether a file begins with SPIR-V's magic number, in either byte order."""
+    """True if a file begins with SPIR-V's magic number, in either byte order."""
     from xdsl_spirv.grammar import grammar
 
     try:
@@ -27,7 +28,7 @@ def is_binary(path: str) -> bool:
 
 def read_binary(path: str, *, unchecked: bool = False) -> ModuleOp:
     """
-    A program whose one operation is the `spirv.module` of a binary; `unchecked` as in `decode`.
+    Reads a binary as a program that contains only its `spirv.module`; `unchecked` as in `decode`.
 
     Raises `SPIRVDecodeError`, or `ProgramError` if the file cannot be read.
     """
@@ -43,7 +44,7 @@ def read_binary(path: str, *, unchecked: bool = False) -> ModuleOp:
 
 
 def mlir_text(module: ModuleOp, *, lines: bool = False) -> str:
-    """The text of a module; `lines` writes source positions."""
+    """Returns the text of a module; with `lines` it has source positions."""
     from xdsl.printer import Printer
 
     output = io.StringIO()

@@ -28,7 +28,9 @@ def check(arguments: argparse.Namespace) -> int:
 
         return prove_passes(arguments)
     if arguments.inputs < 1:
-        raise ProgramError(f"--inputs {arguments.inputs} compares nothing", "", "give at least 1")
+        raise ProgramError(
+            f"--inputs {arguments.inputs} would compare nothing", "", "give at least 1"
+        )
     if arguments.output is not None:
         check_place(arguments.output)
     ctx = context()
@@ -59,9 +61,9 @@ def check(arguments: argparse.Namespace) -> int:
     )
     if report.finding is None and not report.inputs:
         raise ProgramError(
-            "no result was compared: the program has no meaning on any set of inputs",
+            "no result was compared: the program is undefined for every set of inputs",
             "",
-            "correct the program, or --grid and --length",
+            "correct the program, or give other values of --grid and --length",
         )
     if report.finding is not None and arguments.output is not None:
         _save(arguments.output, report.finding)

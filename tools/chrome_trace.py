@@ -1,9 +1,4 @@
-"""
-An explanation as a trace of events, which Perfetto and chrome://tracing open.
-
-The format is the Trace Event Format's JSON object: complete events (`X`) for dispatches, a counter
-(`C`) for the memory in use, metadata (`M`) for the names of rows. Times are in microseconds.
-"""
+"""Writes an explanation as a trace of events, which Perfetto and chrome://tracing can open."""
 
 from __future__ import annotations
 
@@ -21,22 +16,22 @@ from xdsl_spirv.tools.lifetimes import in_use
 
 PROCESS = 1
 MEASURED, ROOFLINE = 1, 2
-"""Rows, by the numbers of threads."""
+"""Numbers of the rows (threads) of the trace."""
 
 Event = dict[str, Any]
 
 
 def chrome_trace(explanation: ExplanationData) -> Event:
     """
-    The trace: a row for measured times, one for the roofline, the memory of temporaries, and rows
-    for a run with its copies.
+    Returns the trace: a row for measured times, one for the roofline, the memory of temporaries,
+    and rows for a run with its copies.
 
-    Raises `ProgramError` where there are no times at all.
+    Raises `ProgramError` if there are no times at all.
     """
     layers = explanation.layers
     rows = [
         (MEASURED, f"measured on {explanation.device}", run_times(layers, measured=True)),
-        (ROOFLINE, "at least, by the roofline", run_times(layers, measured=False)),
+        (ROOFLINE, "lower bound, by the roofline", run_times(layers, measured=False)),
     ]
     rows = [row for row in rows if any(row[2])]
     if not rows:
@@ -103,7 +98,7 @@ def _phase(explanation: ExplanationData, phase: Phase, row: int) -> Event:
 
 
 def _arguments(entry: ExplainedLayer) -> dict[str, Any]:
-    """The text for a click on a dispatch, without unknown values."""
+    """Returns the details of a dispatch that are shown on a click, without unknown values."""
     layer = entry.layer
     shown = {
         "dispatch": entry.dispatch,
@@ -121,7 +116,7 @@ def _arguments(entry: ExplainedLayer) -> dict[str, Any]:
 
 
 def _memory(explanation: ExplanationData, seconds: Sequence[float]) -> list[Event]:
-    """A counter along the first row."""
+    """Returns the memory in use as a counter along the first row."""
     used = in_use(explanation.buffers, len(explanation.layers))
     if not used:
         return []

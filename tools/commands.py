@@ -1,4 +1,6 @@
-"""The subcommands' functions: read, call the library, write whole files or nothing."""
+"""
+Functions of the subcommands: they read input, call the library, and write whole files or nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from xdsl_spirv.tools.output import check_place, write
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv run`: exit status 1 for a result beyond its bound, or a finding."""
+    """
+    `xdsl-spirv run`: returns exit status 1 if a result exceeds its error bound, or for a finding.
+    """
     from xdsl_spirv.tools.arrays import read_inputs
     from xdsl_spirv.tools.listing import list_program
     from xdsl_spirv.tools.running import execute_checked
@@ -85,7 +89,7 @@ def translate(arguments: argparse.Namespace) -> int:
 
 
 def interpret(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv interpret`."""
+    """Runs `xdsl-spirv interpret`."""
     from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, TensorType
 
     from xdsl_spirv.compiler.host import host_function
@@ -127,7 +131,9 @@ def interpret(arguments: argparse.Namespace) -> int:
             buffers.append(Buffer(name, "input", str(type), ()))
             continue
         if not isinstance(type, TensorType):
-            raise ProgramError(f"{name!r} is of type {type}", "", "use tensors")
+            raise ProgramError(
+                f"{name!r} has type {type}, which the command line cannot give", "", "use tensors"
+            )
         shape = tuple(written(size, names.name) for size in extents(argument))
         buffers.append(Buffer(name, "input", str(type.element_type), shape))
     inputs = read_all_inputs(arguments, buffers)
@@ -139,7 +145,7 @@ def interpret(arguments: argparse.Namespace) -> int:
 
 
 def _lower_file(path: str, pipeline: str, ctx: Context, parser: type[Parser] = Parser) -> ModuleOp:
-    """The module of an MLIR file or of a binary after a pass pipeline."""
+    """Reads an MLIR file or a binary, and runs a pass pipeline on the module."""
     module = read_binary(path) if is_binary(path) else parse(path, ctx, parser)
     if pipeline:
         from xdsl_spirv.compiler.compiler import pipeline_of

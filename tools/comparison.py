@@ -13,7 +13,7 @@ VERSION = 1
 
 @dataclass(frozen=True, repr=False)
 class Comparison(ComparisonData):
-    """Two explanations and their layers in pairs, as `print` and notebooks show them."""
+    """Two explanations and their layers in pairs, which `print` and notebooks can show."""
 
     def __repr__(self) -> str:
         """The table, as `print` shows it."""
@@ -22,7 +22,7 @@ class Comparison(ComparisonData):
         return text_of(self)
 
     def _repr_html_(self) -> str:
-        """The page, in a frame of its own."""
+        """The page, in its own frame."""
         from xdsl_spirv.tools.comparison_html import page_of
         from xdsl_spirv.tools.page import frame
 
@@ -30,5 +30,5 @@ class Comparison(ComparisonData):
 
 
 def comparison_of(a: ExplanationData, b: ExplanationData) -> Comparison:
-    """Compare two explanations."""
+    """Compares two explanations."""
     return Comparison(SCHEMA, VERSION, measure_of(a, b), tuple(pairs_of(a.layers, b.layers)), a, b)

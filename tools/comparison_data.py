@@ -1,8 +1,8 @@
 """
-Two explanations side by side: the layers that do the same work, and their cost on each side.
+Compares two explanations: pairs the layers that do the same work, with their cost on each side.
 
-Layers belong together if they compute a node in common, so a layer that is fused on one side stands
-beside all that it consists of on the other.
+Layers belong together if they compute a node in common, so a layer that is fused on one side is
+paired with all of its parts on the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Measure = Literal["measured", "roofline", "work"]
 
 @dataclass(frozen=True)
 class Pair:
-    """The dispatches of both sides that do the same work, by their numbers; a side may be empty."""
+    """Dispatches of both sides that do the same work, by their numbers; one side may be empty."""
 
     nodes: tuple[str, ...]
     a: tuple[int, ...]
@@ -31,8 +31,8 @@ class ComparisonData:
     """
     Two explanations, and their layers in pairs.
 
-    `measure` is what is compared: times that were measured, where both sides have them, else the
-    roofline's, else scalar operations.
+    `measure` is the compared quantity: measured times if both sides have them, else roofline times,
+    else scalar operations.
     """
 
     schema: str
@@ -56,9 +56,7 @@ def measure_of(a: ExplanationData, b: ExplanationData) -> Measure:
 
 
 def pairs_of(a: Sequence[ExplainedLayer], b: Sequence[ExplainedLayer]) -> list[Pair]:
-    """
-    Returns the pairs by first dispatch; layers that only the second side has come last.
-    """
+    """Returns the pairs by first dispatch; layers that only the second side has come last."""
     leader: dict[tuple[str, str], tuple[str, str]] = {}
 
     def find(name: tuple[str, str]) -> tuple[str, str]:
@@ -87,7 +85,7 @@ def pairs_of(a: Sequence[ExplainedLayer], b: Sequence[ExplainedLayer]) -> list[P
 
 
 def _names(entry: ExplainedLayer) -> list[tuple[str, str]]:
-    """Keys by which a layer is recognised: its nodes, or the kernel of one that has none."""
+    """Returns keys that identify a layer: its nodes, or its kernel if it has none."""
     return [(entry.function or "", name) for name in entry.layer.nodes or (entry.kernel,)]
 
 
@@ -130,12 +128,12 @@ def ordered(comparison: ComparisonData, order: str) -> list[Pair]:
 
 
 def paths_of(explanation: ExplanationData, numbers: Sequence[int]) -> list[str]:
-    """The paths of some dispatches, each once."""
+    """Returns the paths of some dispatches, each once."""
     return list(dict.fromkeys(explanation.layers[n].layer.path for n in numbers))
 
 
 def change_of(comparison: ComparisonData, pair: Pair) -> str:
-    """The path of a pair if both sides have the same, else `left -> right`."""
+    """Returns the path of a pair if both sides have the same, else `left -> right`."""
     left = " + ".join(paths_of(comparison.a, pair.a)) or "none"
     right = " + ".join(paths_of(comparison.b, pair.b)) or "none"
     return left if left == right else f"{left} -> {right}"

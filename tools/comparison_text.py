@@ -1,4 +1,4 @@
-"""A comparison as text: both sides' figures, then a row for each pair of layers."""
+"""Writes a comparison as text: both sides' figures, then a row for each pair of layers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from xdsl_spirv.tools.explanation_data import ExplanationData
 
 
 def text_of(comparison: ComparisonData, order: str = "order") -> str:
-    """The whole comparison; the rows in the order of execution, or the largest difference first."""
+    """
+    Returns the whole comparison, with rows in execution order or the largest difference first.
+    """
     rows = [
         ["A", "B", "path", "A takes", "B takes", "B / A", "nodes"],
         *(_row(comparison, pair) for pair in ordered(comparison, order)),
     ]
     changed = sum(" -> " in change_of(comparison, pair) for pair in comparison.pairs)
-    ends = [f"{changed} of {len(comparison.pairs)} pairs of layers take other paths"]
+    ends = [f"{changed} of {len(comparison.pairs)} pairs of layers use different paths"]
     what = {"measured": "times as measured", "roofline": "roofline times", "work": "operations"}
     ends.append(f"compared: {what[comparison.measure]}; {verdict(comparison)}")
     heads = [_head("A", comparison.a), _head("B", comparison.b)]
@@ -68,7 +70,7 @@ def _row(comparison: ComparisonData, pair: Pair) -> list[str]:
 
 
 def shown(comparison: ComparisonData, value: float | None) -> str:
-    """A value with its unit."""
+    """Formats a value with its unit."""
     if comparison.measure == "work":
         return work(None if value is None else int(value))
     return duration(value)
@@ -76,10 +78,9 @@ def shown(comparison: ComparisonData, value: float | None) -> str:
 
 def ratio(left: float | None, right: float | None) -> str:
     """
-    Cost of the right side as a multiple of the left; empty if that is meaningless.
+    Returns the cost of the right side as a multiple of the left; empty if that is meaningless.
 
-    >>> ratio(2.0, 1.0), ratio(0.0, 1.0), ratio(None, 1.0)
-    ('0.5', '', '')
+    >>> ratio(2.0, 1.0), ratio(0.0, 1.0), ratio(None, 1.0) ('0.5', '', '')
     """
     return f"{right / left:.3g}" if left and right else ""
 
@@ -91,4 +92,4 @@ def verdict(comparison: ComparisonData) -> str:
     if not left or not right or left == right:
         return said
     letter, times = ("A", right / left) if left < right else ("B", left / right)
-    return f"{said}: {letter} takes less, by {times:.3g} times"
+    return f"{said}: {letter} is {times:.3g} times as fast"

@@ -1,7 +1,7 @@
 """
-`xdsl-spirv compile`: a model in, a program out.
+`xdsl-spirv compile`: compiles a model to a program.
 
-It imports the compiler only: no interpreter, no driver, and no pass that has nothing to do.
+It imports only the compiler: no interpreter, no driver, and no pass that is not needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def compile(arguments: argparse.Namespace) -> int:
-    """Compile a model or a module, and print its kernels."""
+    """Compiles a model or a module, and prints its kernels."""
     check_place(arguments.output)
     if arguments.form == "graph":
         from xdsl_spirv.tools.graphs import compile_graph
@@ -91,7 +91,7 @@ def _compile_program(arguments: argparse.Namespace) -> Program:
 
 
 def _is_model(path: str) -> bool:
-    """Whether a frontend imports a file: its name says so, and that of a module says no."""
+    """True if a frontend imports a file, which its name shows."""
     if path.endswith(".mlir"):
         return False
     from xdsl_spirv.frontends import is_model
@@ -100,7 +100,7 @@ def _is_model(path: str) -> bool:
 
 
 def _trace_passes(arguments: argparse.Namespace) -> AbstractContextManager[Trace | None]:
-    """The trace of `--trace-passes`; None without."""
+    """Returns the trace of `--trace-passes`, or None."""
     if arguments.trace_passes is None:
         return nullcontext()
     from xdsl_spirv.tools.tracing import tracing

@@ -1,8 +1,8 @@
 """
-`xdsl-spirv completion SHELL`: what makes a shell complete the command, and its answers.
+`xdsl-spirv completion SHELL`: prints the code for a shell's completion, and answers its requests.
 
-argcomplete asks the command itself, so commands, options, choices, targets and passes are the ones
-of this version. It is loaded only when a shell asks.
+argcomplete runs the command itself, so commands, options, choices, targets and passes are always
+those that exist. It is loaded only for a shell's request.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def answer(parser: argparse.ArgumentParser) -> None:
 
 
 def name_values(parser: argparse.ArgumentParser) -> None:
-    """Declare completions for options without a list of choices."""
+    """Declares completions for options without a list of choices."""
     for action in parser._actions:
         for option in action.option_strings:
             if option in VALUES:
@@ -70,4 +70,4 @@ VALUES: dict[str, Callable[..., list[str]]] = {
     "--passes": _passes,
     "--target-env": _environments,
 }
-"""Possible values of an option."""
+"""Completions for an option's value."""

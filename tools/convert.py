@@ -1,9 +1,11 @@
 """
-`xdsl-spirv convert`: an ONNX model in binary16 or in 8 bits, and how far its results move.
+`xdsl-spirv convert`: converts an ONNX model to binary16 or 8 bits, and measures how its results
+change.
 
-The converters are onnxconverter-common's and onnxruntime's. The result is compared with the model
-before anything is written, on the samples of `--calibration` or on random inputs: the model on
-onnxruntime, the converted one on the reference executor, which rounds as devices do.
+The converters are onnxconverter-common's and onnxruntime's. Before anything is written, the
+converted model is compared with the original, on the samples of `--calibration` or on random
+inputs: the original runs on onnxruntime, the converted one on the reference executor, which rounds
+like devices.
 """
 
 from __future__ import annotations
@@ -266,7 +268,7 @@ def _distance(name: str, wanted: Array, got: Array) -> tuple[float, float]:
     if np.isfinite(a).all() and not np.isfinite(b).all():
         raise ProgramError(
             f"the converted model's result {name!r} is not finite",
-            "its numbers leave the range of the type",
+            "its numbers exceed the range of the type",
             "convert a model whose layers are normalized, or stay with f32",
         )
     largest, lengths = np.abs(a).max(initial=0.0), np.linalg.norm(a) * np.linalg.norm(b)

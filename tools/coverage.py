@@ -1,7 +1,7 @@
 """
-Finds what hinders a model that does not compile: every dispatch is tried by itself.
+Finds the layers for which a model does not compile: tries every dispatch by itself.
 
-A compiler stops at the first refusal; a user wants to know of all of them.
+The compiler stops at the first refusal, but users want to see all of them.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ def refused_layers(
     module: ModuleOp, function: str, weights: Mapping[str, Array], target: str
 ) -> dict[str, str]:
     """
-    The reasons for a model's refused parts, by the names of their nodes; the module is consumed.
+    Returns the reasons for a model's refused parts, by the names of their nodes; destroys the
+    module.
 
-    Empty where it is refused before there are parts.
+    Empty if the model is refused before it is split into parts.
     """
     ctx = context()
     forming, lowering = split_after(linalg_to_spirv(target), FormDispatchesPass.name)
@@ -50,7 +51,7 @@ def refused_layers(
         if isinstance(op, DispatchOp):
             reason = _refusal(op, lowering, ctx)
         elif not on_host(op):
-            reason = f"{op.name} stays on the host, where nothing computes it"
+            reason = f"{op.name} stays on the host, which cannot compute it"
         if reason is not None:
             labels = labels_of(op) or (op.name,)
             blamed = [label for label in labels if f'loc("{label}")' in reason]
@@ -70,7 +71,7 @@ def _refusal(dispatch: DispatchOp, passes: Sequence[ModulePass], ctx: Context) -
 
 
 def _alone(dispatch: DispatchOp) -> ModuleOp:
-    """A module whose host function is one dispatch."""
+    """Makes a module whose host function is one dispatch."""
     inputs = [value.type for value in dispatch.inputs]
     outputs = [value.type for value in dispatch.outputs]
     block = Block(arg_types=inputs)

@@ -30,7 +30,7 @@ from xdsl_spirv.tools.settings import describe_settings, settings, size_origin
 
 
 class LocatingParser(Parser):
-    """A parser that remembers the line of every operation."""
+    """A parser that records the line of every operation."""
 
     def __init__(self, *arguments: Any, **keywords: Any):
         super().__init__(*arguments, **keywords)
@@ -38,7 +38,7 @@ class LocatingParser(Parser):
         self._starts = [0, *(i + 1 for i, c in enumerate(text) if c == "\n")]
 
     def parse_operation(self) -> Operation:
-        """Parses an operation, and keeps the line that it begins in."""
+        """Parses an operation, and records the line in which it begins."""
         start = self._current_token.span.start
         op = super().parse_operation()
         LINES[op] = bisect_right(self._starts, start)
@@ -46,21 +46,23 @@ class LocatingParser(Parser):
 
 
 def wants_lines(arguments: argparse.Namespace) -> bool:
-    """Whether source lines will be shown or asked for."""
+    """True if source lines will be shown or used."""
     given = (_names(arguments), arguments.breaks, arguments.prints, arguments.trace)
     return any(map(bool, given))
 
 
 def _names(arguments: argparse.Namespace) -> list[str]:
-    """The checks that are asked for."""
+    """Returns the names of the checks that were requested."""
     return [arguments.check] * bool(arguments.check) + ["permute"] * arguments.permute
 
 
 @contextmanager
 def options_of(arguments: argparse.Namespace, module: ModuleOp) -> Generator[Options]:
-    """The interpreter's options; a trace is open while they are used."""
+    """Yields the interpreter's options; a trace file is open while they are used."""
     if arguments.breaks and is_wanted():
-        raise ProgramError("a debugger prints no JSON", "--break, --json", "leave one of them out")
+        raise ProgramError(
+            "the debugger cannot print JSON", "--break, --json", "leave one of them out"
+        )
     checks, names = None, ",".join(_names(arguments))
     if names:
         allow = tuple(_parse_allowed(text) for text in arguments.allow)
@@ -88,12 +90,12 @@ def options_of(arguments: argparse.Namespace, module: ModuleOp) -> Generator[Opt
 
 
 def interpreting(options: Options) -> AbstractContextManager[object]:
-    """Shows that the interpreter runs, unless a debugger uses the terminal."""
+    """Shows progress of the interpreter, unless a debugger uses the terminal."""
     return stage("interpreting") if options.debug is None else nullcontext()
 
 
 def _target(module: ModuleOp) -> Target | None:
-    """The target that a module was scheduled for."""
+    """Returns the target for which a module was scheduled."""
     named = module.attributes.get(TARGET)
     return load(named.data) if isinstance(named, StringAttr) else None
 
@@ -157,7 +159,7 @@ def _print(stop: Stop, values: dict[str, Any]) -> None:
 
 
 def _stepping(count: int) -> Callable[[Stop, Any], None]:
-    """Stop at a breakpoint, and after each of the `count` instructions that follow it."""
+    """Stops at a breakpoint, and after each of the next `count` instructions."""
     last = 0
 
     def act(stop: Stop, values: dict[str, Any]) -> None:
@@ -174,10 +176,10 @@ def _stepping(count: int) -> Callable[[Stop, Any], None]:
 
 def _stop(stop: Stop, values: dict[str, Any]) -> None:
     """
-    `stop` and `values` are what you can inspect here.
+    Opens a Python prompt at a stop: `stop` and `values` can be inspected.
 
-    `stop.names()` and `stop.variables()` have more. After `stop.step()` the next instruction stops,
-    too.
+    `stop.names()` and `stop.variables()` return more. After `stop.step()` the next instruction
+    stops, too.
     """
     _print(stop, values)
     import pdb

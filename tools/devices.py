@@ -1,8 +1,8 @@
 """
-`xdsl-spirv devices`: what the Vulkan loader offers, and a target file from a device.
+`xdsl-spirv devices`: lists the devices of the Vulkan loader, and writes a target file for a device.
 
-The drivers are asked in a process of their own: one that crashes while it is asked what it can do
-ends in a message.
+The drivers are queried in a separate process: if a driver crashes there, the command prints a
+message.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from xdsl_spirv.tools.report import note
 
 
 def devices(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv devices`: exit status 1 where there is no device."""
+    """`xdsl-spirv devices`: returns exit status 1 if there is no device."""
     if arguments.drivers:
         return _drivers()
     offered = list_devices()
@@ -37,7 +37,8 @@ def devices(arguments: argparse.Namespace) -> int:
         if not chosen:
             raise ProgramError(
                 f"there is no device {arguments.device}",
-                ", ".join(f"vulkan:{d.index} {d.name}" for d in offered.devices) or "none at all",
+                ", ".join(f"vulkan:{d.index} {d.name}" for d in offered.devices)
+                or "there are no devices",
                 did_you_mean(
                     arguments.device, (f"vulkan:{d.index}" for d in offered.devices), "name one"
                 ),
@@ -50,7 +51,10 @@ def devices(arguments: argparse.Namespace) -> int:
 
 
 def _drivers() -> int:
-    """Lists the drivers that compile for GPUs that are not present, and why others are missing."""
+    """
+    Lists the drivers that compile for GPUs that are not present, and the reasons why others are
+    missing.
+    """
     from xdsl_spirv.runtime.vulkan.compilers import list_drivers
 
     drivers, unavailable = list_drivers()
@@ -70,8 +74,8 @@ def _write_target(arguments: argparse.Namespace, chosen: list[DeviceInfo]) -> in
     target = target_of(chosen[0], today, arguments.compute_units)
     if chosen[0].compute_units is None and arguments.compute_units is None:
         print(
-            f"note: the device does not say how many workgroups run at once; the file says "
-            f"{target['compute_units']}: correct it, or give --compute-units",
+            "note: the device does not report how many workgroups run at once; the file "
+            f"has {target['compute_units']}: correct it, or give --compute-units",
             file=sys.stderr,
         )
     write(path, text_of(target).encode())
@@ -82,7 +86,7 @@ def _write_target(arguments: argparse.Namespace, chosen: list[DeviceInfo]) -> in
 
 
 def _text(info: DeviceInfo) -> str:
-    """A device in a few lines."""
+    """Describes a device in a few lines."""
     least, most = info.subgroup_size_range
     sizes = str(info.subgroup_size)
     if least != most:

@@ -1,9 +1,9 @@
 """
-`xdsl-spirv doctor`: whether programs can run on a Vulkan device here, and if not, why and what to
-do.
+`xdsl-spirv doctor`: checks if programs can run on a Vulkan device here, and if not, explains why
+and what to do.
 
-It goes the way that a program goes, one step at a time: the loader, the drivers it finds, the
-devices they offer, missing features, and a small kernel that is run and compared.
+It tests one step after another, in the order of a program's start: the loader, the drivers it
+finds, their devices, missing features, and a small kernel whose result is compared.
 
 Exit status: 0 a device runs kernels, 1 there is no loader, driver or device, 2 there are devices
 but none runs the kernel.
@@ -34,7 +34,7 @@ TIMEOUT = 60.0
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv doctor`."""
+    """Runs `xdsl-spirv doctor`."""
     _environment()
     try:
         offered = list_devices()
@@ -54,7 +54,7 @@ def doctor(arguments: argparse.Namespace) -> int:
     runs = [_examine(info) for info in offered.best_first()]
     print()
     if not any(runs):
-        _say("no device runs kernels; `--device interpreter` does")
+        _say("no device runs kernels, but `--device interpreter` always works")
         return 2
     chosen = offered.best_first()[runs.index(True)]
     _say(f"`xdsl-spirv run DIR` uses vulkan:{chosen.index} ({chosen.name})")
@@ -89,7 +89,7 @@ def _environment() -> None:
 
 
 def _wrong_with(manifest: Path) -> str:
-    """The fault of a driver's manifest for the loader; empty if that cannot be seen."""
+    """Describes the fault of a driver's manifest for the loader; empty if none is visible."""
     if manifest.is_dir():
         return ""
     try:
@@ -98,14 +98,14 @@ def _wrong_with(manifest: Path) -> str:
         return f"cannot be read: {error.strerror}"
     except (ValueError, KeyError, TypeError):
         return "is not a manifest: it names no ICD.library_path"
-    # A name without a folder is looked for where libraries are.
+    # A name without a folder is searched where libraries are.
     if "/" in str(library) and not (manifest.parent / str(library)).exists():
         return f"names the library {library}, which does not exist"
     return ""
 
 
 def _examine(info: DeviceInfo) -> bool:
-    """Prints the abilities of a device; returns whether it ran the kernel."""
+    """Prints the abilities of a device; returns True if it ran the kernel."""
     _say(f"\nvulkan:{info.index}  {info.name} ({info.kind}), {info.driver} {info.driver_version}")
     version = ".".join(map(str, info.version[:2]))
     if info.version < (1, 3):
@@ -138,7 +138,7 @@ def _matrices(info: DeviceInfo) -> None:
 
 
 def _targets(info: DeviceInfo) -> None:
-    """The targets of this package whose programs run on this device unchanged."""
+    """Names the targets of this package whose programs run on this device unchanged."""
     fitting = list(_fitting(info))
     if fitting:
         _say(f"ok       runs programs for --target {', '.join(fitting)}")
@@ -163,7 +163,7 @@ def _fitting(info: DeviceInfo) -> Iterable[str]:
 
 
 def _run(info: DeviceInfo) -> bool:
-    """Runs a kernel on the device, in a process of its own."""
+    """Runs a kernel on the device, in a separate process."""
     try:
         with open_isolated(f"vulkan:{info.index}", timeout=TIMEOUT) as device:
             work, inputs = probe()
@@ -173,7 +173,7 @@ def _run(info: DeviceInfo) -> bool:
         _say(f"  do     {error.remedy or 'update the driver'}")
         return False
     if outputs != expected():
-        _say("FAILED   a kernel runs and computes something else")
+        _say("FAILED   a kernel runs, but its result is wrong")
         _say("  do     update the driver")
         return False
     _say("ok       a kernel ran, and its result is right")

@@ -1,4 +1,4 @@
-"""Examples at the end of a command's help: commands as one types them, and where to read on."""
+"""Examples at the end of a command's help: typical commands, and where to read on."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 
 
 def epilog(name: str, more: str | None) -> str:
-    """The end of a command's help: examples, then the text of its own options."""
+    """Returns the end of a command's help: examples, then the notes of the command."""
     lines = [line if "$(" in line else f"xdsl-spirv {line}" for line in EXAMPLES.get(name, ())]
     examples = "\n".join(["examples:", *(f"  {line}" for line in lines)]) if lines else ""
     return "\n\n".join(filter(None, (examples, more)))

@@ -1,7 +1,7 @@
 """
-`xdsl-spirv explain`: what becomes of a model on a device, before it runs there.
+`xdsl-spirv explain`: shows how a model is compiled for a device, before it runs there.
 
-Exit status 1 if some node is not supported: the table of nodes then says which, and why.
+The exit status is 1 if a node is not supported: the table of nodes then shows which one, and why.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv explain`."""
+    """Runs `xdsl-spirv explain`."""
     for place in (arguments.output, arguments.chrome_trace, arguments.node_data):
         check_place(place)
     drivers = drivers_of(arguments)
@@ -77,7 +77,10 @@ def explain(arguments: argparse.Namespace) -> int:
 
 
 def _other(arguments: argparse.Namespace) -> argparse.Namespace:
-    """The arguments for the other side of a comparison; a program has its own target and sizes."""
+    """
+    Returns the arguments for the other side of a comparison; a program has its own target and
+    sizes.
+    """
     other = argparse.Namespace(**vars(arguments))
     other.input = arguments.against or arguments.input
     other.target = arguments.against_target
@@ -85,13 +88,13 @@ def _other(arguments: argparse.Namespace) -> argparse.Namespace:
     if Path(other.input).is_dir():
         other.dims, other.only, other.excluded, other.allow = [], [], [], None
     elif other.target is None:
-        # A program's target has no name that a model could be compiled for.
+        # A program's target may not be one of the names for which a model can be compiled.
         other.target = arguments.target
     return other
 
 
 def rendered_comparison(comparison: Comparison, format: str, order: str = "order") -> str:
-    """A comparison as text, as JSON or as a page."""
+    """Renders a comparison as text, as JSON or as a page."""
     if format == "json":
         return json.dumps(to_json(comparison), indent=1) + "\n"
     if format == "html":
@@ -104,7 +107,7 @@ def rendered_comparison(comparison: Comparison, format: str, order: str = "order
 
 
 def _export(explanation: Explanation, arguments: argparse.Namespace) -> None:
-    """Write what other tools open, if it is asked for."""
+    """Writes files for other tools, if requested."""
     if arguments.chrome_trace:
         from xdsl_spirv.tools.chrome_trace import chrome_trace
 
@@ -118,7 +121,7 @@ def _export(explanation: Explanation, arguments: argparse.Namespace) -> None:
 
 
 def _graph(arguments: argparse.Namespace) -> str:
-    """The name of an ONNX file's graph; of anything else that of its function."""
+    """Returns the name of an ONNX file's graph; for other files, that of the function."""
     if not is_onnx(arguments.input):
         return arguments.function or "main"
     from xdsl_spirv.frontends.onnx_file import read_model
@@ -127,7 +130,7 @@ def _graph(arguments: argparse.Namespace) -> str:
 
 
 def format_of(arguments: argparse.Namespace) -> str:
-    """Returns the format as asked for, or as the output's name says."""
+    """Returns the requested format, or the one that the output's name implies."""
     by_name = SUFFIXES.get(Path(arguments.output or "").suffix, "text")
     return arguments.format or by_name
 
@@ -135,7 +138,7 @@ def format_of(arguments: argparse.Namespace) -> str:
 def rendered(
     explanation: Explanation, format: str, order: str = "order", group: bool = False
 ) -> str:
-    """An explanation as text, whose rows `rows_of` makes, as JSON or as a page."""
+    """Renders an explanation as text (whose rows `rows_of` makes), as JSON or as a page."""
     if format == "json":
         return json.dumps(to_json(explanation), indent=1) + "\n"
     if format == "html":
@@ -146,7 +149,7 @@ def rendered(
 
 
 def explanation(arguments: argparse.Namespace) -> Explanation:
-    """The explanation of the command's input: a program's directory, or a model."""
+    """Explains the command's input: a program's directory, or a model."""
     path = arguments.input
     if Path(path).is_dir():
         return _of_program(path, arguments)
@@ -192,12 +195,12 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
 def _of_program(path: str, arguments: argparse.Namespace) -> Explanation:
     if arguments.only or arguments.excluded or arguments.dims or arguments.allow:
         raise ProgramError(
-            "the program is compiled already", path, "explain the model, or leave the option out"
+            "the program is already compiled", path, "explain the model, or leave the option out"
         )
     program = Program.load(path)
     if not program.layers:
         raise ProgramError(
-            "the program does not say what its dispatches are",
+            "the program does not contain a description of its dispatches",
             path,
             "compile it again: `xdsl-spirv compile` writes layers.json",
         )
@@ -214,7 +217,7 @@ def _of_program(path: str, arguments: argparse.Namespace) -> Explanation:
 
 
 def original_nodes(path: str) -> list[Node]:
-    """The nodes of an ONNX file, as its author wrote them."""
+    """Returns the nodes of an ONNX file, as in the file."""
     if not is_onnx(path):
         return []
     from xdsl_spirv.frontends import onnx_file
@@ -227,7 +230,7 @@ def original_nodes(path: str) -> list[Node]:
 def _refused_nodes(
     path: str, arguments: argparse.Namespace
 ) -> tuple[dict[str, str], frozenset[str]]:
-    """The reasons for refused nodes, and the nodes that were tried."""
+    """Returns the reasons for refused nodes, and the nodes that were tried."""
     from xdsl_spirv.frontends.coverage import refused_nodes
     from xdsl_spirv.tools.models import dims_of, given_shapes
 
@@ -237,7 +240,7 @@ def _refused_nodes(
 def _measure_layers(
     explanation: Explanation, program: Program, arguments: argparse.Namespace
 ) -> Explanation:
-    """With the time of each dispatch on a device or from a file, if one is asked for."""
+    """Adds the time of each dispatch on a device or from a file, if requested."""
     if drivers := drivers_of(arguments):
         codes = codes_of(program, drivers, arguments.disassembly)
         explanation = replace(explanation, code=codes)
@@ -245,7 +248,7 @@ def _measure_layers(
         from xdsl_spirv.tools.run_times import read_times
 
         if arguments.device is not None:
-            raise ProgramError("the times are measured already", "--device", "leave it out")
+            raise ProgramError("the times are already measured", "--device", "leave it out")
         dispatches = program.function(arguments.function).manifest.dispatches
         return with_times(explanation, read_times(arguments.profile, dispatches))
     if arguments.device is None:
@@ -260,7 +263,7 @@ def _measure_layers(
 
 
 def with_times(explanation: Explanation, measured: Measured) -> Explanation:
-    """The explanation with the time of each dispatch, and a run with its copies."""
+    """Adds the time of each dispatch, and of a run with its copies, to the explanation."""
     layers = tuple(
         replace(entry, measured_seconds=time)
         for entry, time in zip(explanation.layers, measured.seconds, strict=True)

@@ -1,5 +1,5 @@
 """
-Reasons for the layers' paths, as numbered notes: each reason once, for whichever layers it holds.
+Collects the reasons for the layers' paths as numbered notes: each reason once, with its layers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from xdsl_spirv.tools.explanation_data import ExplainedLayer
 
 @dataclass(frozen=True)
 class Note:
-    """A reason for or against a path, with the dispatches that it holds for."""
+    """A reason for or against a path, with the dispatches to which it applies."""
 
     number: int
     path: str
@@ -22,7 +22,9 @@ class Note:
 
 
 def notes_of(layers: Sequence[ExplainedLayer]) -> list[Note]:
-    """The notes: first why no faster path was taken, then why the path that was."""
+    """
+    Returns the notes: first the reasons against faster paths, then the reasons for the chosen ones.
+    """
     groups: dict[tuple[bool, str, str], list[int]] = {}
     for entry in layers:
         for considered in entry.layer.considered:
@@ -36,7 +38,7 @@ def notes_of(layers: Sequence[ExplainedLayer]) -> list[Note]:
 
 
 def notes_by_dispatch(notes: Sequence[Note]) -> dict[int, list[int]]:
-    """The numbers of the notes on each dispatch."""
+    """Returns the numbers of the notes for each dispatch."""
     numbers: dict[int, list[int]] = {}
     for note in notes:
         for dispatch in note.dispatches:

@@ -1,4 +1,6 @@
-"""The rows of an explanation's table: one for each dispatch, or one for all that are alike."""
+"""
+Makes the rows of an explanation's table: one for each dispatch, or one for all equal dispatches.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
 
 @dataclass(frozen=True)
 class Row:
-    """Dispatches that are shown together; the first stands for their common properties."""
+    """Dispatches that are shown as one row; the first one supplies the common properties."""
 
     layers: tuple[ExplainedLayer, ...]
     share: float | None
-    """Share of the measured time, or else of the roofline's."""
+    """Share of the measured time, or else of the roofline time."""
 
     @property
     def first(self) -> ExplainedLayer:
@@ -38,14 +40,14 @@ class Row:
 
 
 def total(numbers: Sequence[float | int | None]) -> int | None:
-    """A sum, None where a part is not known."""
+    """Sums numbers; None if one is not known."""
     return None if None in numbers else sum(numbers)  # pyright: ignore
 
 
 def rows_of(explanation: ExplanationData, order: str = "order", group: bool = False) -> list[Row]:
     """
-    The rows, in an order of `explain --sort`; with `group`, all dispatches of a kernel are
-    one.
+    Returns the rows, in an order of `explain --sort`; with `group`, all dispatches of a kernel form
+    one row.
     """
     groups: dict[object, list[ExplainedLayer]] = {}
     for entry in explanation.layers:
@@ -66,7 +68,7 @@ def rows_of(explanation: ExplanationData, order: str = "order", group: bool = Fa
 
 
 def _time(explanation: ExplanationData, entry: ExplainedLayer) -> float | None:
-    """Seconds of a run for a dispatch; 0 for results that are computed once."""
+    """Returns the seconds of a run for a dispatch; 0 for results that are computed only once."""
     measured = any(e.measured_seconds is not None for e in explanation.layers)
     if entry.once:
         return 0.0

@@ -1,6 +1,4 @@
-"""
-An explanation as text: a table of layers, and every reason once with the layers that it holds for.
-"""
+"""Writes an explanation as text: a table of layers, and every reason once with its layers."""
 
 from __future__ import annotations
 
@@ -16,13 +14,13 @@ from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData, K
 from xdsl_spirv.tools.lifetimes import in_use
 
 WIDEST = 60
-"""Characters of a layer's nodes."""
+"""Number of characters for a layer's nodes."""
 
 WITHOUT_KERNEL = {
     "folded": "folded at compile time",
     "no kernel": "without a kernel of their own",
 }
-"""Text for the nodes of a status."""
+"""Text for nodes without a kernel, by their status."""
 
 
 COUNTED = ("seconds", "instructions", "on matrices", "registers", "spilled", "private memory",
@@ -32,7 +30,7 @@ HEAD = ("kernel", "device", *COUNTED)
 
 
 def text_of(explanation: ExplanationData, order: str = "order", group: bool = False) -> str:
-    """The whole explanation; `order` and `group` are passed on to `rows_of`."""
+    """Returns the whole explanation; `order` and `group` are passed to `rows_of`."""
     parts = [_head(explanation), _nodes(explanation)]
     if explanation.layers:
         notes = notes_of(explanation.layers)
@@ -78,7 +76,10 @@ def totals(explanation: ExplanationData) -> str:
 
 
 def run_seconds(layers: Sequence[ExplainedLayer]) -> float | None:
-    """The roofline of a run, without what is computed once; None where no layer has one."""
+    """
+    Returns the roofline time of a run, without parts that are computed once; None if no layer has
+    one.
+    """
     lines = [entry.roofline_seconds for entry in layers if not entry.once]
     return None if all(line is None for line in lines) else sum(line or 0 for line in lines)
 
@@ -170,7 +171,9 @@ def _table(explanation: ExplanationData, rows: Sequence[Row], notes: Sequence[No
 
 
 def code_rows(codes: Sequence[KernelCode]) -> list[list[str]]:
-    """The table's cells, the head first; numbers that a driver does not report are empty."""
+    """
+    Returns the table's cells, the head first; numbers that a driver does not report are empty.
+    """
     rows: list[list[str]] = [list(HEAD)]
     for code in filter(lambda code: code.kernel, codes):
         r = code.resources
@@ -183,9 +186,9 @@ def code_rows(codes: Sequence[KernelCode]) -> list[list[str]]:
 
 
 def code_text(codes: Sequence[KernelCode]) -> str:
-    """The table, and the errors of drivers."""
+    """Returns the table, and the errors of drivers."""
     drivers = ", ".join(dict.fromkeys(code.driver for code in codes))
-    lines = [f"machine code by {drivers}, which ran nothing:", aligned_table(code_rows(codes))]
+    lines = [f"machine code by {drivers}, without running it:", aligned_table(code_rows(codes))]
     lines += [
         f"{c.driver} has no code of {c.kernel}: {c.error}" if c.kernel else c.error
         for c in codes
@@ -206,10 +209,10 @@ def percent(share: float | None) -> str:
 
 def work(operations: int | None) -> str:
     """
-    Scalar operations with a unit.
+    Formats scalar operations with a unit.
 
-    >>> work(2048), work(12), work(36_000_000_000), work(None)
-    ('2.05 kFLOP', '12 FLOP', '36 GFLOP', '?')
+    >>> work(2048), work(12), work(36_000_000_000), work(None) ('2.05 kFLOP', '12 FLOP', '36 GFLOP',
+    '?')
     """
     if operations is None:
         return "?"
@@ -220,7 +223,7 @@ def work(operations: int | None) -> str:
 
 
 def nodes_text(entry: ExplainedLayer) -> str:
-    """A layer's nodes with their operators, where they are known."""
+    """Formats a layer's nodes with their operators, where these are known."""
     layer = entry.layer
     operators = layer.operators or ("",) * len(layer.nodes)
     pairs = zip(layer.nodes, operators, strict=True)
@@ -230,7 +233,7 @@ def nodes_text(entry: ExplainedLayer) -> str:
 
 
 def shorten(text: str) -> str:
-    """At most `WIDEST` characters."""
+    """Shortens a text to at most `WIDEST` characters."""
     return text if len(text) <= WIDEST else text[: WIDEST - 3] + "..."
 
 
@@ -257,7 +260,7 @@ def tile_of(schedule: str) -> str:
 
 
 def _reasons(notes: Sequence[Note]) -> str:
-    """Every reason once, by the number that rows name it with."""
+    """Lists every reason once, by the number that rows refer to."""
     lines: list[str] = []
     for taken, title in ((False, "why no faster path:"), (True, "why this path:")):
         lines.append(title)
@@ -271,10 +274,9 @@ def _reasons(notes: Sequence[Note]) -> str:
 
 def ranges(numbers: Sequence[int]) -> str:
     """
-    Numbers with runs written as such.
+    Formats numbers, with ranges for runs.
 
-    >>> ranges([0, 1, 2, 5, 7, 8])
-    '0-2, 5, 7, 8'
+    >>> ranges([0, 1, 2, 5, 7, 8]) '0-2, 5, 7, 8'
     """
     if not numbers:
         return ""
@@ -293,7 +295,7 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def aligned_table(rows: Sequence[Sequence[str]]) -> str:
-    """A table; the first row is the head."""
+    """Formats a table; the first row is the head."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     numeric = {"#", "work", "moved", "roofline", "measured", "share", *COUNTED}
     lines: list[str] = []

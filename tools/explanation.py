@@ -1,4 +1,4 @@
-"""Explains a program before anybody runs it, as text, as a page, and beside another one."""
+"""Explains a program before it runs: as text, as a page, or next to another one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERSION = 1
 
 @dataclass(frozen=True, repr=False)
 class Explanation(ExplanationData):
-    """The account of a model on a target, as `print` and notebooks show it."""
+    """The explanation of a model on a target, which `print` and notebooks can show."""
 
     def __repr__(self) -> str:
         """The table, as `print` shows it."""
@@ -32,14 +32,14 @@ class Explanation(ExplanationData):
         return text_of(self)
 
     def _repr_html_(self) -> str:
-        """The page, in a frame of its own: notebooks have styles that it should not meet."""
+        """The page, in its own frame, so that a notebook's styles do not affect it."""
         from xdsl_spirv.tools.explain_html import page_of
         from xdsl_spirv.tools.page import frame
 
         return frame(page_of(self), 700 + 26 * len(self.layers))
 
     def against(self, other: Explanation) -> Comparison:
-        """Both explanations side by side, layer by layer."""
+        """Compares both explanations side by side, layer by layer."""
         from xdsl_spirv.tools.comparison import comparison_of
 
         return comparison_of(self, other)
@@ -55,9 +55,9 @@ def explanation_of(
     device: str | None = None,
 ) -> Explanation:
     """
-    Explain a compiled program.
+    Explains a compiled program.
 
-    `original` are the nodes of the model's file, `imported` those that reached the lowering;
+    `original` are the nodes of the model's file, `imported` the nodes that reached the lowering;
     `measured` are the seconds of each dispatch on `device`.
     """
     manifest = program.manifest
@@ -88,7 +88,7 @@ def explanation_of(
 def _layers_of(
     program: Program, target: Target, measured: Sequence[float] | None
 ) -> tuple[ExplainedLayer, ...]:
-    """The layers of all functions, in the order of their dispatches."""
+    """Returns the layers of all functions, in the order of their dispatches."""
     manifest = program.manifest
     workgroups = {
         (k.name, e.name): e.workgroup_size for k in manifest.kernels for e in k.entry_points
@@ -124,7 +124,10 @@ def _layers_of(
 def coverage(
     original: Sequence[Node], imported: Sequence[Node], layers: Sequence[Layer]
 ) -> tuple[Covered, ...]:
-    """Returns the fate of each node of a compiled model; those not `imported` were folded."""
+    """
+    Returns for each node of a compiled model how it is computed; nodes that are not `imported` were
+    folded.
+    """
     computed: dict[str, list[int]] = {}
     for number, layer in enumerate(layers):
         for name in layer.nodes:
@@ -147,7 +150,9 @@ def refused(
     refusals: Sequence[str],
     tried: frozenset[str] | None = None,
 ) -> Explanation:
-    """The explanation of a model that cannot be compiled: `reasons` by the node's name."""
+    """
+    Returns the explanation of a model that cannot be compiled; `reasons` are keyed by node name.
+    """
     nodes: list[Covered] = []
     for node in original:
         status: Status = "supported"

@@ -1,7 +1,7 @@
 """
-The record of a program's plan: which nodes, by which paths, why, and for how long.
+The data of an explanation: nodes, the paths by which they are computed, reasons, and times.
 
-All ways of showing it (text, JSON, HTML) read this record, so that they cannot differ.
+All formats (text, JSON, HTML) are made from this record, so that they cannot differ.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Status = Literal["kernel", "no kernel", "folded", "supported", "not supported", 
 @dataclass(frozen=True)
 class Covered:
     """
-    A node of the model and what becomes of it.
+    A node of the model and how it is compiled.
 
-    `kernel`: `dispatches` compute it. `no kernel`: it only reshapes, or its result is read through
-    by others. `folded`: it is computed at compile time. Where the model as a whole is refused, each
-    node is `supported`, or `not supported` and `reason` says why, or `not tried`, because the types
-    of its operands are unknown.
+    `kernel`: `dispatches` compute it. `no kernel`: it only reshapes, or its readers compute it on
+    the fly. `folded`: it is computed at compile time. If the model as a whole is refused, each node
+    is `supported`, or `not supported` with a `reason`, or `not tried` because the types of its
+    operands are unknown.
     """
 
     node: str
@@ -39,12 +39,12 @@ class Covered:
 
 @dataclass(frozen=True)
 class ExplainedLayer:
-    """A layer with its place in the program, its least time and what it took."""
+    """A layer with its place in the program, its minimum time, and its measured time."""
 
     dispatch: int
     kernel: str
     grid: tuple[Number, ...]
-    """Workgroups; if a size is known only at run time, an expression of it."""
+    """Number of workgroups; an expression if a size is known only at run time."""
     workgroup_size: tuple[int, ...]
     once: bool
     layer: Layer
@@ -54,12 +54,12 @@ class ExplainedLayer:
     limit: str
     measured_seconds: float | None = None
     function: str | None = None
-    """Name of its function, in a program of several."""
+    """Name of its function, if the program has several."""
 
 
 @dataclass(frozen=True)
 class KernelCode:
-    """A kernel's machine code for a device: what it takes, or else why there is none."""
+    """A kernel's machine code for a device with its resources, or the reason why there is none."""
 
     kernel: str
     device: str
@@ -71,7 +71,7 @@ class KernelCode:
 
 @dataclass(frozen=True)
 class ExplanationData:
-    """Everything that is shown of a model on a target."""
+    """All data that is shown of a model on a target."""
 
     schema: str
     version: int
@@ -86,16 +86,16 @@ class ExplanationData:
     memory_bytes: int
     temporary_bytes: int
     refusals: tuple[str, ...] = ()
-    """Reasons why the model as a whole cannot be compiled, if there are any."""
+    """Reasons why the model as a whole cannot be compiled, if any."""
     device: str | None = None
-    """Where `measured_seconds` were measured."""
+    """The device on which `measured_seconds` were measured."""
     state_bytes: int = 0
     """Bytes of buffers that live between runs."""
     buffers: tuple[Lifetime, ...] = field(default=(), metadata={"sparse": True})
     phases: tuple[Phase, ...] = field(default=(), metadata={"sparse": True})
-    """A run with its copies, where one was measured."""
+    """Phases of a run with its copies, if one was measured."""
     code: tuple[KernelCode, ...] = field(default=(), metadata={"sparse": True})
-    """The drivers' code of the kernels, if some were asked."""
+    """The drivers' code of the kernels, if requested."""
 
     @property
     def supported(self) -> bool:
@@ -103,11 +103,11 @@ class ExplanationData:
 
     @property
     def compares(self) -> bool:
-        """Whether there are times of a device that can be compared with the roofline."""
+        """True if there are times of a device that can be compared with the roofline."""
         there = any(entry.roofline_seconds for entry in self.layers)
         return there and (self.device or "").startswith("vulkan")
 
     @property
     def paths(self) -> Counter[str]:
-        """Dispatches by path."""
+        """Number of dispatches by path."""
         return Counter(entry.layer.path for entry in self.layers)

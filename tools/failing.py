@@ -1,8 +1,8 @@
 """
-One way to fail: what the command's process says and with which status it ends (`__init__.py`).
+Handles the failures of all commands: their messages and exit statuses (`__init__.py`).
 
-This module imports very little, since an interruption may come in the middle of an import: what
-says so then may not begin another one.
+This module imports very little: an interruption may come in the middle of an import, and its
+handler must not start another one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def end_by_exception() -> None:
-    """Lets SIGTERM end this process like Ctrl-C from here on: by an exception."""
+    """Makes SIGTERM end this process like Ctrl-C from now on: by an exception."""
     signal.signal(signal.SIGTERM, _terminate)
     sys.unraisablehook = _raise_later
 
@@ -38,7 +38,7 @@ AGAIN = 0.005
 
 def _raise_later(dropped: sys.UnraisableHookArgs) -> None:
     """
-    Raise again what ends the process, if it came where Python drops exceptions: while an object is
+    Raises again the exception that ends the process, if Python dropped it: while an object was
     destroyed, or in a callback of the import system.
     """
     kind = dropped.exc_type
@@ -63,7 +63,7 @@ def open_streams() -> None:
 
 def guarded(run: Callable[[], int], debug: bool) -> int:
     """
-    The status of a command: that which `run` returns, or the one of its exception, with a message.
+    Runs a command; returns its status, or prints a message and returns the status of its exception.
 
     With `debug` exceptions pass; `SystemExit` always passes.
     """
@@ -81,10 +81,10 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
         if debug or isinstance(error, SystemExit):
             raise
         if isinstance(error.__cause__, KeyboardInterrupt):
-            # It came while a class was made, which Python 3.11 calls an error of the class.
+            # It came while a class was created, which Python 3.11 reports as an error of the class.
             return _print_failure("interrupted", INTERRUPTED)
         if isinstance(error, OSError) and error.filename is None:
-            # Python would write what is left, and complain once more, at exit.
+            # At exit, Python would write the rest of the output, and fail again.
             _drop_output()
         from xdsl_spirv.tools.messages import failure
 
@@ -93,8 +93,7 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
 
 def _run_and_flush(run: Callable[[], int]) -> int:
     """
-    Returns or raises as `run` does, or raises the system's error for output that was kept till
-    then.
+    Returns or raises like `run`, or raises the error of the system for output that was buffered.
     """
     try:
         return run()
@@ -103,7 +102,7 @@ def _run_and_flush(run: Callable[[], int]) -> int:
 
 
 def _print_failure(text: str, status: int) -> int:
-    # Names come from files: a stranger's names must not command the terminal.
+    # Names come from files: they must not contain control codes for the terminal.
     shown = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
     try:
         sys.stderr.write(f"error: {shown}\n")
@@ -113,5 +112,5 @@ def _print_failure(text: str, status: int) -> int:
 
 
 def _drop_output() -> None:
-    """Drop everything that is written to standard output from here on."""
+    """Discards everything that is written to standard output from now on."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

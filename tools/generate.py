@@ -1,9 +1,9 @@
 """
-`xdsl-spirv generate`: a prompt in, an answer out.
+`xdsl-spirv generate`: answers a prompt with a language model.
 
 The answer goes to standard output, everything else to standard error.
 
-Ctrl-C ends the answer behind the token that is being computed; a second one ends the process.
+Ctrl-C ends the answer after the current token; a second Ctrl-C ends the process.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ENDS = {
 
 
 def generate(arguments: argparse.Namespace) -> int:
-    """Answer a prompt; the exit status is 0 for an answer that was interrupted, too."""
+    """Answers a prompt; the exit status is 0 even if the answer was interrupted."""
     if arguments.empty_cache:
         count, size = kept.empty()
         _say(f"removed {count} programs of {size:,} bytes from {kept.folder()}")
@@ -81,7 +81,7 @@ def generate(arguments: argparse.Namespace) -> int:
             max_tokens=arguments.max_tokens,
             sampling=sampling,
         )
-        # A progress line would take back the line of the answer.
+        # A progress line would erase the line of the answer.
         own_line = heard_by(None) if sys.stdout.isatty() else nullcontext()
         with _interrupting(answer), own_line:
             pieces: list[str] = []
@@ -92,7 +92,7 @@ def generate(arguments: argparse.Namespace) -> int:
     note(answer="".join(pieces), device=place.device)
     _report(answer, program, file)
     if draft is not None:
-        _say(f"draft: {draft.proposed} tokens proposed, {draft.accepted} of them taken")
+        _say(f"draft: {draft.proposed} tokens proposed, {draft.accepted} of them accepted")
         note(proposed=draft.proposed, accepted=draft.accepted)
     if arguments.times:
         _report_times(program, place, len(answer.prompt), arguments.times)
@@ -100,11 +100,15 @@ def generate(arguments: argparse.Namespace) -> int:
 
 
 def _prompt_of(arguments: argparse.Namespace) -> str:
-    """The user's prompt, before anything is read."""
+    """Returns the user's prompt, before anything else is read."""
     if arguments.model is None:
-        raise ProgramError("no model is named", "generate", "give a .gguf file")
+        raise ProgramError("no model is given", "generate", "give a .gguf file")
     if arguments.prompt is None:
-        raise ProgramError("there is no prompt", "generate", "give --prompt TEXT, - to read it")
+        raise ProgramError(
+            "there is no prompt",
+            "generate",
+            "give --prompt TEXT, or --prompt - to read it from standard input",
+        )
     for option, number in (("max-tokens", arguments.max_tokens), ("times", arguments.times)):
         if number is not None and number < 1:
             raise ProgramError(f"--{option} {number}", "", "give at least 1")
@@ -113,7 +117,7 @@ def _prompt_of(arguments: argparse.Namespace) -> str:
 
 @contextmanager
 def _interrupting(answer: Answer) -> Generator[None]:
-    """Lets Ctrl-C end an answer, once."""
+    """Lets the first Ctrl-C end an answer."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         answer.interrupt()
@@ -137,8 +141,8 @@ def _report(answer: Answer, program: Program, file: ModelFile) -> None:
     weights = sum(array.nbytes for array in program.weights.values())
     between = _between_kernels(program, len(answer.prompt))
     _say(
-        f"memory: {weights:,} bytes of weights, {file.state_bytes:,} for {file.context:,} tokens "
-        f"of context, {between:,} between kernels"
+        f"memory: {weights:,} bytes of weights, {file.state_bytes:,} for {file.context:,} "
+        f"tokens of context, {between:,} between kernels"
     )
     note(prompt_tokens=len(answer.prompt), answer_tokens=len(answer.tokens))
     note(end=answer.end, seed=answer.seed, context=file.context)
@@ -147,7 +151,7 @@ def _report(answer: Answer, program: Program, file: ModelFile) -> None:
 
 
 def _report_times(program: Program, place: Place, past: int, runs: int) -> None:
-    """Where the time of a token goes: by kind of kernel, the device's own medians of some runs."""
+    """Prints the time of a token by kind of kernel: medians of some runs, by the device's clock."""
     function, inputs = _place_tokens(program, DECODE, 1, past)
     if place.device == INTERPRETER:
         seconds: list[float] = []
@@ -167,15 +171,14 @@ def _report_times(program: Program, place: Place, past: int, runs: int) -> None:
         for kind, taken in sorted(by_kind.items(), key=lambda item: -sum(item[1]))
     ]
     _say(
-        f"a token behind {past}: {1e3 * total:.1f} ms in {len(seconds)} kernels: "
-        + ", ".join(shares)
+        f"a token after {past}: {1e3 * total:.1f} ms in {len(seconds)} kernels:" + ", ".join(shares)
     )
 
 
 def _place_tokens(
     program: Program, name: str, count: int, past: int
 ) -> tuple[Program, dict[str, np.ndarray[Any, Any]]]:
-    """A function at the sizes of so many tokens behind past ones, and its inputs."""
+    """Returns a function for `count` tokens after `past` ones, and its inputs."""
     function = program.function(name)
     inputs: dict[str, np.ndarray[Any, Any]] = {
         TOKEN: np.zeros(count, np.int32),
@@ -189,7 +192,9 @@ def _place_tokens(
 
 
 def _between_kernels(program: Program, prompt: int) -> int:
-    """Bytes of the values between kernels where most tokens are read at once."""
+    """
+    Returns the bytes of the values between kernels, for the largest number of tokens read at once.
+    """
     count = min(prompt, PREFILLED)
     function, _ = _place_tokens(program, PREFILL if count > 1 else DECODE, count, 0)
     manifest = function.manifest
@@ -198,6 +203,6 @@ def _between_kernels(program: Program, prompt: int) -> int:
 
 
 def _say(text: str) -> None:
-    """Prints for people; the report of `--json` contains everything."""
+    """Prints messages for people; the report of `--json` contains everything."""
     if not is_wanted():
         print(text, file=sys.stderr, flush=True)

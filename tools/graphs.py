@@ -51,11 +51,11 @@ def _refuse(arguments: argparse.Namespace, names: Iterable[str]) -> None:
     for name in names:
         if getattr(arguments, name):
             option = f"--{name.replace('_', '-')}"
-            raise ProgramError("graph programs do not have it", option, "leave it out")
+            raise ProgramError("graph programs do not support it", option, "leave it out")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv run` of a graph program: on the device that is named, or the interpreter."""
+    """Runs `xdsl-spirv run` for a graph program: on the given device, or the interpreter."""
     _refuse(arguments, REFUSED_BY_RUN)
     program = load(arguments.program)
     device = arguments.device or os.environ.get(VARIABLE) or INTERPRETER
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def interpret(module: ModuleOp, arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv interpret` of a module with a graph: constants are inputs, too."""
+    """Runs `xdsl-spirv interpret` for a module with a graph: constants are inputs, too."""
     graph = next(op for op in module.walk() if isinstance(op, spv.GraphOp))
     inputs = [f"input_{k}" for k in range(len(graph.function_type.inputs))]
     outputs = [f"output_{k}" for k in range(len(graph.function_type.outputs))]

@@ -1,15 +1,15 @@
-"""Number of workgroups of a launch: one to three numbers, `4`, `4x2` or `4,2,1`."""
+"""Parses the number of workgroups of a launch: one to three numbers, `4`, `4x2` or `4,2,1`."""
 
 from __future__ import annotations
 
 from xdsl_spirv.runtime.errors import ProgramError
 
 MOST = 2**32 - 1
-"""Workgroups along an axis: SPIR-V counts them in 32 bits."""
+"""Largest number of workgroups along an axis: SPIR-V counts them in 32 bits."""
 
 
 def parse_grid(text: str) -> tuple[int, int, int]:
-    """The workgroups along x, y and z; an axis that is left out has one."""
+    """Returns the workgroups along x, y and z; a missing axis counts as 1."""
     parts = text.replace(",", "x").split("x")
     if len(parts) > 3 or not all(map(_is_count, parts)):
         raise ProgramError(

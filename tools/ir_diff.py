@@ -1,9 +1,10 @@
 """
-Matches the lines of a module's text before and after: a diff that looks through renumbered values.
+Compares the lines of a module's text before and after a pass: a diff that ignores renumbered
+values.
 
-A printer numbers values in order, so one operation more renames all behind it. Lines that are equal
-but for such names are the same line if every name on one side stands for one name on the other; the
-rest is paired by kinds of operations (`arith.addi` and `spirv.IAdd`).
+A printer numbers values in order, so one new operation renames all later values. Lines that differ
+only in such names are equal if every name on one side always corresponds to the same name on the
+other; other lines are paired by kinds of operations (`arith.addi` and `spirv.IAdd`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ HEADER = re.compile(r"^\s*(?:\^|\"?[a-z_]+\.func\b)")
 NUMBER = re.compile(r"[Cc]onstant\b[^0-9\-]*(-?[0-9.]+(?:e[+-]?[0-9]+)?|true|false)")
 
 EXACT = 2000
-"""Lines up to which any line may begin a match; in longer texts, frequent lines may not."""
+"""
+Number of lines up to which any line may begin a match; in longer texts, frequent lines may not.
+"""
 
 SYNONYMS = {
     "for": "loop",
@@ -52,12 +55,12 @@ SYNONYMS = {
     "from_elements": "compositeconstruct",
     "barrier": "controlbarrier",
 }
-"""Names in SPIR-V for operations of other dialects, where letters do not show it."""
+"""Names in SPIR-V for operations of other dialects, if their letters do not show it."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the old text, of the new one, or both beside each other; by their numbers."""
+    """A line of the old text, of the new one, or a pair of both, by their numbers."""
 
     kind: Kind
     old: int | None
@@ -65,7 +68,7 @@ class Row:
 
 
 def diff(old: Sequence[str], new: Sequence[str]) -> list[Row]:
-    """The rows of both texts, in order."""
+    """Returns the rows of both texts, in order."""
     rows = list(
         _align_lines([_mask_values(t) for t in old], [_mask_values(t) for t in new], old, new)
     )
@@ -73,12 +76,12 @@ def diff(old: Sequence[str], new: Sequence[str]) -> list[Row]:
 
 
 def differs(rows: Sequence[Row]) -> bool:
-    """Whether more than names changed."""
+    """True if more than names changed."""
     return any(row.kind in ("changed", "removed", "added") for row in rows)
 
 
 def counts(rows: Sequence[Row]) -> tuple[int, int, int]:
-    """Lines that were added, removed, and changed where they stand."""
+    """Returns the numbers of added, removed, and changed lines."""
     kinds = [row.kind for row in rows]
     return kinds.count("added"), kinds.count("removed"), kinds.count("changed")
 
@@ -95,7 +98,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def hunks(rows: Sequence[Row], context: int = 2) -> Iterator[list[Row]]:
-    """Changed parts, each with unchanged lines around it."""
+    """Returns changed parts, each with unchanged lines around it."""
     changed = [n for n, row in enumerate(rows) if row.kind not in ("same", "renamed")]
     start = end = -1
     for number in changed:
@@ -134,7 +137,7 @@ def _align_lines(
 
 
 def _does(line: str) -> str:
-    """The kind of an operation, by the letters of its name, and the value of a constant."""
+    """Returns the kind of an operation, by the letters of its name, and the value of a constant."""
     operation = OPERATION.match(line)
     if operation is None:
         return _mask_values(line)
@@ -176,7 +179,7 @@ def _judge_rows(rows: Sequence[Row], old: Sequence[str], new: Sequence[str]) -> 
 
 
 def _defining(line: str) -> str:
-    """The parts of a line that define names."""
+    """Returns the parts of a line that define names."""
     if HEADER.match(line):
         return line
     return " ".join(match[0] for match in DEFINED.finditer(line))

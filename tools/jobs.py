@@ -1,4 +1,4 @@
-"""`xdsl-spirv worker` and `xdsl-spirv results`: work of many machines, and its results."""
+"""`xdsl-spirv worker` and `xdsl-spirv results`: jobs on many machines, and their results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ worker_options = Options("""
 
 
 def worker(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv worker`: performs jobs until the scheduler stays away, which is status 1."""
+    """
+    Runs `xdsl-spirv worker`: performs jobs until the scheduler is gone for long, which is status 1.
+    """
     cores = arguments.cores if arguments.cores is not None else os.cpu_count() or 1
     if cores < 1:
         raise ProgramError(f"--cores {cores} is not a number of jobs", "", "give 1 or more")
@@ -47,10 +49,10 @@ store FILE.db  a store of results
 
 
 def results(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv results`: what a store holds, by kind, device and status."""
+    """Runs `xdsl-spirv results`: counts the results in a store by kind, device and status."""
     _existing([*arguments.merge, *([] if arguments.merge else [arguments.store])])
     for path in arguments.merge:
-        # A damaged store, or another kind of file, is refused before this one is made.
+        # A damaged store, or another kind of file, is refused before this one is created.
         with Store(path) as other:
             deque(other.records(), maxlen=0)
     with Store(arguments.store) as store:
@@ -76,7 +78,9 @@ def results(arguments: argparse.Namespace) -> int:
 
 
 def _existing(paths: Sequence[str]) -> None:
-    """Refuses a store that does not exist, so that a mistyped name makes no new file."""
+    """Refuses a store that does not exist, so that a mistyped name does not create a file."""
     for path in paths:
         if not Path(path).is_file():
-            raise ProgramError("there is no such store", path, "name a file that --store made")
+            raise ProgramError(
+                "the store does not exist", path, "name a file that --store has written"
+            )

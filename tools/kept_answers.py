@@ -1,10 +1,11 @@
 """
-Keeps solvers' answers on disk: an obligation is decided once, by whichever process comes first.
+Caches solvers' answers on disk, so that each proof obligation is decided only once.
 
-An answer is a file in `obligations` beside the programs that the compiler keeps, so that
-XDSL_SPIRV_CACHE moves or forbids it as well. Its name is a digest of the obligation's text and the
-solvers' versions: a kernel that changes asks anew only what changed. It appears whole or not at
-all. Questions that solvers left open are asked again, since more time may decide them.
+An answer is a file in the folder `obligations` of the compiler's cache, so that XDSL_SPIRV_CACHE
+also moves or disables it. Its name is a digest of the obligation's text and the solvers' versions,
+so that after a change of a kernel only changed obligations are decided again. Files are written
+atomically. Obligations that the solvers left open are tried again, because more time may decide
+them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from xdsl_spirv.prove.solvers import Answer, Answers
 
 NAME = "obligations"
 MOST, MOST_BYTES = 10_000, 256 << 20
-"""Most answers and bytes that are kept; beyond them the least recently used go."""
+"""
+Limits of the number and bytes of kept answers; beyond them the least recently used are removed.
+"""
 PERIOD = 256
 """Number of new answers after which a process removes old ones."""
 SOLVERS = ("z3-solver", "bitwuzla", "cvc5")
@@ -37,7 +40,7 @@ class KeptAnswers:
         self.folder, self.made, self.found = folder, 0, 0
 
     def find(self, text: str) -> Answer | None:
-        """Reads the answer to an obligation; None if there is none, or if it cannot be read."""
+        """Returns the answer to an obligation; None if there is none, or if it cannot be read."""
         path = self._path(text)
         try:
             answer = Answer(**json.loads(path.read_text()))
@@ -48,7 +51,7 @@ class KeptAnswers:
         return answer
 
     def keep(self, text: str, answer: Answer) -> None:
-        """Writes an answer; where that is impossible, it is not kept."""
+        """Writes an answer to disk; ignores errors of the system."""
         self.made += 1
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -69,6 +72,6 @@ def _versions() -> str:
 
 
 def open_answers() -> Answers | None:
-    """The answers of this user; None if nothing is to be kept."""
+    """Opens the answers of this user; None if the cache is disabled."""
     folder = kept.folder(NAME)
     return KeptAnswers(folder) if folder is not None else None

@@ -1,4 +1,7 @@
-"""`xdsl-spirv prove`: a kernel never goes wrong, in any launch; or the launch in which it does."""
+"""
+`xdsl-spirv prove`: proves that a kernel has no fault in any launch, or finds a launch in which it
+has one.
+"""
 
 from __future__ import annotations
 
@@ -56,14 +59,14 @@ ALWAYS = (
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason why a kernel is not proved, and the instruction that it is about."""
+    """A reason why a kernel is not proved, with its instruction."""
 
     text: str
     op: Operation | None = None
 
     @property
     def finding(self) -> Finding:
-        """The reason with its place in the source."""
+        """Returns the reason with its place in the source."""
         assert self.op is not None
         finding = Finding("UNDEF-01", self.op.name, in_source(self.op, self.text))
         places.locate(finding, self.op)
@@ -79,7 +82,7 @@ class Reason:
 
 @dataclass
 class Result:
-    """The answer about a kernel: `verdict` is proved, refuted or unknown."""
+    """The result for a kernel: `verdict` is proved, refuted or unknown."""
 
     verdict: str
     reasons: list[Reason] = field(default_factory=list[Reason])
@@ -88,17 +91,17 @@ class Result:
     launch: str = ""
     """The launch that refutes the property."""
     found: list[Problem] = field(default_factory=list[Problem])
-    """The interpreter's findings in the launch that refutes."""
+    """The interpreter's findings in the refuting launch."""
     asked: Counter[str] = field(default_factory=Counter[str])
-    """The number of questions by their names."""
+    """Number of obligations by question."""
     reached: int = 0
-    """The instructions that some launch was shown to reach."""
+    """The instructions that are known to be reached by some launch."""
     dead: list[Reason] = field(default_factory=list[Reason])
-    """Accesses that no launch makes: about them nothing is proved."""
+    """Accesses that no launch reaches, so that nothing is proved about them."""
 
     @property
     def lines(self) -> list[str]:
-        """Says why the kernel is not proved."""
+        """Explains why the kernel is not proved."""
         lines = [str(reason) for reason in self.reasons]
         if self.found:
             lines += [f"refuted by the launch {self.launch}", *self.found[0].text.splitlines()]
@@ -135,12 +138,12 @@ def command(arguments: argparse.Namespace) -> int:
 
 
 def limit_work(seconds: float, timeout: float = inf) -> Limits:
-    """Limits of one question to one solver, and of all work on a kernel, from now on."""
+    """Returns the limits of one solver call, and of all work on a kernel from now on."""
     return Limits(seconds, work=int(seconds * 400_000), end=process_time() + timeout)
 
 
 def limit_command(arguments: argparse.Namespace) -> Limits:
-    """The limits from a command's options, with the kept answers."""
+    """Returns the limits from a command's options, with the cached answers."""
     limits = limit_work(arguments.seconds, arguments.timeout)
     answers = None if arguments.no_cache else open_answers()
     return replace(limits, megabytes=arguments.memory, answers=answers)
@@ -148,8 +151,8 @@ def limit_command(arguments: argparse.Namespace) -> Limits:
 
 def ask_about(names: Sequence[str]) -> Asked:
     """
-    Selects questions by their names. Barriers order accesses only if all invocations come: they are
-    asked beside questions about that order.
+    Selects questions by their names. Barriers order accesses only if all invocations reach them, so
+    that question is added to questions about order.
     """
     ordered = not {"races", "initialization"}.isdisjoint(names)
     return lambda question: question.name in (*names, *["barriers"] * ordered)
@@ -161,7 +164,7 @@ def prove_kernel(
     limits: Limits,
     asked: Asked = is_usual,
 ) -> Result:
-    """Proves or refutes a test's kernel, in the questions that are asked."""
+    """Proves or refutes the selected questions for a test's kernel."""
     try:
         return _prove_or_refute(test, (*test.assume, *assumed), limits, asked)
     except Unsupported as error:
@@ -184,7 +187,7 @@ def _prove_or_refute(
         except Unsupported:
             if not proofs:
                 raise
-            break  # The time is over, but the first way may have found a bug.
+            break  # The time is over, but the first strategy may have found a fault.
         proofs.append(proof)
         if proof.result == "proved":
             proof.offered += [f"{name} == {n}" for name, n in fixed.items() if name not in numbers]
@@ -200,7 +203,7 @@ def _prove_or_refute(
 def is_proved(
     test: KernelTest, texts: Sequence[str], limits: Limits, asked: Asked = is_usual
 ) -> bool:
-    """Whether a test's kernel is proved under some premises and no others."""
+    """True if a test's kernel is proved under exactly these premises."""
     try:
         kernel = _execute(test, _list_known(texts), limits)
         return _prove_with(kernel, texts, (), limits, asked).result == "proved"
@@ -228,7 +231,10 @@ def _prove_with(
 
 
 def _list_known(texts: Sequence[str]) -> dict[str, int]:
-    """The numbers that premises such as `columns == 32` fix: terms have them instead of symbols."""
+    """
+    Returns the numbers that premises such as `columns == 32` fix; terms use them instead of
+    symbols.
+    """
     found = [re.fullmatch(r"\s*([\w.()\[\]]+) == (\d+)\s*", text) for text in texts]
     known = {match[1]: int(match[2]) for match in found if match is not None}
     return known | ({CONSECUTIVE: 1} if CONSECUTIVE in texts else {})
@@ -237,7 +243,7 @@ def _list_known(texts: Sequence[str]) -> dict[str, int]:
 def _drop_numbers(
     proof: Proof, test: KernelTest, texts: Sequence[str], limits: Limits, asked: Asked
 ) -> None:
-    """Drops the push constants of the launch whose numbers a proof does not need."""
+    """Leaves out the push constants of the launch that a proof does not need."""
     for text in list(proof.offered):
         name, equal, _ = text.partition(" == ")
         rest = [t for t in proof.offered if t != text]
@@ -249,7 +255,10 @@ def _drop_numbers(
 
 
 def spell_numbers(name: str, value: Any, kind: type[Any] = int) -> Iterator[tuple[str, Any]]:
-    """The integers of push constants (or values of another kind), as the source names them."""
+    """
+    Returns the integers of push constants (or values of another kind), by their names in the
+    source.
+    """
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from spell_numbers(f"{name}.{key}" if name else str(key), part, kind)
@@ -264,11 +273,13 @@ def _premise(text: str, kernel: Kernel) -> Any:
     try:
         return premise(text, kernel)
     except ValueError as error:
-        raise Misuse(str(error), f"the premise {text!r}", "write 'len(Output) >= n'") from error
+        raise Misuse(
+            str(error), f"the premise {text!r} cannot be read", "write 'len(Output) >= n'"
+        ) from error
 
 
 def _read_launch(test: KernelTest, kernel: Kernel) -> dict[str, int]:
-    """The grid, the push constants and the lengths of the launch that the test describes."""
+    """Reads the grid, the push constants and the lengths of the launch that the test describes."""
     if test.grid is None:
         return {}
     values = {f"grid.{axis}": n for axis, n in zip("xyz", test.grid, strict=True)}
@@ -295,7 +306,7 @@ def _read_launch(test: KernelTest, kernel: Kernel) -> dict[str, int]:
 
 
 def _read_addresses(test: KernelTest, kernel: Kernel) -> dict[str, int]:
-    """The lengths of the buffers to which a described launch's addresses lead."""
+    """Returns the lengths of the buffers to which a described launch's addresses lead."""
     values, led = dict[str, int](), dict(spell_numbers("", test.push_constants, str))
     for name, address in kernel.addresses.items():
         contents = test.buffers.get(led.get(name, "").removeprefix(ADDRESS))
@@ -307,11 +318,11 @@ def _read_addresses(test: KernelTest, kernel: Kernel) -> dict[str, int]:
 
 
 def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
-    """The verdict of a proof whose counterexamples the interpreter has checked."""
+    """Returns the verdict of a proof whose counterexamples the interpreter has checked."""
     result = Result("proved", premises=proof.given, offered=proof.offered)
     result.asked = Counter(question.name for question in proof.questions)
     result.reached = proof.reached
-    result.dead = [Reason("no launch makes this access", op) for op in proof.dead]
+    result.dead = [Reason("no launch reaches this access", op) for op in proof.dead]
     unsure = [Reason(reason, op) for op, reason in proof.unreached.items()]
     tried = dict[str, list[Problem]]()
     for question in (q for q in proof.questions if q.result != "proved"):
@@ -331,9 +342,9 @@ def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
                     result, verdict="refuted", reasons=[Reason(text, op)], launch=said, found=found
                 )
         refused = [p.message for p in tried.get(said, ()) if p.rule in UNRUN]
-        shown = refused[0] if refused else "shows nothing on the interpreter"
+        shown = refused[0] if refused else "the interpreter finds no fault in the counterexample"
         unsure.append(Reason(f"{text}: a solver's launch: {shown} ({said})", op))
     if proof.result != "proved":
-        parts = Reason("it is proved in parts only: --seconds may give it more time")
+        parts = Reason("it is proved only in parts: give it more time by --seconds")
         result.verdict, result.reasons = "unknown", unsure or [parts]
     return result

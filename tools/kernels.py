@@ -1,4 +1,4 @@
-"""One entry point of a SPIR-V binary on the interpreter: buffers by their binding, in and out."""
+"""Runs one entry point of a SPIR-V binary on the interpreter, with buffers by their bindings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ from xdsl_spirv.tools.grid import parse_grid
 
 
 def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv interpret x.spv`: an input is named by its variable, or by its place."""
+    """
+    `xdsl-spirv interpret x.spv`: runs a kernel; inputs are named by their variables or places.
+    """
     module = find_module(program)
     entry = _entry(module, arguments.function)
     specialize(module, parse_values(arguments.spec), defaults=True)
@@ -54,7 +56,7 @@ def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
 
 
 def _push_constants(arguments: argparse.Namespace) -> PushConstants:
-    """By name, or as bytes."""
+    """Returns push constants by name, or as bytes."""
     if arguments.push and arguments.push_bytes:
         raise ProgramError("both --push and --push-bytes are given", "", "leave one out")
     try:
@@ -86,7 +88,7 @@ def _entry(module: SPIRVModuleOp, wanted: str | None) -> str:
         return names[0]
     if wanted is None or wanted not in names:
         raise ProgramError(
-            "the entry point is not named" if wanted is None else f"no entry point {wanted!r}",
+            "no entry point is named" if wanted is None else f"there is no entry point {wanted!r}",
             f"entry points: {', '.join(names) or 'none'}",
             "choose one with --function",
         )
@@ -102,7 +104,7 @@ class Bound(NamedTuple):
 
 
 def _names(module: SPIRVModuleOp) -> dict[str, Bound]:
-    """The names of each buffer."""
+    """Returns the names of each buffer."""
     bounds: dict[str, Bound] = {}
     for op in module.body.block.ops:
         if not isinstance(op, spv.GlobalVariableOp | spv.UntypedGlobalVariableOp):
@@ -123,7 +125,9 @@ def _count(type: Attribute | None) -> float:
 
 
 def _place(name: str, names: Mapping[str, Bound]) -> Place | None:
-    """The place that `BINDING`, `SET.BINDING` or a name says, with `[NUMBER]` in an array only."""
+    """
+    Parses `BINDING`, `SET.BINDING` or a name, with `[NUMBER]` only for an array; returns the place.
+    """
     whole = re.fullmatch(r"(.*?)(?:\[(\d+)\])?", name, re.DOTALL)
     assert whole is not None
     base, number = whole.groups()
@@ -136,5 +140,5 @@ def _place(name: str, names: Mapping[str, Bound]) -> Place | None:
 
 
 def _spell_place(place: Place) -> str:
-    """`SET.BINDING` or `SET.BINDING[NUMBER]`."""
+    """Formats a place as `SET.BINDING` or `SET.BINDING[NUMBER]`."""
     return f"{place[0]}.{place[1]}" + "".join(f"[{number}]" for number in place[2:])

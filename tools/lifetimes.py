@@ -1,4 +1,6 @@
-"""The memory of a run: how long each buffer is needed, and how much is in use at each dispatch."""
+"""
+Computes for a run how long each buffer is needed, and how much memory is in use at each dispatch.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,12 @@ from xdsl_spirv.runtime.manifest import Function, Manifest
 @dataclass(frozen=True)
 class Lifetime:
     """
-    A buffer and the dispatches that it lives for, by their numbers in the whole program.
+    A buffer with the range of dispatches in which it is alive, by their numbers in the whole
+    program.
 
     A temporary lives from the first to the last dispatch that uses it; a result that is computed
-    once, and every other buffer, lives for the whole function. `bytes` is None where sizes are
-    known only at run time, `offset` where the buffer has memory of its own.
+    once, and every other buffer, lives for the whole function. `bytes` is None if sizes are known
+    only at run time; `offset` is None if the buffer has its own memory.
     """
 
     name: str
@@ -29,7 +32,7 @@ class Lifetime:
 
 
 def lifetimes_of(manifest: Manifest) -> tuple[Lifetime, ...]:
-    """The buffers of all functions, each in the order of its function's manifest."""
+    """Returns the buffers of all functions, each in the order of its function's manifest."""
     lives: list[Lifetime] = []
     start = 0
     for function in (manifest, *manifest.functions):
@@ -63,7 +66,9 @@ def _of_function(function: Manifest | Function, start: int, name: str | None) ->
 
 
 def in_use(lifetimes: Sequence[Lifetime], dispatches: int) -> list[int]:
-    """The bytes of temporaries that live at each dispatch; empty where a size is not known."""
+    """
+    Returns the bytes of temporaries that are alive at each dispatch; empty if a size is not known.
+    """
     temporaries = [life for life in lifetimes if life.kind == "temporary"]
     if not temporaries or any(life.bytes is None for life in temporaries):
         return []

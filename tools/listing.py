@@ -1,4 +1,4 @@
-"""`--list` of `run` and `explain`: what a program or a model takes and gives."""
+"""`--list` of `run` and `explain`: prints the inputs and outputs of a program or a model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xdsl_spirv.tools.report import note, note_row
 
 
 def list_program(program: Program) -> int:
-    """Print the inputs, outputs and states of each function of a program."""
+    """Prints the inputs, outputs and states of each function of a program."""
     note(target=program.manifest.target, requires=program.manifest.requires)
     for name, function in program.functions.items():
         manifest = function.manifest
@@ -24,7 +24,9 @@ def list_program(program: Program) -> int:
 
 
 def list_onnx(path: str, dims: Mapping[str, int | None]) -> int:
-    """Print the inputs and outputs of an ONNX file; open sizes by the names that --dim takes."""
+    """
+    Prints the inputs and outputs of an ONNX file; dynamic sizes have the names that --dim takes.
+    """
     from xdsl_spirv.frontends import onnx_file
 
     model, _ = onnx_file.read_model(path)
@@ -44,7 +46,7 @@ def list_onnx(path: str, dims: Mapping[str, int | None]) -> int:
 
 
 def list_model(model: ImportedModel) -> int:
-    """Print the inputs and outputs of a model."""
+    """Prints the inputs and outputs of a model."""
     print(model.function)
     _list(model.function, "input", buffers_of(model))
     for value in model.outputs:
@@ -62,6 +64,6 @@ def _list(function: str, kind: str, buffers: Iterable[Buffer]) -> None:
 
 
 def spelled_shape(shape: Sequence[str | int], type: str) -> str:
-    """`4x8xf32`, or with spaces where a size has a name: `batch x 8 x f32`."""
+    """Formats a shape as `4x8xf32`, or with spaces if a size has a name: `batch x 8 x f32`."""
     between = " x " if any(isinstance(size, str) for size in shape) else "x"
     return between.join([*map(str, shape), type])

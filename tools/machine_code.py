@@ -1,5 +1,5 @@
 """
-Compiles a program's kernels by drivers of GPUs that are not here: `--driver` of `compile` and
+Compiles a program's kernels by drivers of GPUs that are not present: `--driver` of `compile` and
 `explain`.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def drivers_of(arguments: argparse.Namespace) -> list[Driver]:
-    """The drivers that are asked for."""
+    """Returns the drivers that the command names."""
     if not arguments.drivers:
         if arguments.disassembly:
             raise ProgramError("no driver is named", "--disassembly", "give --driver DEVICE, too")
@@ -33,9 +33,9 @@ def codes_of(
     program: Program, drivers: Sequence[Driver], disassembly: str | None = None
 ) -> tuple[KernelCode, ...]:
     """
-    Each driver's code of each kernel, the codes of one kernel side by side.
+    Returns each driver's code of each kernel, with the codes of one kernel next to each other.
 
-    A driver that does not start has one code, of no kernel. If it is the only one, its
+    A driver that does not start gets one entry without a kernel. If it is the only driver, its
     `VulkanError` is raised.
     """
     from xdsl_spirv.runtime.vulkan.compilers import Compiler, work_of
@@ -70,7 +70,7 @@ def codes_of(
 
 
 def report(program: Program, drivers: Sequence[Driver], disassembly: str | None) -> int:
-    """Prints the drivers' code of a program; returns 1 if one driver fails on a kernel."""
+    """Prints the drivers' code of a program; returns 1 if a driver fails on a kernel."""
     from xdsl_spirv.tools.explain_text import code_text
     from xdsl_spirv.tools.report import note
 

@@ -1,9 +1,9 @@
 """
-The command `xdsl-spirv`: what its arguments are.
+The command `xdsl-spirv`: parses its arguments and runs a subcommand.
 
-A subcommand's module is imported when it is chosen, so that `xdsl-spirv --help` and a mistyped
-option cost nothing. Every failure ends in one message on standard error and a status that says
-whose it is (`failing.py`); `--debug` shows where it was raised.
+A subcommand's module is imported only when it is chosen, so that `xdsl-spirv --help` and a mistyped
+option are fast. Every failure ends with one message on standard error and a status that tells who
+can fix it (`failing.py`); `--debug` shows the traceback.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from xdsl_spirv.tools.failing import end_by_exception, guarded, open_streams
 from xdsl_spirv.upstream.collection import lasting
 
 OTHERWISE = {"--inputs": "--list", "--outputs": "--list", "--output-file": "--output"}
-"""Maps options of other tools to their names here."""
+"""Maps the names of options in other tools to the names here."""
 
 SOURCES = (".comp", ".glsl", ".slang", ".hlsl", ".wgsl")
 
 COMPLETION = "_ARGCOMPLETE"
-"""The environment variable of a shell that asks what could follow."""
+"""The environment variable that a shell sets to request completions."""
 
 DESCRIPTION = "SPIR-V for machine learning: compile, run, check and translate kernels."
 
@@ -93,8 +93,8 @@ opt module_options:opt opt:opt
     Run passes over MLIR or SPIR-V and print it, as xdsl-opt, or step through them.
 """
 """
-Each command, the function that declares its options, the function that runs it, and below them what
-it does. The functions are of `tools/`.
+Each command, the function that declares its options, the function that runs it, and below them its
+description. The functions are in `tools/`.
 """
 
 COMMANDS = {
@@ -107,7 +107,7 @@ COMMANDS = {
 
 
 def _import_function(place: str) -> Callable[..., Any]:
-    """A function of a module of `tools/`."""
+    """Imports a function of a module of `tools/`."""
     module, _, name = place.partition(":")
     path = f"xdsl_spirv.tools.{module}"
     if path not in sys.modules:
@@ -128,12 +128,12 @@ class _Command(argparse.ArgumentParser):
 
     @property
     def commands(self) -> list[_Command]:
-        """The commands below this one."""
+        """Returns the subcommands of this one."""
         words = [word for action in self._actions for word in _values(action.choices)]
         return [word for word in words if isinstance(word, _Command)]
 
     def declare(self) -> None:
-        """Declare the options, once."""
+        """Declares the options, once."""
         place, self.options = self.options, ""
         if place:
             _import_function(place)(self)
@@ -149,16 +149,21 @@ class _Command(argparse.ArgumentParser):
         self.declare()
         parsed, unknown = super().parse_known_args(*given, **named)
         if unknown:
-            # Said here and not by the command above it, which knows none of the options.
+            # Reported here and not by the parent command, which knows none of the options.
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return parsed, unknown
 
     def print_help(self, file: Any = None) -> None:
-        """As argparse's, which loses what the system says of the output (a full disk)."""
+        """
+        Prints help like argparse, but reports errors of the output (a full disk), which argparse
+        ignores.
+        """
         (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
-        """argparse's messages, with the options, choices and commands that may have been meant."""
+        """
+        Prints argparse's message, with the options, choices and commands that may have been meant.
+        """
         chosen = re.match(r".*invalid choice: '([^']*)'", message)
         options = [name for name in self._option_string_actions if name.startswith("--")]
         words = [str(word) for action in self._actions for word in action.choices or ()]
@@ -179,7 +184,7 @@ class _Command(argparse.ArgumentParser):
 
 
 def parser() -> _Command:
-    """The command's arguments."""
+    """Returns the parser of the command's arguments."""
     top = _Command(prog="xdsl-spirv", description=DESCRIPTION, epilog=FIRST_STEPS)
     top.formatter_class = argparse.RawDescriptionHelpFormatter
     top.add_argument("--version", action="store_true", help="print the versions and exit")
@@ -188,7 +193,7 @@ def parser() -> _Command:
     common.add_argument(
         "--progress",
         action="store_true",
-        help="say what takes long also where standard error is not a terminal",
+        help="print the progress of long stages even if standard error is not a terminal",
     )
     commands = top.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Command)
     for name, (help, options, function) in COMMANDS.items():
@@ -200,26 +205,26 @@ def parser() -> _Command:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit status."""
+    """Runs the command; returns its exit status."""
     if arguments is None:
-        # The process ends with the command: what is left then needs no last look for garbage.
+        # The process ends with the command, so a last garbage collection is not needed.
         atexit.register(gc.freeze)
         end_by_exception()
         open_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    # Options, too, are declared by modules that an interruption may meet while they load.
+    # Modules that declare options may be interrupted while they load, too.
     with as_command():
         return guarded(lambda: _run_chosen(given), "--debug" in given)
 
 
 def _run_chosen(given: list[str]) -> int:
-    """The status of the command that the arguments choose."""
+    """Runs the chosen command; returns its status."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Names and source lines may have letters that a terminal has not.
+        # Names and source lines may contain letters that the terminal's encoding lacks.
         sys.stdout.reconfigure(errors="backslashreplace")
     top = parser()
     if COMPLETION in os.environ:
-        # Before argcomplete looks: it does so once.
+        # Before argcomplete reads it, which it does only once.
         for command in top.commands:
             if command.prog.split()[-1] in os.environ.get("COMP_LINE", "").split():
                 command.declare()
@@ -246,15 +251,15 @@ def _run_chosen(given: list[str]) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    """The status of the command; with `--json` its report is all that it prints."""
+    """Runs a command and returns its status; with `--json` only its report is printed."""
     path = str(getattr(parsed, "input", None) or getattr(parsed, "program", None) or "")
     if path.endswith(SOURCES):
         from xdsl_spirv.runtime.errors import ProgramError
 
         raise ProgramError(
-            "sources are read by `xdsl-spirv test`, `debug` and `prove` only",
+            "only `xdsl-spirv test`, `debug` and `prove` read sources",
             path,
-            f"test it, or compile it to {path.rpartition('.')[0]}.spv (GLSL: glslang -V)",
+            f"use one of these, or compile it to {path.rpartition('.')[0]}.spv (GLSL: glslang -V)",
         )
     command = _import_function(parsed.command)
     if getattr(parsed, "json", None) is not True:
@@ -264,8 +269,8 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def _display(wanted: bool) -> Display | None:
     """
-    Shows progress of long stages; None if standard error is not a terminal and progress was not
-    asked for.
+    Shows progress of long stages; does nothing if standard error is not a terminal and progress was
+    not requested.
     """
     if not wanted and not sys.stderr.isatty():
         return None

@@ -1,8 +1,8 @@
 """
-Pictures and text as inputs: `--input x=photo.jpg`, `--input ids=prompt.txt`.
+Reads pictures and text as inputs: `--input x=photo.jpg`, `--input ids=prompt.txt`.
 
-No file says how a model takes its pictures, so `--image` says all of it, and nothing is assumed.
-Pillow reads pictures, tokenizers a `tokenizer.json`.
+Model files do not describe the format of their pictures, so `--image` must give all of it, and
+nothing is assumed. Pictures are read by Pillow, a `tokenizer.json` by tokenizers.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class Picture:
     """
     Conversion of a picture to an array.
 
-    `size` is `exact` (it has the model's size), `stretch`, or `crop`: scaled until it covers the
-    model's size, then its middle. For floats, pixels from 0 to 1 become (pixel - mean) / std.
+    `size` is `exact` (the picture must have the model's size), `stretch`, or `crop`: the picture is
+    scaled until it covers the model's size, then the middle is taken. For floats, pixels from 0 to
+    1 become (pixel - mean) / std.
     """
 
     layout: str
@@ -45,12 +46,12 @@ class Picture:
 
 
 def is_media(path: str) -> bool:
-    """Whether an input's file is a picture or text, by its name."""
+    """True if an input's file is a picture or text, by its name."""
     return Path(path).suffix.lower() in (*PICTURES, TEXT)
 
 
 def read_media(path: str, buffer: Buffer, arguments: argparse.Namespace) -> Array:
-    """The array of a picture or a text for an input."""
+    """Returns the array of a picture or a text for an input."""
     if Path(path).suffix.lower() == TEXT:
         return _tokens(path, buffer, arguments.tokenizer)
     return _pixels(path, buffer, _picture(arguments.image, buffer))
@@ -67,15 +68,19 @@ def _picture(text: str | None, buffer: Buffer) -> Picture:
         name, _, value = part.partition("=")
         if name not in Picture.__dataclass_fields__:
             known = tuple(Picture.__dataclass_fields__)
-            raise _refuse(f"there is no {name!r}", did_you_mean(name, known, ", ".join(known)))
+            raise _refuse(
+                f"{name!r} is not a setting of --image", did_you_mean(name, known, ", ".join(known))
+            )
         given[name] = value
     whole = dtype_of(buffer.type).kind in "iu"
     needed = ("layout", "channels", "size", *(() if whole else ("mean", "std")))
     if missing := [name for name in needed if name not in given]:
-        raise _refuse(f"{buffer.name!r} is a picture without {', '.join(missing)}")
+        raise _refuse(f"--image for {buffer.name!r} lacks {', '.join(missing)}")
     if whole and given.keys() & {"mean", "std"}:
         raise _refuse(
-            f"{buffer.name!r} is {buffer}: its pixels stay from 0 to 255", "leave both out"
+            f"{buffer.name!r} is {buffer}, so its pixels stay from 0 to 255 and mean and "
+            "std have no use",
+            "leave mean and std out",
         )
     for name, known in (("layout", LAYOUTS), ("channels", tuple(CHANNELS)), ("size", SIZES)):
         if given[name] not in known:
@@ -98,7 +103,7 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
 def _pixels(path: str, buffer: Buffer, how: Picture) -> Array:
     Image = _library("PIL.Image", "pillow")
     if len(buffer.shape) != len(how.layout):
-        raise _refuse(f"{buffer.name!r} is {buffer}, which is not laid out as {how.layout}")
+        raise _refuse(f"{buffer.name!r} is {buffer}, which does not have the layout {how.layout}")
     sizes = dict(zip(how.layout, buffer.shape, strict=True))
     try:
         with Image.open(path) as opened:
@@ -116,10 +121,14 @@ def _pixels(path: str, buffer: Buffer, how: Picture) -> Array:
     array = array[:, :, ::-1] if how.channels == "bgr" else array
     count = sizes.get("c", 1)
     if count != array.shape[2]:
-        raise _refuse(f"{buffer.name!r} has {count} channels, {how.channels} {array.shape[2]}")
+        raise _refuse(
+            f"{buffer.name!r} has {count} channels, but {how.channels} has {array.shape[2]}"
+        )
     if how.mean:
         if {len(how.mean), len(how.std)} - {1, array.shape[2]}:
-            raise _refuse(f"mean and std: one number, or one of each of {array.shape[2]} channels")
+            raise _refuse(
+                f"mean and std need one number, or one for each of {array.shape[2]} channels"
+            )
         array = (array / 255.0 - np.array(how.mean)) / np.array(how.std)
     axes = "hwc"
     if "c" not in how.layout:
@@ -130,7 +139,7 @@ def _pixels(path: str, buffer: Buffer, how: Picture) -> Array:
 
 
 def _resize_picture(picture: Any, size: tuple[int, int], how: str, path: str) -> Any:
-    """The picture in the model's size."""
+    """Resizes a picture to the model's size."""
     ImageOps = _library("PIL.ImageOps", "pillow")
     if picture.size == size:
         return picture
@@ -138,7 +147,7 @@ def _resize_picture(picture: Any, size: tuple[int, int], how: str, path: str) ->
         raise ProgramError(
             f"the picture has {picture.width}x{picture.height} pixels, not {size[0]}x{size[1]}",
             path,
-            "give another one, or say size=crop or size=stretch",
+            "give another one, or use size=crop or size=stretch",
         )
     return picture.resize(size) if how == "stretch" else ImageOps.fit(picture, size)
 
@@ -146,7 +155,9 @@ def _resize_picture(picture: Any, size: tuple[int, int], how: str, path: str) ->
 def _tokens(path: str, buffer: Buffer, tokenizer: str | None) -> Array:
     if tokenizer is None:
         raise ProgramError(
-            f"{buffer.name!r} is given as text", path, "give --tokenizer tokenizer.json, too"
+            f"{buffer.name!r} is given as text, but without a tokenizer",
+            path,
+            "give --tokenizer tokenizer.json, too",
         )
     library = _library("tokenizers", "tokenizers")
     try:
@@ -155,9 +166,9 @@ def _tokens(path: str, buffer: Buffer, tokenizer: str | None) -> Array:
         raise ProgramError(f"cannot read the text: {error}", path, "give UTF-8") from error
     try:
         known = library.Tokenizer.from_file(tokenizer)
-    except Exception as error:  # It raises plain `Exception`.
+    except Exception as error:  # It raises a plain `Exception`.
         raise ProgramError(
-            f"it is not a tokenizer: {error}", tokenizer, "give a tokenizer.json"
+            f"the file is not a tokenizer: {error}", tokenizer, "give a tokenizer.json"
         ) from error
     tokens = np.array(known.encode(text).ids, dtype_of(buffer.type))
     return tokens.reshape((1,) * (len(buffer.shape) - 1) + (-1,))

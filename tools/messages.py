@@ -1,7 +1,7 @@
 """
-Messages to users: cause, place, and what to do, whichever layer of the house refused.
+Messages to users about errors of all layers: cause, place, and what to do.
 
-An error that is not listed here is a bug of ours, and said to be one.
+An error that is not listed here is reported as a bug of this package.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xdsl_spirv.tools import ENVIRONMENT, OURSELVES, REFUSED, of_the_system
 
 
 def failure(error: BaseException) -> tuple[str, int]:
-    """The message of an error and the status that the process ends with."""
+    """Returns the message of an error, and the exit status of the process."""
     known = message(error)
     if known is not None:
         known = _with_similar_file(known, error)
@@ -36,8 +36,8 @@ def failure(error: BaseException) -> tuple[str, int]:
             return _of_the_system(error)
         said = str(error).strip().partition("\n")[0]
         return (
-            f"xdsl-spirv itself is at fault: {type(error).__name__}: {said}; "
-            "run it again with --debug for the traceback, and report it"
+            f"xdsl-spirv itself has a defect: {type(error).__name__}: {said}; run it "
+            "again with --debug for the traceback, and report it"
         ), OURSELVES
     if isinstance(error, MemoryError):
         return known, ENVIRONMENT
@@ -48,7 +48,7 @@ def failure(error: BaseException) -> tuple[str, int]:
 
 
 def _with_similar_file(text: str, error: BaseException) -> str:
-    """A message with the files that may have been meant, where one is not there."""
+    """Adds to a message the files that may have been meant, if one does not exist."""
     cause = error.__cause__
     if not isinstance(cause, FileNotFoundError) or cause.filename is None:
         return text
@@ -64,7 +64,10 @@ def _with_similar_file(text: str, error: BaseException) -> str:
 
 
 def _of_the_system(error: OSError) -> tuple[str, int]:
-    """The message for an uncaught error of a file; without a name it is the output."""
+    """
+    Returns the message for an uncaught error of a file; if the error has no name, it is about the
+    output.
+    """
     status, remedy = of_the_system(error)
     reason = error.strerror or str(error)
     if error.filename is None:
@@ -73,12 +76,12 @@ def _of_the_system(error: OSError) -> tuple[str, int]:
 
 
 def message(error: BaseException) -> str | None:
-    """Returns the message of an error that a user can cause; None for a bug of this package."""
+    """Returns the message of an error that a user can cause, or None for a bug of this package."""
     match error:
         case InterpreterError():
             return str(ProgramError(error.cause, error.where, error.remedy))
         case ParseError():
-            return f"the input does not parse\n{error}".rstrip()
+            return f"the input cannot be parsed\n{error}".rstrip()
         case VerifyException():
             return f"the module is not valid: {error}"
         case SPIRVDecodeError():

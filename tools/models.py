@@ -1,4 +1,4 @@
-"""`compile` and `run` for models: the order of reading, and the output for the user."""
+"""`compile` and `run` for models: reads the model, compiles it, and prints output for the user."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ if TYPE_CHECKING:
     from xdsl_spirv.compiler.kernel_jobs import Observer
 
 WORTH_KEEPING = 1.0
-"""Seconds of compiling from which a program is kept."""
+"""Seconds of compiling from which a program is kept in the cache."""
 COMPILED_BY = ("dims", "constants", "states", "context", "function", "functions")
-"""The options that a program depends on beside its model's file, target and limits."""
+"""The options on which a program depends, besides its model's file, target and limits."""
 
 REFERENCE = "reference"
-"""The name for no device: the model as it was imported, on whole arrays."""
+"""The name for "no device": the model is run as imported, on whole arrays."""
 
 
 def read_model(
     arguments: argparse.Namespace, path: str, shapes: Shapes | None = None
 ) -> ImportedModel:
-    """Import the model that a command names; prints what it is and how long that took."""
+    """Imports the model that a command names; prints a description and the time."""
     start = time.perf_counter()
     model = load_model(
         path,
@@ -81,11 +81,11 @@ def read_model(
 def compile_to(
     model: ImportedModel, arguments: argparse.Namespace, observe: Observer | None = None
 ) -> Program:
-    """Compile as the options say, or read what was kept, and print what came of it."""
+    """Compiles as the options say, or reads the program from the cache; prints a summary."""
     start = time.perf_counter()
     path = None if observe or arguments.no_cache else _kept_path(model, arguments)
     program = kept.load(path)
-    how = "read what was compiled"
+    how = "read from the cache"
     if program is None:
         how = "compiled"
         program = compile_model(
@@ -122,7 +122,9 @@ def compile_to(
 
 
 def _kept_path(model: ImportedModel, arguments: argparse.Namespace) -> Path | None:
-    """Cache path of the program for a model and the options; None without a cache."""
+    """
+    Returns the path of the program in the cache, for a model and the options; None without a cache.
+    """
     file = getattr(arguments, "program", None) or arguments.input
     named = vars(arguments)
     options = {
@@ -142,7 +144,7 @@ def _kept_path(model: ImportedModel, arguments: argparse.Namespace) -> Path | No
 
 
 def compile(arguments: argparse.Namespace) -> Program:
-    """`xdsl-spirv compile model.onnx`, or `.gguf`; returns what it wrote."""
+    """Runs `xdsl-spirv compile` for a model; returns the program that it wrote."""
     model = read_model(arguments, arguments.input)
     with tracing(arguments.trace_passes, arguments.input) as trace:
         observe = trace and trace.observe
@@ -152,12 +154,14 @@ def compile(arguments: argparse.Namespace) -> Program:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv run model.onnx`: exit status 1 where a result is beyond its tolerance."""
+    """
+    Runs `xdsl-spirv run` for a model; returns exit status 1 if a result exceeds its tolerance.
+    """
     path = arguments.program
     if not Path(path).is_file():
-        missing = FileNotFoundError(errno.ENOENT, "no such file", path)
+        missing = FileNotFoundError(errno.ENOENT, "the file does not exist", path)
         raise ProgramError(
-            "cannot read the model: no such file", path, "give a file that exists"
+            "cannot read the model: the file does not exist", path, "give a file that exists"
         ) from missing
     if arguments.list:
         arguments.input = path
@@ -196,7 +200,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def onnx_constants(arguments: argparse.Namespace, path: str) -> dict[str, Array]:
-    """The inputs that `--constant` fixes, in the file's types: onnxruntime still asks for them."""
+    """
+    Returns the inputs that `--constant` fixes, in the file's types: onnxruntime still needs them.
+    """
     from xdsl_spirv.frontends.onnx_file import as_inputs, read_model
 
     constants = constants_of(arguments)
@@ -204,12 +210,12 @@ def onnx_constants(arguments: argparse.Namespace, path: str) -> dict[str, Array]
 
 
 def refuse_unknown(arguments: argparse.Namespace) -> None:
-    """Raises for an unknown device, target or limit, before a model is imported."""
+    """Raises `ProgramError` for an unknown device, target or limit, before a model is imported."""
     limits_of(arguments)
     jobs_of(arguments)
     if arguments.device == REFERENCE and (arguments.check or arguments.sanitize):
         raise ProgramError(
-            "the reference runs no kernels to check", "--device reference", "leave it out"
+            "the reference has no kernels to check", "--device reference", "leave it out"
         )
     kind = (arguments.device or INTERPRETER).partition(":")[0]
     known = (INTERPRETER, REFERENCE, "vulkan")
@@ -220,7 +226,7 @@ def refuse_unknown(arguments: argparse.Namespace) -> None:
             did_you_mean(arguments.device, known, f"use one of {', '.join((*DEVICES, REFERENCE))}"),
         )
     if not arguments.target:
-        # Looking for devices takes the whole Vulkan layer, which a named target does not need.
+        # Looking for devices loads the whole Vulkan layer, which is not needed for a named target.
         from xdsl_spirv.runtime.vulkan.own_target import own_target
 
         arguments.target = own_target(arguments.device)
@@ -228,7 +234,7 @@ def refuse_unknown(arguments: argparse.Namespace) -> None:
 
 
 def given_shapes(arguments: argparse.Namespace) -> dict[str, tuple[int, ...]]:
-    """The shapes of the arrays of `--input`: they fix open dimensions."""
+    """Returns the shapes of the arrays of `--input`, which fix dynamic dimensions."""
     shapes: dict[str, tuple[int, ...]] = {}
     for text in arguments.inputs:
         name, equals, path = text.partition("=")
@@ -241,8 +247,7 @@ def results_of(
     arguments: argparse.Namespace, model: ImportedModel, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], bool]:
     """
-    Compile unless the reference is asked for, and run; also returns whether checked results are
-    right.
+    Compiles (except for the reference) and runs; also returns True if checked results are right.
     """
     if arguments.device == REFERENCE:
         start = time.perf_counter()
@@ -261,7 +266,7 @@ def results_of(
 def compare(
     path: str, inputs: Mapping[str, Array], results: Mapping[str, Array], tolerance: Tolerance
 ) -> int:
-    """Compare with onnxruntime where it is installed; the exit status."""
+    """Compares with onnxruntime if it is installed; returns the exit status."""
     if not has_onnxruntime():
         print("not compared: onnxruntime is not installed (pip install onnxruntime)")
         return 0
@@ -275,7 +280,7 @@ def compare(
 
 
 def list_values(arguments: argparse.Namespace) -> int:
-    """Print what the program's directory or the model of `explain` takes and gives."""
+    """Prints the inputs and outputs of the program or model given to `explain`."""
     if Path(arguments.input).is_dir():
         return list_program(Program.load(arguments.input))
     if is_onnx(arguments.input):

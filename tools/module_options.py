@@ -1,4 +1,4 @@
-"""The options of the commands that look at modules, and run, check and translate them."""
+"""The options of the commands that inspect, run, check and translate modules."""
 
 from xdsl_spirv.tools.options import Options
 

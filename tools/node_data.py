@@ -1,7 +1,8 @@
 """
-An explanation as node data of Model Explorer: an ONNX graph's nodes coloured by their cost.
+Writes an explanation as node data of Model Explorer, which colours an ONNX graph's nodes by their
+cost.
 
-Model Explorer matches keys with the ids of nodes, which its ONNX adapter takes from their names.
+Model Explorer matches keys with the ids of nodes, which are the names of ONNX nodes.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e0695c"}
 
 def node_data(explanation: ExplanationData, graph: str) -> dict[str, Any]:
     """
-    The data of a graph of that id: microseconds by node, measured or else by the roofline.
+    Returns the data of a graph with that id: microseconds by node, measured or else by the
+    roofline.
 
-    Where one dispatch computes several nodes its time stands at the first one, and the others
-    have 0, so that sums over groups of nodes are right. Where no times are known the values are
-    scalar operations. Raises `ProgramError` where no node has a name.
+    If one dispatch computes several nodes, the first one has its time and the others have 0, so
+    that sums over groups of nodes are right. If no times are known, the values are scalar
+    operations. Raises `ProgramError` if no node has a name.
     """
     values: dict[str, float] = {}
     for entry in explanation.layers:
@@ -29,7 +31,9 @@ def node_data(explanation: ExplanationData, graph: str) -> dict[str, Any]:
             values[node] += 0.0 if position else _value(explanation, entry)
     if not values:
         raise ProgramError(
-            "no node has a name", explanation.model, "explain the ONNX file that it comes from"
+            "no node has a name: this is not an ONNX file",
+            explanation.model,
+            "explain the ONNX file that it comes from",
         )
     results = {node: {"value": value} for node, value in values.items()}
     return {graph: {"results": results, "gradient": GRADIENT}}

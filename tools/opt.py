@@ -1,8 +1,8 @@
 """
-`xdsl-spirv opt`: xDSL's `xdsl-opt` that also reads SPIR-V, as binaries and as assembly.
+`xdsl-spirv opt`: xDSL's `xdsl-opt`, which here also reads SPIR-V binaries and assembly.
 
-xDSL's universe has dialects, passes and targets of packages, but no front ends: what stock
-`xdsl-opt` cannot be taught is taught here. All of its options are there.
+Packages can add dialects, passes and targets to xDSL's universe, but not front ends, so this
+command adds them. It has all options of `xdsl-opt`.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class SPIRVOpt(xDSLOptMain):
     """
     `xdsl-opt` with the front ends `spv` and `spvasm`, which the file's name chooses.
 
-    `--trace-passes DIR` writes what every pass changed; `linalg-to-spirv` is then its passes.
-    `--help` explains the options of this package's passes.
+    `--trace-passes DIR` writes the changes of every pass; `linalg-to-spirv` is then expanded to its
+    passes. `--help` explains the options of this package's passes.
     """
 
     version_format = "xdsl-spirv opt, of xdsl version {xdsl_version}"
@@ -62,7 +62,7 @@ class SPIRVOpt(xDSLOptMain):
         if {"-h", "--help"} & set(self.given):
             arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
             arg_parser.epilog = passes_help()
-            # argparse's own loses what the system says of the output (a full disk).
+            # argparse's own function ignores errors of the output (a full disk).
             arg_parser.print_help = lambda file=None: print(arg_parser.format_help(), end="")
         arg_parser.add_argument(
             "--trace-passes",
@@ -72,7 +72,7 @@ class SPIRVOpt(xDSLOptMain):
         arg_parser.add_argument(
             "--interactive",
             action="store_true",
-            help="go through the passes of -p one by one, forth and back, by commands",
+            help="go through the passes of -p one by one, forward and back, by commands",
         )
 
     def setup_pipeline(self) -> None:
@@ -96,14 +96,17 @@ class SPIRVOpt(xDSLOptMain):
         self.pipeline = PassPipeline(tuple(shown), callback)
 
     def step_through(self) -> int:
-        """Go through the passes by commands; 1 if one failed and the input is not a terminal."""
+        """
+        Goes through the passes by commands; returns 1 if one failed and the input is not a
+        terminal.
+        """
         from xdsl_spirv.tools.stepping import Session
         from xdsl_spirv.tools.stepping_runs import Runs
         from xdsl_spirv.tools.stepping_terminal import Terminal
 
         if not self.args.input_file or self.args.input_file == "-":
             raise ProgramError(
-                "the module comes from standard input, where the commands are",
+                "the module comes from standard input, which is also needed for the commands",
                 "--interactive",
                 "name a file",
             )
@@ -124,12 +127,12 @@ class SPIRVOpt(xDSLOptMain):
         try:
             return super().prepare_input()
         except ValueError as error:
-            # xDSL says so for a file whose name does not tell what it is.
+            # xDSL reports this for a file whose name does not show its format.
             remedy = f"name one with --frontend: {', '.join(self.available_frontends)}"
             raise ProgramError(str(error), self._name(), remedy) from None
 
     def prepare_output(self) -> IO[str]:
-        # Kept until all of it is there: the file appears whole or not at all.
+        # Kept until the output is complete: the file appears whole or not at all.
         return sys.stdout if self.args.output_file is None else self.output
 
     def output_resulting_program(self, prog: ModuleOp) -> str:
@@ -137,12 +140,14 @@ class SPIRVOpt(xDSLOptMain):
         if target not in self.available_targets:
             known = ", ".join(self.available_targets)
             remedy = did_you_mean(target, self.available_targets, f"use one of {known}")
-            raise ProgramError(f"there is no output {target!r}", "--target", remedy)
+            raise ProgramError(f"the output format {target!r} does not exist", "--target", remedy)
         if target == SPIRVBinary.name and self.args.output_file is not None:
             # xDSL's output is text.
             binary = SPIRVBinary.from_spec(parse_spec(self.args.target))
             if binary.file is not None:
-                raise ProgramError("the binary has two places", "-o, file=", "give one of them")
+                raise ProgramError(
+                    "the binary has two outputs", "-o, file=", "give only one of them"
+                )
             self.binary += binary.encode(prog)
             return ""
         return super().output_resulting_program(prog)
@@ -180,7 +185,7 @@ class SPIRVOpt(xDSLOptMain):
         try:
             return ModuleOp([decode(data)])
         except SPIRVDecodeError as error:
-            remedy = "see what is wrong with xdsl-spirv validate"
+            remedy = "`xdsl-spirv validate` shows what is wrong"
             raise ProgramError(str(error), self._name(), remedy) from error
 
     def _name(self) -> str:
@@ -195,7 +200,7 @@ class _Kept(io.StringIO):
 
 
 def _refuse_output(arguments: argparse.Namespace) -> None:
-    """Raises `ProgramError` for options of output, which a session writes by commands."""
+    """Raises `ProgramError` for output options: a session writes files by commands."""
     given = {"-o": arguments.output_file, "--trace-passes": arguments.trace_passes}
     given["--split-input-file"] = arguments.split_input_file
     for option, value in given.items():
@@ -208,7 +213,7 @@ def _refuse_output(arguments: argparse.Namespace) -> None:
 
 
 def opt(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv opt`."""
+    """Runs `xdsl-spirv opt`."""
     given: list[str] = arguments.arguments
     driver = SPIRVOpt(given[1:] if given[:1] == ["--"] else given)
     if driver.args.interactive:

@@ -1,5 +1,6 @@
 """
-Options of commands as texts that read like a manual, and the options to compile, run and tune.
+Declares options of commands as texts that read like a manual; contains the options to compile, run
+and tune.
 
     input INPUT.onnx|.gguf  a model
     -o --output DIR!  where to write the program
@@ -9,10 +10,10 @@ Options of commands as texts that read like a manual, and the options to compile
     @target (the best device there is)
 
 A line declares an option: its names, the name of its value, and words of `WORDS`, `default=` and
-`dest=`. The help follows behind two blanks and in the indented lines below. A name without hyphens
+`dest=`. The help follows after two blanks, and in the indented lines below. A name without hyphens
 is a positional argument. `!` makes an option required; an option without a value is a flag. A line
-`@name` stands for the options of `GROUPS[name]`, with the words behind it in place of `{}`;
-`@json` says what the JSON object of `--json` holds.
+`@name` stands for the options of `GROUPS[name]`, with the words after it in place of `{}`; the
+words after `@json` describe the JSON object of `--json`.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ GROUPS = {
 
 
 class Options:
-    """The options of a command, declared when it is called with the command's parser."""
+    """Declares the options of a command, when called with the command's parser."""
 
     def __init__(self, text: str, epilog: str | None = None):
         self.text, self.epilog = text, epilog
@@ -347,7 +348,10 @@ devices = Options("""
 
 
 def limits_of(arguments: argparse.Namespace) -> Limits:
-    """`--only PATH=LAYER,...` and `--except PATH=LAYER,...`; no limits if neither is given."""
+    """
+    Parses `--only PATH=LAYER,...` and `--except PATH=LAYER,...`; there are no limits if neither is
+    given.
+    """
     from xdsl_spirv.passes.schedule.paths import Limits
 
     only = _patterns("--only", arguments.only)
@@ -379,7 +383,7 @@ def _patterns(option: str, given: list[str]) -> tuple[str, ...]:
 
 
 def jobs_of(arguments: argparse.Namespace) -> int:
-    """`--jobs N`, or the processors there are."""
+    """Returns the number of `--jobs N`, or the number of processors."""
     from xdsl_spirv.compiler.kernel_jobs import usable_processors
     from xdsl_spirv.runtime.errors import ProgramError
 
@@ -390,5 +394,5 @@ def jobs_of(arguments: argparse.Namespace) -> int:
 
 
 def functions_of(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """The functions of `--functions`, separated by commas; none without."""
+    """Parses `--functions`, separated by commas; returns none if it is missing."""
     return tuple(filter(None, (getattr(arguments, "functions", None) or "").split(",")))

@@ -1,4 +1,4 @@
-"""A file appears whole or not at all; `-` is standard output."""
+"""Writes files atomically; `-` is standard output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OutputError(ProgramError):
 
 
 def write(path: str, data: bytes) -> None:
-    """Write a file; raises `OutputError` with the system's reason."""
+    """Writes a file; raises `OutputError` with the system's reason."""
     try:
         if path == STANDARD:
             sys.stdout.flush()
@@ -36,9 +36,9 @@ def write(path: str, data: bytes) -> None:
 
 def check_place(path: str | None) -> None:
     """
-    Raises `OutputError` if a file cannot be written there, before any work is done for it.
+    Raises `OutputError` if a file cannot be written to a path, before any work is done for it.
 
-    The disk may still be full when the time comes.
+    A full disk is not detected.
     """
     if path is None or path == STANDARD:
         return
@@ -59,8 +59,8 @@ def check_place(path: str | None) -> None:
 
 def take_streams() -> tuple[BinaryIO, BinaryIO]:
     """
-    Standard input and output for a protocol. Text that is printed goes to standard error from then
-    on: DebugPrintf's would disturb the protocol.
+    Reserves standard input and output for a protocol: from then on printed text goes to standard
+    error, because output of DebugPrintf would disturb the protocol.
     """
     streams = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -1,7 +1,8 @@
 """
-Progress on standard error: one line that is written over on a terminal, else nothing.
+Shows progress on standard error: one line on a terminal that is overwritten, else nothing.
 
-`--progress` writes plain lines where there is no terminal, one in ten seconds: for a log.
+With `--progress`, plain lines are written even without a terminal, one every ten seconds, for a
+log.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import TextIO
 from xdsl_spirv.progress import Display
 
 PERIOD, PLAIN_PERIOD = 0.2, 10.0
-"""Seconds between two lines, on a terminal and in a log."""
+"""Seconds between two lines: on a terminal, and in a log."""
 WIDTH = 80
-"""Width of a terminal that does not tell it."""
+"""Width of a terminal that does not report it."""
 
 
 class Line:
-    """A line of a terminal; it is taken away before anything else is written there."""
+    """A line of a terminal; it is erased before anything else is written there."""
 
     def __init__(self, stream: TextIO, period: float = PERIOD):
         self.stream, self.period = stream, period
@@ -50,7 +51,7 @@ class Line:
 
 
 class Log:
-    """Lines of a file, few of them."""
+    """Progress in a log file: few lines."""
 
     def __init__(self, stream: TextIO, period: float = PLAIN_PERIOD):
         self.stream, self.period = stream, period
@@ -63,11 +64,11 @@ class Log:
             print(text, file=self.stream, flush=True)
 
     def clear(self) -> None:
-        """A log keeps its lines."""
+        """Does nothing: a log keeps its lines."""
 
 
 def display_on(stream: TextIO) -> Display:
-    """A line where the stream is a terminal that takes lines back; else a log."""
+    """Returns a line if the stream is a terminal that can erase lines, else a log."""
     if stream.isatty() and os.environ.get("TERM") != "dumb":
         return Line(stream)
     return Log(stream)

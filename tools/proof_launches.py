@@ -1,4 +1,4 @@
-"""Makes launches of the numbers that a solver found, and runs them with all checks."""
+"""Makes launches from the numbers that a solver found, and runs them with all checks."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from xdsl_spirv.tools.kernel_test.problems import LAUNCH, Problem
 from xdsl_spirv.tools.kernel_test.running import run_test
 
 UNRUN = ("LAUNCH", "COMPILE", "STEP-01", "TIME-01")
-"""Problems of launches that did not run to their ends."""
+"""Problems of launches that did not complete."""
 
 
 def answers(question: str, problem: Problem) -> bool:
-    """Whether a finding of the interpreter answers a question."""
-    # The rule is also one of variables that are read before they are set.
+    """True if a finding of the interpreter answers a question."""
+    # The rule also covers variables that are read before they are set.
     shared = question != "initialization" or "before it was written" in problem.text
     return shared and problem.rule.startswith(QUESTIONS[question])
 
 
 def describe(launch: Mapping[str, int], items: Items) -> str:
-    """A launch in words."""
+    """Describes a launch in words."""
     said = [f"{name} = {value}" for name, value in launch.items()]
     said += [f"{name}: {size} bits at {place} are {bits:#x}" for name, some in items.items()
              for place, (bits, size) in sorted(some.items()) if bits]  # fmt: skip
@@ -54,7 +54,9 @@ def describe(launch: Mapping[str, int], items: Items) -> str:
 def try_launch(
     values: Mapping[str, int], items: Items, test: KernelTest, kernel: Kernel
 ) -> list[Problem]:
-    """The interpreter's findings in a launch; a launch that cannot be made is one problem."""
+    """
+    Returns the interpreter's findings in a launch; a launch that cannot be made is one problem.
+    """
     interface, given = read_interface(test)
     sizes = {name.removeprefix("len(")[:-1]: n for name, n in values.items() if "len(" in name}
     buffers = dict[str, Contents]()
@@ -84,14 +86,16 @@ def try_launch(
 
 
 def find_sizes(resource: Resource, values: Mapping[str, int]) -> list[int]:
-    """The sizes of an image along its axes in a launch; 1 where the launch does not say it."""
+    """
+    Returns the sizes of an image along its axes in a launch; 1 if the launch does not give it.
+    """
     axes = "xyz"[: len(resource.texture.axes)] if resource.texture is not None else ""
     named = [[values.get(f"size({name}).{axis}", 1) for name in resource.names] for axis in axes]
     return [max(1, *along) for along in named]
 
 
 def read_interface(test: KernelTest) -> tuple[Interface, dict[str, Contents]]:
-    """A kernel's resources, and the described buffers by descriptor set and binding."""
+    """Returns a kernel's resources, and the described buffers by descriptor set and binding."""
     index = load_kernel(test).index
     entry = choose_entry(index, test.entry)
     interface = Interface(index, entry, Constants(index, test.specialization))
@@ -100,7 +104,7 @@ def read_interface(test: KernelTest) -> tuple[Interface, dict[str, Contents]]:
 
 
 def runtime_array(node: Node) -> tuple[int, int] | None:
-    """The offset of a block's runtime array, and the distance of its elements."""
+    """Returns the offset of a block's runtime array, and the stride of its elements."""
     offset = 0
     while isinstance(node, Struct) and node.members:
         last = node.members[-1]
@@ -113,7 +117,10 @@ def runtime_array(node: Node) -> tuple[int, int] | None:
 
 
 def array_length(node: Node, given: Contents) -> int | None:
-    """The elements of a block's runtime array in a described buffer, if the description says it."""
+    """
+    Returns the length of a block's runtime array in a described buffer, if the description gives
+    it.
+    """
     array = runtime_array(node)
     while given.members and isinstance(node, Struct):
         last = node.members[-1]
@@ -129,7 +136,7 @@ def array_length(node: Node, given: Contents) -> int | None:
 
 
 def block_size(node: Node, length: int) -> int:
-    """The bytes of a block whose runtime array, if it has one, has some length."""
+    """Returns the bytes of a block whose runtime array, if any, has some length."""
     array = runtime_array(node)
     return node.size if array is None else max(array[0] + array[1] * length, node.size)
 
@@ -138,7 +145,7 @@ def fill_buffer(
     resource: Resource, given: Contents, length: int | None, items: Mapping[int, tuple[int, int]],
     sizes: Sequence[int],
 ) -> Contents:  # fmt: skip
-    """A buffer of a length, with contents as described (or zeros) but for some items."""
+    """Makes a buffer of a length, with contents as described (or zeros), except for some items."""
     plain = replace(given, expect=None, alias=None)
     if resource.texture is not None:
         return fill_image(resource.texture, plain, sizes)
@@ -165,7 +172,7 @@ def fill_buffer(
 
 
 def fill_image(texture: Texture, given: Contents, sizes: Sequence[int]) -> Contents:
-    """An image of some sizes, as described or of zeros; or a sampler."""
+    """Makes an image of some sizes, as described or of zeros; or a sampler."""
     sampler = given.sampler or (Sampler() if texture.sampler else None)
     if texture.image is None:
         return replace(given, sampler=sampler)
@@ -178,7 +185,7 @@ def fill_image(texture: Texture, given: Contents, sizes: Sequence[int]) -> Conte
 
 
 def _push(node: Node, name: str, given: Any, values: Mapping[str, int | str]) -> Any:
-    """A push constant as a solver says, else as described, else 0."""
+    """Returns a push constant: the solver's value, else the described one, else 0."""
     if isinstance(node, Struct):
         described = given if isinstance(given, Mapping) else {}
         return {
@@ -200,7 +207,7 @@ def _push(node: Node, name: str, given: Any, values: Mapping[str, int | str]) ->
 
 
 def _number(leaf: Leaf, bits: int) -> int | float:
-    """The number of a type that has some bits."""
+    """Reads bits as a number of a type."""
     if leaf.scalar.startswith("u"):
         return bits
     if leaf.scalar == "bf16":

@@ -1,4 +1,7 @@
-"""`xdsl-spirv check-passes --prove`: each pass keeps what kernels compute, for all contents."""
+"""
+`xdsl-spirv check-passes --prove`: proves that each pass keeps the results of kernels, for all
+contents of buffers.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ PREMISES = (
 
 
 def prove_passes(arguments: argparse.Namespace) -> int:
-    """Exit status 1 if a pass is refuted or not proved."""
+    """Returns exit status 1 if a pass is refuted or not proved."""
     ctx, grid = context(), parse_grid(arguments.grid)
     module = parse(arguments.input, ctx)
     options = Options(subgroup_size=arguments.subgroup_size or 32)
@@ -46,7 +49,7 @@ def prove_passes(arguments: argparse.Namespace) -> int:
         told.append({"pass": name, "result": verdict.result, "reason": verdict.reason})
         if verdict.result == "refuted":
             break
-    print(f"A proof is for all contents of buffers; {PREMISES}.")
+    print(f"A proof covers all contents of buffers; {PREMISES}.")
     note(proofs=told)
     return int(any(line["result"] != "proved" for line in told))
 
@@ -60,7 +63,10 @@ def _confirm(
     grid: tuple[int, int, int],
     length: int,
 ) -> None:
-    """Runs both modules on the contents that a solver gave: they differ, or nothing is known."""
+    """
+    Runs both modules on the contents that a solver found: if they differ, the pass is refuted, else
+    nothing is known.
+    """
     subject = subject_of(before, function, options, grid, length)
     assert isinstance(subject, KernelSubject)
     values = [_fill(subject, n, verdict.words) for n in range(len(subject.inputs))]
@@ -73,14 +79,14 @@ def _confirm(
     for name, array in results[0].items():
         same = np.array_equal(array, results[1][name], equal_nan=array.dtype.kind == "f")
         if not same:
-            verdict.reason = f"for {shown} the interpreter gives another {name}"
+            verdict.reason = f"for {shown} the interpreter gives a different {name}"
             return
     verdict.result = "unknown"
-    verdict.reason = f"a solver says that it differs for {shown}, the interpreter does not"
+    verdict.reason = f"a solver finds a difference for {shown}, but the interpreter does not"
 
 
 def _fill(subject: KernelSubject, number: int, words: Mapping[Any, int]) -> np.ndarray[Any, Any]:
-    """The contents of a buffer: the words that matter, and zeros."""
+    """Returns the contents of a buffer: the words that matter, and zeros."""
     given, place = subject.inputs[number], subject.places[number]
     array = np.zeros(given.shape, given.dtype)
     octets = array.reshape(-1).view(np.uint8)

@@ -1,8 +1,8 @@
 """
-The findings of a command as data: one JSON object on standard output with `--json`.
+Reports the results of a command as data: one JSON object on standard output with `--json`.
 
-A command prints for people and notes the same as data; with `--json` what it prints is left out.
-The help of `--json` lists the fields. Errors and their statuses are the same as without.
+A command prints text for people, and records the same results as data; with `--json` only the data
+is printed. The help of `--json` lists the fields. Errors and exit statuses do not change.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def note_row(table: str, row: object) -> None:
 
 
 def reported(run: Callable[[], int]) -> int:
-    """Runs a command and prints its notes as JSON instead of its text. Returns its exit status."""
+    """Runs a command, and prints its data as JSON instead of its text. Returns its exit status."""
     notes: dict[str, Any] = {}
     token = _NOTES.set(notes)
     try:

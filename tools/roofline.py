@@ -1,9 +1,9 @@
 """
-The least time that a device could take for a layer, by measurements of the device.
+Computes the minimum time of a layer on a device, from measured rates of the device.
 
-A kernel moves every byte it is given at least once, and multiplies at most as fast as the best
-kernel that was measured. The larger of both times is the roofline's. A target whose file holds no
-measured numbers has no roofline: it is then unknown, not guessed.
+A kernel moves each of its bytes at least once, and multiplies at most as fast as the fastest
+measured kernel. The larger of both times is the roofline time. A target without measured rates has
+no roofline: it is unknown, not guessed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TERA = 1e12
 
 @dataclass(frozen=True)
 class Roofline:
-    """Seconds at least, and the limiting resource: `memory`, `arithmetic`, or `unknown`."""
+    """Minimum seconds, and the limiting resource: `memory`, `arithmetic`, or `unknown`."""
 
     seconds: float | None
     limit: str
@@ -29,7 +29,7 @@ UNKNOWN = Roofline(None, "unknown")
 
 
 def roofline(layer: Layer, target: Target) -> Roofline:
-    """The roofline of a layer on a target."""
+    """Returns the roofline of a layer on a target."""
     if layer.bytes is None or layer.operations is None or target.measured_copy is None:
         return UNKNOWN
     moved = layer.bytes / target.measured_copy
@@ -41,7 +41,7 @@ def roofline(layer: Layer, target: Target) -> Roofline:
 
 
 def rate_of(layer: Layer, target: Target) -> float | None:
-    """The TFLOPS of the best measured kernel for a layer's path and types."""
+    """Returns the TFLOPS of the fastest measured kernel for a layer's path and types."""
     a, _, result = layer.types.replace(" -> ", " x ").rpartition(" x ")
     a = a.partition(" x ")[0]
     if layer.path in (COOPERATIVE_MATRIX, ATTENTION):

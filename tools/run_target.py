@@ -1,5 +1,5 @@
 """
-The target `spirv-run`: runs the module and prints its results in the place of its text.
+The target `spirv-run`: runs the module and prints its results instead of its text.
 
     xdsl-opt x.mlir -p 'linalg-to-spirv{target=lavapipe}' -t 'spirv-run{values=iota}'
 
@@ -33,19 +33,19 @@ Kind: TypeAlias = tuple[DType, tuple[int, ...]]
 """An input's dtype and shape."""
 
 SHOWN = 1024
-"""Results of more elements are shown by their corners."""
+"""Number of elements beyond which only the corners of a result are printed."""
 
 
 @dataclass(frozen=True)
 class SPIRVRun(Target):
     """
-    Runs a host function and prints its results; where a module has none, the entry points of its
-    `spirv.module`s on `grid` workgroups (`4x1x1`), with `length` elements in runtime arrays, and
-    prints the buffers.
+    Runs a host function and prints its results. If the module has none, runs the entry points of
+    its `spirv.module`s on `grid` workgroups (`4x1x1`), with `length` elements in runtime arrays,
+    and prints the buffers.
 
     Inputs are made by `values`: `random` (small integers from `seed`), `iota` (0, 1, 2, ... modulo
     8), `ones` or `zeros`; or read from `inputs`, an .npz file with one array for each argument, in
-    their order. `subgroup_size` is that of kernels, `checks` a list of the interpreter's checks
+    their order. `subgroup_size` is for the kernels; `checks` lists checks of the interpreter
     (`all`) that must find nothing.
     """
 
@@ -92,7 +92,7 @@ class SPIRVRun(Target):
         return {f"result{number}": result for number, result in enumerate(results)}
 
     def _run_kernels(self, module: ModuleOp, options: Options) -> dict[str, Any]:
-        """The buffers by variable after all entry points have run."""
+        """Runs all entry points; returns the buffers by variable."""
         from xdsl_spirv.compare.translation.subjects import KernelSubject
 
         grid = tuple(int(n) if n.isdecimal() else 0 for n in self.grid.split("x"))
@@ -126,7 +126,9 @@ class SPIRVRun(Target):
 
 
 def _kind(type: Attribute) -> Kind:
-    """The kind of an argument of a type; `InterpreterError` for one that no array can be."""
+    """
+    Returns the kind of an argument of a type; raises `InterpreterError` if no array can have it.
+    """
     shaped = isinstance(type, TensorType | MemRefType)
     shape = tuple(type.get_shape()) if shaped else ()
     dtype = scalar_dtype(type.element_type if shaped else type)

@@ -1,7 +1,8 @@
 """
-Times of a run in a file: `run --time N --profile FILE` writes them, `explain --profile FILE` shows.
+Files with the times of a run: `run --time N --profile FILE` writes them, `explain --profile FILE`
+shows them.
 
-So a program is timed where the device is and looked at elsewhere.
+So a program can be timed on one machine and examined on another.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from xdsl_spirv.runtime.program import Dispatch
 
 SCHEMA = "xdsl-spirv-times"
 VERSIONS = (1, 2)
-"""The second says what the host did, too; the first is still read."""
+"""Supported versions. Version 2 added the host's times; version 1 is still read."""
 
 MOST_BYTES = 1 << 28
-"""Most bytes of a file of times."""
+"""Largest file of times, in bytes."""
 
 REMEDY = "write it with run --time 20 --profile FILE"
 
@@ -46,12 +47,14 @@ class RunTimes:
     device: str
     dispatches: tuple[DispatchTime, ...]
     phases: tuple[Phase, ...] = field(default=(), metadata={"sparse": True})
-    """A run with its copies; empty if it was not measured."""
+    """Phases of a run with its copies; empty if none was measured."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The median seconds of each dispatch, where they were measured, and a run with its copies."""
+    """
+    The median seconds of each dispatch, the device that was measured, and a run with its copies.
+    """
 
     seconds: list[float]
     device: str
@@ -70,25 +73,25 @@ def read_times(path: str, dispatches: Sequence[Dispatch]) -> Measured:
     """
     Reads the times in a file.
 
-    Raises `ProgramError` for a file of another kind, or of another program's dispatches.
+    Raises `ProgramError` for another kind of file, or for times of another program.
     """
     times = _read(path)
     launched = [(d.kernel, d.entry_point) for d in dispatches]
     timed = [(d.kernel, d.entry_point) for d in times.dispatches]
     if launched != timed:
         raise ProgramError(
-            f"the times are of {len(timed)} other dispatches; the program has {len(launched)}",
+            f"the times are for {len(timed)} different dispatches; the program has {len(launched)}",
             path,
             "time the same program for the same target",
         )
     for dispatch in times.dispatches:
         if not dispatch.nanoseconds or not all(0 <= t < inf for t in dispatch.nanoseconds):
-            raise ProgramError(f"no times of {dispatch.entry_point!r}", path, REMEDY)
+            raise ProgramError(f"the file has no times for {dispatch.entry_point!r}", path, REMEDY)
     for phase in times.phases:
         if not (-inf < phase.start < inf and 0 <= phase.nanoseconds < inf):
-            raise ProgramError(f"no time of {phase.name!r}", path, REMEDY)
+            raise ProgramError(f"the file has no time for {phase.name!r}", path, REMEDY)
         if phase.dispatch is not None and not 0 <= phase.dispatch < len(launched):
-            raise ProgramError(f"there is no dispatch {phase.dispatch}", path, REMEDY)
+            raise ProgramError(f"the program has no dispatch {phase.dispatch}", path, REMEDY)
     seconds = [statistics.median(d.nanoseconds) / 1e9 for d in times.dispatches]
     return Measured(seconds, times.device, times.phases)
 
@@ -101,7 +104,7 @@ def _read(path: str) -> RunTimes:
     except OSError as error:
         raise ProgramError(f"cannot read the times: {error.strerror}", path, REMEDY) from error
     except (ValueError, RecursionError) as error:
-        raise ProgramError(f"not JSON: {error}", path, REMEDY) from error
+        raise ProgramError(f"the file is not JSON: {error}", path, REMEDY) from error
     try:
         times = from_json(RunTimes, value, path)
     except ProgramError as error:

@@ -1,9 +1,9 @@
 """
-`xdsl-spirv run`: which device runs a program, and how long its dispatches take.
+`xdsl-spirv run`: chooses the device that runs a program, and times its dispatches.
 
-A Vulkan driver runs in a process of its own unless told otherwise, so that one that crashes ends in
-a message. Without --device the best device that can run the program does; that it is another one
-than the interpreter is said on standard error, and so is why a device was passed over.
+A Vulkan driver runs in a separate process by default, so that a crash of the driver becomes a
+message. Without --device, the best device that can run the program is used; standard error names
+it, and gives the reasons why other devices were not used.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 INTERPRETER = "interpreter"
 WARM_UP_SECONDS = 0.15
-"""An idle device takes this long to its full clock."""
+"""Seconds that an idle device needs to reach its full clock."""
 
 
 def execute(
@@ -55,16 +55,16 @@ def execute(
     arguments: argparse.Namespace,
 ) -> dict[str, Array]:
     """
-    The program's results on the device that the arguments name.
+    Runs the program on the device that the arguments name; returns its results.
 
-    Raises `ProgramError` for a device that does not exist or that cannot do what is asked.
+    Raises `ProgramError` for a device that does not exist, or that does not support the options.
     """
     _refuse(arguments)
     chosen: str | None = arguments.device or os.environ.get(VARIABLE)
     if chosen is None and (checks is not None or arguments.time or arguments.statistics):
         chosen = INTERPRETER if checks is not None else "vulkan"
     if chosen is None:
-        # Missing inputs are reported before a device is looked for.
+        # Missing inputs are reported before a device is searched.
         bind_inputs(program.function().at(inputs), inputs)
         results = _on_the_best(program, inputs, arguments)
         if results is not None:
@@ -81,8 +81,8 @@ def execute_checked(
     whole: Program, inputs: Mapping[str, Array], arguments: argparse.Namespace
 ) -> tuple[dict[str, Array], bool]:
     """
-    The results of the function that the arguments name, which are written, and whether all that
-    `--check` and `--sanitize` look at is right.
+    Runs and writes the results of the function that the arguments name; returns the results, and
+    True if `--check` and `--sanitize` find no fault.
     """
     from xdsl_spirv.tools.arrays import write_results
 
@@ -118,7 +118,7 @@ def execute_checked(
 
 @contextmanager
 def undefined_results() -> Generator[list[Report]]:
-    """Collects the findings of runs without checks, which they warn of."""
+    """Collects the findings of runs without checks, which become warnings."""
     reports: list[Report] = []
     with warnings.catch_warnings():
         show = warnings.showwarning
@@ -140,11 +140,18 @@ def execute_with_state(
     checks: Checks | None,
     arguments: argparse.Namespace,
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """A program's states before a run, and its results; states come from a file and go to one."""
+    """
+    Runs a program whose states are read from a file and written to one; returns the states before
+    the run, and the results.
+    """
     _refuse(arguments)
     name: str = arguments.device or os.environ.get(VARIABLE) or INTERPRETER
     if arguments.time or arguments.statistics:
-        raise ProgramError("states are for a single run", "--time", "leave one of them out")
+        raise ProgramError(
+            "states are for a single run, without --time and --statistics",
+            "--time",
+            "leave one of them out",
+        )
     with open_session(program, name, isolated=not arguments.in_process) as session:
         if arguments.load_state:
             session.load(arguments.load_state)
@@ -157,14 +164,17 @@ def execute_with_state(
 
 
 def _say_not_finite(inputs: Mapping[str, Array], results: Mapping[str, Array]) -> None:
-    """Say which results are NaN or infinite; all are what a program computes, so none is wrong."""
+    """
+    Names the results that are NaN or infinite; they may be right, because the program may compute
+    them so.
+    """
     counts = {name: count_not_finite(array) for name, array in results.items()}
     counts = {name: count for name, count in counts.items() if count}
     if not counts:
         return
     note(not_finite=counts)
     given = [name for name, array in inputs.items() if count_not_finite(array)]
-    cause = f"as of the input {given[0]}" if given else "--compare-layers names the first layer"
+    cause = f"as the input {given[0]} has" if given else "--compare-layers names the first layer"
     for name, count in counts.items():
         print(f"{name} is NOT FINITE: {count} of {results[name].size} elements ({cause})")
 
@@ -172,26 +182,34 @@ def _say_not_finite(inputs: Mapping[str, Array], results: Mapping[str, Array]) -
 def _refuse(arguments: argparse.Namespace) -> None:
     if arguments.time is not None and arguments.time < 1:
         raise ProgramError(
-            f"--time {arguments.time} is not a number of runs", "", "give at least 1"
+            f"--time {arguments.time} is not a valid number of runs", "", "give at least 1"
         )
     if arguments.statistics and arguments.device == INTERPRETER:
         raise ProgramError(
-            "no driver compiles for the interpreter", "--statistics", "use --device vulkan"
+            "the interpreter has no driver that compiles kernels",
+            "--statistics",
+            "use --device vulkan",
         )
     if arguments.timeout is not None and arguments.timeout <= 0:
-        raise ProgramError(f"--timeout {arguments.timeout:g} is not a time", "", "give seconds")
+        raise ProgramError(
+            f"--timeout {arguments.timeout:g} is not a valid time",
+            "",
+            "give a number of seconds above 0",
+        )
     if arguments.profile and not arguments.time:
         raise ProgramError("there are no times to write", "--profile", "give --time N, too")
     if arguments.time and arguments.device == INTERPRETER:
         raise ProgramError(
-            "the interpreter's time does not tell a device's", "--time", "use --device vulkan"
+            "the interpreter's times are not a device's times",
+            "--time",
+            "use --device vulkan",
         )
 
 
 def open_named(
     name: str | None, arguments: argparse.Namespace, graphs: bool = False
 ) -> VulkanDevice | IsolatedDevice:
-    """Opens a device in a process of its own, or in this one if the arguments say so."""
+    """Opens a device in a separate process, or in this one if the arguments say so."""
     if name is not None:
         parse_name(name)
     opener = open_device if arguments.in_process else open_isolated
@@ -214,7 +232,7 @@ def limited(arguments: argparse.Namespace) -> AbstractContextManager[None]:
 def _on_the_best(
     program: Program, inputs: Mapping[str, Array], arguments: argparse.Namespace
 ) -> dict[str, Array] | None:
-    """The results on the best Vulkan device; None if there is none that can run the program."""
+    """Returns the results on the best Vulkan device, or None if none can run the program."""
     try:
         with open_named(None, arguments) as device:
             results = _execute_program(device, program, inputs, arguments)
@@ -262,7 +280,7 @@ def _print_statistics(device: VulkanDevice | IsolatedDevice, program: Program) -
 
 
 def _print_times(times: list[Time], count: int, where: str) -> None:
-    """Medians by dispatch, in the order of their execution."""
+    """Prints the median time of each dispatch, in execution order."""
     print(f"times on {where}, medians of {count} runs:")
     note(device=where, times=[{**plain(time), "median": time.median} for time in times])
     total = 0.0
@@ -275,7 +293,7 @@ def _print_times(times: list[Time], count: int, where: str) -> None:
 
 
 def _print_phases(phases: list[Phase]) -> None:
-    """A run with its copies, by the host's clock and the device's."""
+    """Prints the phases of a run with its copies, by the host's clock and the device's."""
     note(phases=[plain(phase) for phase in phases])
     print("a run with its copies:")
     titles = {HOST: "by the host", DEVICE: "by the device", LOAD: "once, when it is loaded"}
@@ -300,7 +318,9 @@ def _write_times(times: list[Time], phases: list[Phase], where: str, path: str) 
 
 @contextmanager
 def executor(arguments: argparse.Namespace) -> Generator[Execute]:
-    """An executor that runs one program after the other on the device that a command names."""
+    """
+    Returns an executor that runs programs, one after another, on the device that a command names.
+    """
     name: str | None = arguments.device or os.environ.get(VARIABLE)
     if name is None or name.partition(":")[0] != "vulkan":
         with limited(arguments):
@@ -313,13 +333,16 @@ def executor(arguments: argparse.Namespace) -> Generator[Execute]:
 INTERPRETED_ON = "the interpreter"
 
 RUNS = 20
-"""Number of runs of a program to time it."""
+"""Number of runs that time a program."""
 
 
 def times_of(
     program: Program, inputs: Mapping[str, Array], arguments: argparse.Namespace
 ) -> Measured:
-    """Time of each dispatch on the device that a command names, and of a run with its copies."""
+    """
+    Returns the time of each dispatch, and of a run with its copies, on the device that a command
+    names.
+    """
     name: str = arguments.device
     if name.partition(":")[0] != "vulkan":
         seconds: list[float] = []

@@ -1,5 +1,5 @@
 """
-`xdsl-spirv serve`: a language model behind OpenAI's chat and completions interface.
+`xdsl-spirv serve`: serves a language model by OpenAI's chat and completions interface.
 
 Everything is checked before the model is compiled; the server ends with Ctrl-C.
 """
@@ -22,7 +22,7 @@ from xdsl_spirv.tools.options import jobs_of
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Serve a model until Ctrl-C."""
+    """Serves a model until Ctrl-C."""
     for name in ("slots", "waiting"):
         if getattr(arguments, name) < 1:
             raise ProgramError(f"--{name} {getattr(arguments, name)}", "", "give at least 1")
@@ -50,11 +50,14 @@ def serve(arguments: argparse.Namespace) -> int:
 
 
 def _token_of(arguments: argparse.Namespace) -> str | None:
-    """The token that callers give; raises `ProgramError` where others could call without one."""
+    """
+    Returns the token that clients must send; raises `ProgramError` if other machines could connect
+    without one.
+    """
     if arguments.token_file is None:
         if not _is_loopback(arguments.host):
             raise ProgramError(
-                f"--host {arguments.host} lets other machines in without a token",
+                f"with --host {arguments.host}, other machines could connect without a token",
                 "serve",
                 "give --token-file FILE, or serve on 127.0.0.1",
             )

@@ -1,6 +1,6 @@
 """
-The settings that a verdict depends on, for every report: a kernel that is right with one size of
-subgroups, or on robust buffers, may be wrong with another.
+The settings on which a verdict depends, for every report: a kernel that is right with one subgroup
+size, or with robust buffers, may be wrong with others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ def settings(
     robust: bool,
     specialization: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Returns the settings of a launch as JSON has them; `origin` names the origin of the size."""
+    """
+    Returns the settings of a launch for JSON; `origin` tells where the subgroup size comes from.
+    """
     return {
         "subgroup_size": size,
         "subgroup_size_from": origin,
@@ -31,7 +33,7 @@ def settings(
 
 
 def size_origin(given: Sequence[int], target: Target | None) -> str:
-    """Returns the origin of a size of subgroups: the caller, the target, or the default."""
+    """Returns the origin of a subgroup size: the caller, the target, or the default."""
     if given:
         return "given"
     if target is None:
@@ -42,7 +44,7 @@ def size_origin(given: Sequence[int], target: Target | None) -> str:
 
 
 def describe_settings(values: Mapping[str, Any]) -> str:
-    """Settings as one line of a report."""
+    """Formats settings as one line of a report."""
     target, checks = values["target"], values["checks"]
     constants = (f"constant {name} = {value}" for name, value in values["specialization"].items())
     parts = [

@@ -1,4 +1,6 @@
-"""The solvers are an extra: commands that need them say how to install it."""
+"""
+Checks that the solvers, an optional extra, are installed; otherwise tells how to install them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ def require_solvers() -> None:
 
 
 def prove(arguments: argparse.Namespace) -> int:
-    """Runs `prove`. Modules that need solvers are imported once the solvers are there."""
+    """Runs `prove`. Modules that need solvers are imported only after that check."""
     require_solvers()
     if Path(arguments.kernel, MANIFEST).is_file():
         from xdsl_spirv.runtime.program import Program
@@ -30,7 +32,7 @@ def prove(arguments: argparse.Namespace) -> int:
 
         if arguments.entry or arguments.assume:
             raise ProgramError(
-                "a program's dispatches say its entry points and sizes", "--entry, --assume",
+                "a program's own dispatches give its entry points and sizes", "--entry, --assume",
                 "leave them out, or prove one of its kernels: DIR/kernels/NAME.spv",
             )  # fmt: skip
         limits = limit_command(arguments)

@@ -1,9 +1,9 @@
 """
-A module on its way through passes, one at a time, forth and back: the state behind
-`opt --interactive`, without a terminal.
+Applies passes to a module one at a time, forward and back: the state of `opt --interactive`,
+without a terminal.
 
-A session is a plan of passes and a position in it: those before the position are applied. Every
-pass runs on a copy of the module, so one that fails leaves everything as it was.
+A session is a plan of passes and a position in it: the passes before the position are applied.
+Every pass runs on a copy of the module, so that a failing pass changes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Passes = Mapping[str, Callable[[], type[ModulePass]]]
 
 @dataclass(frozen=True)
 class State:
-    """A module after some passes, and how long the last one took."""
+    """A module after some passes, and the time of the last one."""
 
     module: ModuleOp
     ctx: Context
@@ -50,10 +50,10 @@ class UnitDiff:
 @dataclass
 class Session:
     """
-    A module and a plan of passes; `position` of them are applied.
+    A module and a plan of passes, the first `position` of which are applied.
 
-    `states` are the modules that are known, from the source on: as many as were reached since the
-    plan last changed before them.
+    `states` are the modules computed so far, from the source on; a change of the plan drops the
+    later ones.
     """
 
     source: ModuleOp
@@ -67,7 +67,7 @@ class Session:
     def __post_init__(self) -> None:
         self.states = [State(self.source, self.ctx)]
 
-    # ---- where it stands
+    # ---- position
 
     @property
     def state(self) -> State:
@@ -75,20 +75,20 @@ class Session:
 
     @property
     def module(self) -> ModuleOp:
-        """The module as it is now; it is not to be changed."""
+        """The module at the current position; do not change it."""
         return self.state.module
 
     @property
     def last(self) -> str:
-        """The pass that made the module, as a pipeline has it; empty for the source."""
+        """The pass that made the module, in pipeline syntax; empty for the source."""
         return spec(self.plan[self.position - 1]) if self.position else ""
 
     @property
     def applied(self) -> str:
-        """The pipeline up to here, as `opt -p` takes it."""
+        """The applied passes, as a pipeline for `opt -p`."""
         return ",".join(map(spec, self.plan[: self.position]))
 
-    # ---- forth and back
+    # ---- forward and back
 
     def parse(self, pipeline: str) -> list[ModulePass]:
         """Parses a pipeline's text to passes; raises `ProgramError` for invalid text."""
@@ -103,10 +103,10 @@ class Session:
         return len(added)
 
     def next(self) -> None:
-        """Apply the next pass of the plan, or take up again the one that was undone."""
+        """Applies the next pass of the plan, or applies again the one that was undone."""
         if self.position == len(self.plan):
             raise ProgramError(
-                "no pass is planned next",
+                "the plan has no next pass",
                 f"{self.position} of {len(self.plan)} are applied",
                 "apply one: apply NAME",
             )
@@ -116,9 +116,9 @@ class Session:
 
     def apply(self, pipeline: str) -> int:
         """
-        Apply passes here, before the planned ones; returns their number.
+        Applies passes at this position, before the planned ones; returns their number.
 
-        Either all of them are applied, or the session is as it was.
+        If one of them fails, the session is unchanged.
         """
         added = self.parse(pipeline)
         with self._all_or_nothing():
@@ -132,7 +132,9 @@ class Session:
         """Undoes `count` passes; they stay in the plan."""
         if not 0 < count <= self.position:
             raise ProgramError(
-                f"cannot undo {count} passes", f"{self.position} are applied", "undo fewer"
+                f"cannot undo {count} passes",
+                f"only {self.position} passes are applied",
+                "undo fewer",
             )
         self.position -= count
 
@@ -141,24 +143,26 @@ class Session:
         left = len(self.states) - 1 - self.position
         if not 0 < count <= left:
             raise ProgramError(
-                f"cannot redo {count} passes", f"{left} are undone", "apply the next one: next"
+                f"cannot redo {count} passes",
+                f"only {left} passes are undone",
+                "apply the next one: next",
             )
         self.position += count
 
     def skip(self) -> str:
         """Removes the next pass from the plan; returns it."""
         if self.position == len(self.plan):
-            raise ProgramError("no pass is planned next", "", "there is nothing to skip")
+            raise ProgramError("the plan has no next pass", "", "there is nothing to skip")
         del self.states[self.position + 1 :]
         return spec(self.plan.pop(self.position))
 
     def jump(self, place: str) -> None:
         """
-        Go to the state after the pass of a number or a name, applying what is missing; 0 is the
-        source.
+        Goes to the state after the pass with a number or a name, applying passes as needed; 0 is
+        the source.
 
-        A name is the next pass called so, or else the last one before. If a pass on the way fails,
-        the session stands before that pass.
+        A name means the next pass of that name, or else the last one before. If a pass fails, the
+        session stops before that pass.
         """
         target = self._number(place)
         if target < self.position:
@@ -171,7 +175,7 @@ class Session:
             number = int(place)
             if number > len(self.plan):
                 raise ProgramError(
-                    f"there is no pass {number}", f"the plan has {len(self.plan)}", "see list"
+                    f"the plan has no pass {number}", f"it has {len(self.plan)} passes", "see list"
                 )
             return number
         names = [member.name for member in self.plan]
@@ -201,21 +205,23 @@ class Session:
             verify(module)
         return State(module, ctx, seconds)
 
-    # ---- looking at it
+    # ---- inspection
 
     def text(self, name: str | None = None) -> str:
-        """The module as text, or that of one of its functions or kernels."""
+        """Returns the text of the module, or of one of its functions or kernels."""
         if name is None:
             return text_of(self.module)
         units = units_of(self.module)
         name = name.removeprefix("@")
         if name not in units:
             remedy = did_you_mean(name, units, f"there are: {', '.join(units)}")
-            raise ProgramError(f"there is no {name!r} in the module", "", remedy)
+            raise ProgramError(f"the module has no {name!r}", "", remedy)
         return units[name]
 
     def changes(self, number: int | None = None) -> list[UnitDiff]:
-        """The changes by a pass of the plan (the last one without a number), unit by unit."""
+        """
+        Returns the changes by a pass of the plan (without a number, the last one), unit by unit.
+        """
         number = self.position if number is None else number
         if not 0 < number < len(self.states):
             raise ProgramError(
@@ -226,12 +232,12 @@ class Session:
 
 
 def spec(member: ModulePass) -> str:
-    """A pass with its options, as a pipeline has it."""
+    """Returns a pass with its options in pipeline syntax."""
     return str(member.pipeline_pass_spec())
 
 
 def unit_diffs(before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[UnitDiff]:
-    """The units that differ, in the order of the new module; removed ones come first."""
+    """Returns the units that differ, in the order of the new module; removed ones come first."""
     names = [name for name in before if name not in after]
     names += [name for name, text in after.items() if before.get(name) != text]
     for name in names:

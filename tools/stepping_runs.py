@@ -1,4 +1,7 @@
-"""Runs of a module at any stage of its lowering, for `opt --interactive`: legal results or not."""
+"""
+Runs a module at any stage of its lowering, for `opt --interactive`, and judges if the results are
+legal.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.tools.stepping import Session, State
 
 RANDOM = 2
-"""The set of inputs of random values, among those that `draw` makes of a seed."""
+"""The set of random inputs, among the sets that `draw` makes from a seed."""
 
 KEPT = 4
-"""Runs whose results are kept: whoever goes on by one pass needs only one more."""
+"""Number of runs whose results are kept: after one more pass, only one more run is needed."""
 
 Results = dict[str, Array]
 
@@ -29,9 +32,10 @@ Results = dict[str, Array]
 @dataclass
 class Runs:
     """
-    Runs a session's states on the same random inputs, and compares them.
+    Runs a session's states on the same random inputs, and compares their results.
 
-    The host function runs, or every entry point on `grid`, with runtime arrays of `length`.
+    Runs the host function, or else every entry point on `grid`, with runtime arrays of `length`
+    elements.
     """
 
     session: Session
@@ -41,13 +45,14 @@ class Runs:
     _known: list[tuple[ModuleOp, str, Results]] = field(
         default_factory=list[tuple[ModuleOp, str, Results]]
     )
-    """The latest results, with the module and what they depend on beside it."""
+    """The latest results, with the module and the settings on which they depend."""
 
     def run(self, seed: int = 0) -> Iterator[str]:
         """
-        Lines on the results as they are now, beside those before the last pass and the source's.
+        Returns lines that compare the current results with the ones before the last pass and the
+        source's.
 
-        Raises `InterpreterError` and `ProgramError` where the module, or its source, cannot run.
+        Raises `InterpreterError` or `ProgramError` if the module, or its source, cannot run.
         """
         session = self.session
         subject = self._subject()
@@ -65,7 +70,10 @@ class Runs:
         yield f"beside the source: {_verdict(now, before, legal)}"
 
     def _subject(self) -> Subject:
-        """The program to run, on subgroups of the size that the planned or applied passes want."""
+        """
+        Returns the program to run, with the subgroup size that the planned or applied passes
+        require.
+        """
         plan = self.session.plan
         options = Options(
             subgroup_size=subgroup_size_for(plan), component_mapping=mapping_of(target_for(plan))
@@ -89,7 +97,7 @@ def _show_result(result: Array) -> str:
 
 
 def _difference(now: Results, before: Results) -> str:
-    """Whether results are the same to the bit, or how far apart."""
+    """Tells if results are bit-identical, or how much they differ."""
     apart: list[str] = []
     for name, result in now.items():
         earlier = before.get(name)
@@ -105,9 +113,9 @@ def _difference(now: Results, before: Results) -> str:
 
 
 def _verdict(now: Results, before: Results, legal: Legal) -> str:
-    """Whether results are in the interval around the source's."""
+    """Tells if results are within the interval around the source's."""
     if missing := [name for name in legal.centre if name not in now]:
-        return f"NOT LEGAL: the result {missing[0]} is gone"
+        return f"NOT LEGAL: the result {missing[0]} is missing"
     share, where = legal.worst(now)
     if where is None or share == 0:
         return "legal, the same"

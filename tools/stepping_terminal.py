@@ -1,7 +1,7 @@
 """
-`xdsl-spirv opt FILE --interactive`: a session in a terminal, or by commands on standard input.
+`xdsl-spirv opt FILE --interactive`: runs a session in a terminal, or by commands on standard input.
 
-A command that fails says why and leaves everything as it was. If the input is not a terminal, each
+A command that fails prints the reason and changes nothing. If the input is not a terminal, each
 command is shown before its output, and the status is 1 if any failed.
 """
 
@@ -32,13 +32,13 @@ SHORT = {
 }  # fmt: skip
 
 MOST_LINES = 200
-"""Most lines of a diff of one unit, unless it is asked for by name."""
+"""Largest diff of one unit, in lines, unless it is requested by name."""
 
 RED, GREEN, SOFT, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 
 
 class Terminal(cmd.Cmd):
-    """Commands over a session; `help` lists them."""
+    """Runs commands on a session; `help` lists them."""
 
     def __init__(self, session: Session, runs: Runs, title: str):
         super().__init__()
@@ -55,7 +55,7 @@ class Terminal(cmd.Cmd):
     # ---- the loop
 
     def onecmd(self, line: str) -> bool:
-        """One command; an error is printed, and the session goes on."""
+        """Runs one command; an error is printed, and the session continues."""
         if not self.is_typed and line not in ("", "EOF"):
             self._say(f"> {line}")
         try:
@@ -64,15 +64,15 @@ class Terminal(cmd.Cmd):
             print("interrupted; everything is as it was")
         except BrokenPipeError:
             raise
-        # xDSL's error of a pass's arguments is a BaseException, as the exceptions that end a
-        # process are.
+        # xDSL's error about a pass's arguments is a BaseException, like the exceptions that end a
+        # process.
         except (Exception, ArgSpecParseError) as error:
             self._say(f"error: {failure(error)[0]}")
             self.failed = True
         return False
 
     def cmdloop(self, intro: object = None) -> None:
-        """Commands until `quit` or the end of the input; Ctrl-C drops a line."""
+        """Runs commands until `quit` or the end of the input; Ctrl-C drops a line."""
         self.use_rawinput = self.is_typed
         _set_delimiters()
         while True:
@@ -103,7 +103,7 @@ class Terminal(cmd.Cmd):
         remedy = did_you_mean(word, self._commands(), "help lists them")
         if word.partition("{")[0] in self.session.passes:
             remedy = f"to apply that pass: apply {word}"
-        raise ProgramError(f"there is no command {word!r}", "", remedy)
+        raise ProgramError(f"the command {word!r} does not exist", "", remedy)
 
     def _commands(self) -> list[str]:
         names = [name.removeprefix("do_") for name in vars(Terminal) if name.startswith("do_")]
@@ -124,7 +124,7 @@ class Terminal(cmd.Cmd):
             raise ProgramError(f"{text!r} is not a number", "", "give a whole number")
         return int(text or default)
 
-    # ---- commands: forth and back
+    # ---- commands: forward and back
 
     def do_next(self, text: str) -> None:
         """next [N]: apply the next pass of the plan, or the next N."""
@@ -147,7 +147,7 @@ class Terminal(cmd.Cmd):
         self._say(self._step())
 
     def do_redo(self, text: str) -> None:
-        """redo [N]: go forth again by passes that were undone."""
+        """redo [N]: go forward again by passes that were undone."""
         self.session.redo(self._number(text, 1))
         self._say(self._step())
 
@@ -159,7 +159,7 @@ class Terminal(cmd.Cmd):
         self._say(self._step())
 
     def do_skip(self, text: str) -> None:
-        """skip: take the next pass out of the plan."""
+        """skip: remove the next pass from the plan."""
         self._say(f"skipped {self.session.skip()}")
 
     def do_load(self, text: str) -> None:
@@ -189,7 +189,7 @@ class Terminal(cmd.Cmd):
             self._say(shown)
 
     def do_diff(self, text: str) -> None:
-        """diff [NUMBER] [NAME]: what a pass (the last one) changed, in all units or in one."""
+        """diff [NUMBER] [NAME]: the changes of a pass (the last one), in all units or in one."""
         words = text.split()
         number = int(words.pop(0)) if words and words[0].isdecimal() else None
         name = words[0].removeprefix("@") if words else None
@@ -220,18 +220,18 @@ class Terminal(cmd.Cmd):
         self._say("the module is valid")
 
     def do_passes(self, text: str) -> None:
-        """passes [TEXT]: all passes, or the ones with a text in their names."""
+        """passes [TEXT]: list all passes, or the ones with a text in their names."""
         for name in sorted(name for name in self.session.passes if text in name):
             self._say(name)
 
-    # ---- commands: keeping
+    # ---- commands: saving
 
     def do_pipeline(self, text: str) -> None:
-        """pipeline: the passes up to here, as `opt -p` takes them."""
+        """pipeline: the applied passes, as `opt -p` takes them."""
         self._say(self.session.applied or "no pass is applied")
 
     def do_save(self, text: str) -> None:
-        """save FILE: write the pipeline up to here."""
+        """save FILE: write the pipeline of the applied passes."""
         self._write(text, self.session.applied + "\n")
 
     def do_write(self, text: str) -> None:
@@ -244,10 +244,10 @@ class Terminal(cmd.Cmd):
             method = getattr(self, f"do_{name}", None)
             if method is None:
                 remedy = did_you_mean(name, self._commands(), "help lists them")
-                raise ProgramError(f"there is no command {name!r}", "", remedy)
+                raise ProgramError(f"the command {name!r} does not exist", "", remedy)
             self._say(" ".join(method.__doc__.split()))
         if not arg:
-            self._say("The first letter of a command will do; Tab completes names.")
+            self._say("The first letters of a command are enough; Tab completes names.")
 
     def do_quit(self, text: str) -> bool:
         """quit: end the session."""
@@ -261,7 +261,7 @@ class Terminal(cmd.Cmd):
 
     def _write(self, path: str, text: str) -> None:
         if not path:
-            raise ProgramError("no file is named", "", "give the name of a file")
+            raise ProgramError("no file is given", "", "give the name of a file")
         check_place(path)
         write(path, text.encode())
         self._say(f"wrote {path}")
@@ -278,7 +278,7 @@ class Terminal(cmd.Cmd):
         return f"{number} {spec(session.plan[number - 1])}: {self._what(number)}{took}"
 
     def _what(self, number: int) -> str:
-        """Summary of a pass's changes."""
+        """Summarizes a pass's changes."""
         changes = self.session.changes(number)
         if not changes:
             return "changed nothing"
@@ -299,7 +299,7 @@ class Terminal(cmd.Cmd):
     # ---- completion
 
     def complete_apply(self, text: str, line: str, begin: int, end: int) -> list[str]:
-        """Names of passes; behind `{` their options; behind `target=` the targets."""
+        """Completes names of passes; after `{` their options; after `target=` the targets."""
         before = line[:begin]
         name = re.search(r"([\w-]+)\{[^{}]*$", before)
         if name is None:
@@ -313,11 +313,11 @@ class Terminal(cmd.Cmd):
     complete_load = complete_passes = complete_apply
 
     def complete_jump(self, text: str, line: str, begin: int, end: int) -> list[str]:
-        """The passes of the plan."""
+        """Completes the passes of the plan."""
         return _starting((member.name for member in self.session.plan), text)
 
     def complete_show(self, text: str, line: str, begin: int, end: int) -> list[str]:
-        """The module's functions and kernels."""
+        """Completes the module's functions and kernels."""
         from xdsl_spirv.tools.trace import units_of
 
         return _starting(units_of(self.session.module), text)
@@ -330,7 +330,9 @@ def _starting(names: Iterable[str], text: str) -> list[str]:
 
 
 def _set_delimiters() -> None:
-    """Names of passes have hyphens, and options stand behind a brace."""
+    """
+    Sets the delimiters of completion: names of passes have hyphens, and options follow a brace.
+    """
     try:
         import readline
     except ImportError:
@@ -339,7 +341,7 @@ def _set_delimiters() -> None:
 
 
 def _lines(change: UnitDiff) -> Iterable[tuple[str, str]]:
-    """The lines of a diff, each with its mark."""
+    """Formats the lines of a diff, each with its mark."""
     for part in hunks(change.rows):
         first = next((row.new for row in part if row.new is not None), 0)
         yield "@", f"@ line {first + 1}"

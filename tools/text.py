@@ -1,5 +1,6 @@
 """
-`xdsl-spirv disassemble` and `assemble`: binaries to text and back, without a compiler in between.
+`xdsl-spirv disassemble` and `assemble`: convert binaries to text and back, without the dialect in
+between.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from xdsl_spirv.tools.output import STANDARD, check_place, write
 
 
 def disassemble(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv disassemble`."""
+    """Runs `xdsl-spirv disassemble`."""
     check_place(arguments.output)
     try:
         text = disassemble_module(
@@ -30,14 +31,14 @@ def disassemble(arguments: argparse.Namespace) -> int:
             tolerant=arguments.tolerant,
         )
     except SPIRVDecodeError as error:
-        remedy = "give a SPIR-V binary, or --tolerant to see what can be read"
+        remedy = "give a SPIR-V binary, or --tolerant to see the readable part"
         raise ProgramError(str(error), arguments.input, remedy) from error
     write(arguments.output, text.encode("utf-8", "surrogateescape"))
     return 0
 
 
 def assemble(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv assemble`."""
+    """Runs `xdsl-spirv assemble`."""
     check_place(arguments.output)
     text = _read(arguments.input).decode("utf-8", "surrogateescape")
     version = _version(arguments.version_of_spirv)

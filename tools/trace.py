@@ -1,8 +1,9 @@
 """
-`--trace-passes DIR`: the module after every pass as text, and one page of each pass's changes.
+`--trace-passes DIR`: writes the module after every pass as text, and one page with each pass's
+changes.
 
-The folder appears whole when the passes are done, also when one of them refuses: that is when it is
-read. A pass that changed nothing has no file of its own.
+The folder appears, complete, when the passes are done, also if one of them fails, which is when
+users need it. A pass that changed nothing has no file.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 INDEX = "index.html"
 
 NESTED = ("builtin.module", "gpu.module", "spirv.module")
-"""Modules that are split, so that functions and kernels are compared one by one."""
+"""Modules that are split, so that their functions and kernels are compared one by one."""
 
 DECLARATIONS = ": declarations"
-"""Suffix of a module's name for the part without functions."""
+"""Suffix for the name of a module's part without functions."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Stage:
     """
     The module after a pass, and the text of each function or kernel by its symbol, in order.
 
-    `labels` say of a unit's lines which of the model's nodes, or named values, they come from;
-    `kernels` of a kernel which ones it computes.
+    `labels` gives for the lines of a unit the model's nodes, or named values, from which they come;
+    `kernels` gives for a kernel the nodes that it computes.
     """
 
     name: str
@@ -46,13 +47,13 @@ class Stage:
 
 @dataclass
 class Trace:
-    """Collects stages; `title` is the page's name of the input."""
+    """Collects stages; `title` is the page's name for the input."""
 
     title: str
     stages: list[Stage] = field(default_factory=list)
     failure: str | None = None
     groups: dict[str, Labels] = field(default_factory=dict)
-    """The nodes of the latest dispatches: launches name only one of them."""
+    """Nodes of the latest dispatches, because launches name only one of them."""
 
     def observe(self, name: str, module: ModuleOp) -> None:
         """Records the module's text after the pass `name`."""
@@ -69,12 +70,12 @@ class Trace:
 
 
 def file_of(number: int, stage: Stage) -> str:
-    """`03-form-dispatches.mlir`."""
+    """Returns the file name of a stage, such as `03-form-dispatches.mlir`."""
     return f"{number:02}-{stage.name.replace(' ', '-')}.mlir"
 
 
 def units_of(module: ModuleOp) -> dict[str, str]:
-    """The text of every function and kernel by its symbol, and the rest of each module."""
+    """Returns the text of every function and kernel by its symbol, and the rest of each module."""
     texts: dict[str, str] = {}
 
     def add(name: str, text: str) -> None:
@@ -104,7 +105,7 @@ def units_of(module: ModuleOp) -> dict[str, str]:
 
 
 def _attributes(op: Operation) -> str:
-    """The attributes of a module except its name, a line each."""
+    """Returns the attributes of a module except its name, a line each."""
     said = {**op.properties, **op.attributes}
     return "".join(f"//   {key} = {value}\n" for key, value in said.items() if key != "sym_name")
 

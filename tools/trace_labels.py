@@ -1,9 +1,8 @@
 """
-Finds the nodes of a model that the lines of a module come from, so that a page can follow one of
-them.
+Finds the model's node for each line of a module, so that a page can follow one node.
 
-A host function's operations say it by their locations, or by the names of their results where a
-module has no locations; a kernel is of the nodes whose launches name it.
+Operations of a host function have the node in their locations, or in the names of their results if
+the module has no locations. A kernel belongs to the nodes whose launches name it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Labels: TypeAlias = tuple[str, ...]
 
 
 class _Marking(Printer):
-    """Notes where in the text operations begin and end, and whose they are."""
+    """Records where in the text operations begin and end, and their labels."""
 
     def __init__(self, output: StringIO, host: FuncOp):
         super().__init__(stream=output)
@@ -45,7 +44,9 @@ class _Marking(Printer):
 
 
 def labels_at(op: Operation, host: FuncOp, outer: Labels) -> Labels:
-    """The labels of an operation of a host function, or of the operation it is in."""
+    """
+    Returns the labels of an operation of a host function, or of the operation that contains it.
+    """
     if op.parent_op() is not host:
         own = node_of(op)
         return outer if own is None else (own,)
@@ -58,7 +59,7 @@ def labels_at(op: Operation, host: FuncOp, outer: Labels) -> Labels:
 
 
 def groups_of(module: ModuleOp) -> dict[str, Labels]:
-    """Returns the nodes that each dispatch computes, by the node that names it later on."""
+    """Returns the nodes that each dispatch computes, by the node that represents it later."""
     groups: dict[str, Labels] = {}
     for op in module.walk():
         if isinstance(op, DispatchOp) and (name := node_of(op)) is not None:
@@ -70,8 +71,8 @@ def labels_of_hosts(
     module: ModuleOp, groups: Mapping[str, Labels]
 ) -> tuple[dict[str, list[Labels]], dict[str, set[str]]]:
     """
-    The labels of each line of every host function, and the labels of each kernel by its names; a
-    launch of a dispatch in `groups` has all of the dispatch's labels.
+    Returns the labels of each line of every host function, and the labels of each kernel by its
+    names; a launch of a dispatch in `groups` has all of the dispatch's labels.
     """
     lines: dict[str, list[Labels]] = {}
     kernels: dict[str, set[str]] = {}
@@ -98,7 +99,9 @@ def _expand_labels(labels: Labels, groups: Mapping[str, Labels]) -> Labels:
 
 
 def _lines(host: FuncOp, groups: Mapping[str, Labels]) -> list[Labels]:
-    """The labels at the end of each line, of the innermost operation that ends there."""
+    """
+    Returns for each line's end the labels of the innermost operation that ends there.
+    """
     output = StringIO()
     printer = _Marking(output, host)
     printer.print_op(host)

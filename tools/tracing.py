@@ -1,4 +1,6 @@
-"""Writes the folder of `--trace-passes`: whole, when the passes are done, also when one refuses."""
+"""
+Writes the folder of `--trace-passes`, completely, when the passes are done or one of them fails.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ from xdsl_spirv.tools.trace import INDEX, Stage, Trace, file_of
 @contextmanager
 def tracing(folder: str | None, title: str) -> Generator[Trace | None]:
     """
-    A trace that is written into `folder` in the end; None if there is no folder.
+    Yields a trace that is written into `folder` at the end, or None if there is no folder.
 
-    Raises `ProgramError` where the folder holds something else, before anything is done.
+    Raises `ProgramError` if the folder contains other files, before anything is done.
     """
     if folder is None:
         yield None
@@ -39,7 +41,7 @@ def _refuse_strangers(target: Path) -> None:
     if not there or (target.is_dir() and (not any(target.iterdir()) or (target / INDEX).is_file())):
         return
     raise ProgramError(
-        "the folder for the trace holds something else", str(target), "name another one"
+        "the folder for the trace contains other files", str(target), "name another one"
     )
 
 

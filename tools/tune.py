@@ -1,4 +1,4 @@
-"""`xdsl-spirv tune`: search schedules on a device, and write the tuned table."""
+"""`xdsl-spirv tune`: searches schedules on a device, and writes the tuned table."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.compilers import Driver
 
 AT_ONCE = 3
-"""Contractions that are searched at the same time for each device."""
+"""Number of contractions that are searched at the same time for each device."""
 
 TYPES = ("f16", "bf16", "f32", "f64", "i8", "i16", "i32")
 SHAPE = re.compile(r"(\d+)x(\d+)x(\d+):(\w+)(?:x(\w+))?->(\w+)")
@@ -58,7 +58,7 @@ func.func @main(%A: tensor<{m}x{k}x{a}>, %B: tensor<{k}x{n}x{b}>) -> tensor<{m}x
 
 
 def tune(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv tune`: exit status 1 if no candidate of some contraction is right."""
+    """`xdsl-spirv tune`: returns exit status 1 if a contraction has no correct candidate."""
     driver = _driver(arguments)
     target = load(arguments.target)
     table = Path(arguments.output) if arguments.output else path_for(target.name)
@@ -88,14 +88,16 @@ def tune(arguments: argparse.Namespace) -> int:
 
 
 def _driver(arguments: argparse.Namespace) -> Driver | None:
-    """The driver that estimates instead of a device; its target is the default one."""
+    """Returns the driver that estimates instead of a device; its target is the default one."""
     if arguments.driver is None:
         if arguments.target is None:
             raise ProgramError("no target is named", "", "give --target, or --driver")
         return None
     for option in ("device", "replay"):
         if getattr(arguments, option) is not None:
-            raise ProgramError(f"--driver estimates, --{option} measures", "", "give one of them")
+            raise ProgramError(
+                f"--driver estimates, but --{option} measures", "", "give only one of them"
+            )
     from xdsl_spirv.runtime.vulkan.compilers import find
 
     driver = find(arguments.driver)
@@ -106,7 +108,7 @@ def _driver(arguments: argparse.Namespace) -> Driver | None:
 def _estimate_outcomes(
     arguments: argparse.Namespace, options: Options, driver: Driver
 ) -> tuple[Mapping[str, list[Outcome]], Together]:
-    """The outcomes of candidates by the code that a driver makes of them."""
+    """Returns the outcomes of candidates, estimated from the code that a driver makes of them."""
     from xdsl_spirv.runtime.vulkan.compilers import Compiler
     from xdsl_spirv.tools.tuning.static import StaticBench
 
@@ -121,7 +123,7 @@ def _estimate_outcomes(
 def _search_outcomes(
     arguments: argparse.Namespace, options: Options, target: Target
 ) -> tuple[Mapping[str, list[Outcome]], Together]:
-    """The outcomes of candidates that devices ran."""
+    """Returns the outcomes of candidates that devices ran."""
     sources = _sources(arguments)
     path = Path(arguments.store or f"{target.name}.db")
     with _engine(arguments) as (engine, resource, count), Store(path) as store:
@@ -141,8 +143,8 @@ def _search_outcomes(
 @contextmanager
 def _engine(arguments: argparse.Namespace) -> Generator[tuple[Engine, str, int]]:
     """
-    The engine of the jobs, the resource that measurements need, and the number of devices that
-    offer it.
+    Returns the engine of the jobs, the resource that measurements need, and the number of devices
+    that offer it.
     """
     cores = _positive(arguments.jobs, "--jobs")
     with open_engine(arguments.scheduler, cores, arguments.device) as engine:
@@ -151,7 +153,7 @@ def _engine(arguments: argparse.Namespace) -> Generator[tuple[Engine, str, int]]
 
 
 def _resource(engine: Engine, device: str | None) -> str:
-    """Resource for `--device`: the GPUs that there are most of unless it is given, or lavapipe."""
+    """Returns the resource for `--device`; by default the most common kind of GPU, or lavapipe."""
     if device not in (None, "vulkan"):
         return resource(engine, device)
     offered = engine.resources()
@@ -164,10 +166,12 @@ def _resource(engine: Engine, device: str | None) -> str:
 def _replay_outcomes(
     arguments: argparse.Namespace, options: Options
 ) -> tuple[Mapping[str, list[Outcome]], Together]:
-    """The outcomes of a search among a store's results, and the unused results."""
+    """Returns the outcomes of a search that uses only a store's results, and the unused results."""
     path = Path(arguments.replay)
     if not path.is_file():
-        raise ProgramError("there is no store of results", str(path), "name what --store wrote")
+        raise ProgramError(
+            "the store of results does not exist", str(path), "name a file that --store has written"
+        )
     with Store(path) as store:
         records = [r for r in store.records(MEASURE) if r.data["target"] == arguments.target]
     device, driver = _device_of(records, arguments.device, path)
@@ -195,33 +199,31 @@ def _replay_outcomes(
 
 
 def _recorded_sources(records: Sequence[Record]) -> list[Source]:
-    """The contractions that were measured, as far as their modules still have them."""
+    """Returns the contractions that were measured, if their modules still contain them."""
     measured = dict.fromkeys(map(source_of_record, records))
     modules = dict.fromkeys((s.text, s.target, s.weights) for s in measured)
     met = {source for module in modules for source in sources_of(*module, _say)}
     for source in measured:
         if source not in met:
-            _say(f"{source.key}: its module is lowered to other contractions now")
+            _say(f"{source.key}: its module is now lowered to other contractions")
     return [source for source in measured if source in met]
 
 
 def source_of_record(record: Record) -> Source:
-    """The contraction that a measurement belongs to."""
+    """Returns the contraction to which a measurement belongs."""
     data = record.data
     return Source(data["text"], data["target"], data["contraction"], tuple(data["weights"]))
 
 
 def _device_of(records: Sequence[Record], wanted: str | None, path: Path) -> tuple[str, str]:
-    """The device and driver of most measurements; only of the wanted device if one is given."""
+    """Returns the device and driver of most measurements, optionally only of a given device."""
     devices = Counter(
         (r.result.device, r.result.driver)
         for r in records
         if wanted in (None, "vulkan", r.result.device)
     )
     if not devices:
-        raise ProgramError(
-            "the store has no measurement of such a target and device", str(path), ""
-        )
+        raise ProgramError("the store has no measurement for this target and device", str(path), "")
     return devices.most_common(1)[0][0]
 
 
@@ -230,7 +232,7 @@ def _say(text: str) -> None:
 
 
 def _report(key: str, tried: list[Outcome]) -> bool:
-    """Prints the result for a contraction; returns whether there was one."""
+    """Prints the result for a contraction; returns True if there was one."""
     print(key)
     counts = {status: sum(o.status == status for o in tried) for status in STATUSES}
     said = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
@@ -250,7 +252,7 @@ def _report(key: str, tried: list[Outcome]) -> bool:
         },
     )
     if best is None:
-        print("  none of them is right")
+        print("  none of them is correct")
         return False
     held = str(heaviest(best.statistics))
     print(f"  {time_of(tried):.2f} us  {best.schedule}{held and f' ({held})'}")
@@ -258,7 +260,10 @@ def _report(key: str, tried: list[Outcome]) -> bool:
         print(f"  {gain:.2f} times as fast as without the table ({tried[0].microseconds:.2f} us)")
     if not deserves_entry(tried):
         margin = ESTIMATED_MARGIN if best.estimated else MARGIN
-        print(f"  no entry in the table: the default is not beaten by {margin:.0%} twice")
+        print(
+            "  no entry in the table: the best is not faster than the default by "
+            f"{margin:.0%} in both measurements"
+        )
     return True
 
 
@@ -267,7 +272,7 @@ Number = TypeVar("Number", int, float)
 
 def _positive(value: Number, option: str) -> Number:
     if value <= 0:
-        raise ProgramError(f"{option} {value:g} is not a number", "", "give more than 0")
+        raise ProgramError(f"{option} {value:g} is not valid", "", "give a number above 0")
     return value
 
 
@@ -276,13 +281,13 @@ def _share(text: str) -> float:
     try:
         return float(text[:-1]) / 100 if text.endswith("%") else float(text)
     except ValueError:
-        raise ProgramError(f"--until-gain {text} is not a share", "", "write it as 1%") from None
+        raise ProgramError(f"--until-gain {text} is not a fraction", "", "write it as 1%") from None
 
 
 def _sources(arguments: argparse.Namespace) -> list[Source]:
-    """The contractions of a file, and the named ones."""
+    """Returns the contractions of a file, and those that are named."""
     if (arguments.input is None) == (not arguments.contraction):
-        raise ProgramError("what to tune is not said", "", "give an .mlir file or --contraction")
+        raise ProgramError("there is nothing to tune", "", "give an .mlir file or --contraction")
     texts = [matmul(shape) for shape in arguments.contraction]
     if arguments.input is not None:
         try:
@@ -297,7 +302,7 @@ def _sources(arguments: argparse.Namespace) -> list[Source]:
 
 
 def matmul(contraction: str) -> str:
-    """The text of a module with one matmul."""
+    """Returns the text of a module with one matmul."""
     shape = SHAPE.fullmatch(contraction.replace(" ", ""))
     if shape is None or not {shape[4], shape[5] or shape[4], shape[6]} <= set(TYPES):
         raise ProgramError(

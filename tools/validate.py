@@ -1,7 +1,7 @@
 """
-`xdsl-spirv validate`: every finding with its place; exit status 1 if one is an error.
+`xdsl-spirv validate`: prints every finding with its place; exit status 1 if one is an error.
 
-An MLIR file is known by its name's ending; anything else is read as a binary.
+An MLIR file is recognised by its name's ending; anything else is read as a binary.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ MEMORY_OF_ALL = "VUL-10"
 
 
 def validate(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv validate`."""
+    """Runs `xdsl-spirv validate`."""
     environment: str | None = arguments.target_env
     if environment is not None and environment not in ENVIRONMENTS:
         raise ProgramError(
-            f"there is no target environment {environment!r}",
+            f"the target environment {environment!r} does not exist",
             "--target-env",
             did_you_mean(environment, ENVIRONMENTS, f"use one of {', '.join(ENVIRONMENTS)}"),
         )
@@ -40,7 +40,7 @@ def validate(arguments: argparse.Namespace) -> int:
         binary = _read(arguments.input)
         findings = _binary(arguments.input, binary, environment)
     if arguments.target and binary is not None:
-        # The target's own limit in the place of the one that all devices have.
+        # The target's own limit replaces the one that all devices have.
         findings = [f for f in findings if f.rule != MEMORY_OF_ALL]
         findings += _beyond_target(binary, arguments.target)
     oracle = None
@@ -74,7 +74,7 @@ def _binary(path: str, binary: bytes, environment: str | None) -> list[Finding]:
 
 
 def _beyond_target(binary: bytes, name: str) -> list[Finding]:
-    """Entry points that use more Workgroup memory than a target has."""
+    """Returns findings for entry points that use more Workgroup memory than a target has."""
     from xdsl_spirv.serialization.validation.validator import beyond_memory
     from xdsl_spirv.targets import load
 
@@ -86,7 +86,7 @@ def _beyond_target(binary: bytes, name: str) -> list[Finding]:
 def _mlir(
     path: str, name: str | None, environment: str | None
 ) -> tuple[list[Finding], bytes | None]:
-    """The findings of an MLIR file's module, and its binary if there can be one."""
+    """Returns the findings of an MLIR file's module, and its binary if it can be encoded."""
     from xdsl.parser import Parser
     from xdsl.utils.exceptions import VerifyException
 
@@ -99,7 +99,7 @@ def _mlir(
     try:
         program = parser.parse_module()
     except VerifyException as error:
-        # An attribute or a type that is checked where it is made.
+        # An attribute or a type that is checked when it is created.
         return [parse_finding(error, path, text.count("\n", 0, parser.pos) + 1)], None
     module = find_module(program, name)
     return validate_operation(module, environment)
@@ -108,7 +108,7 @@ def _mlir(
 def _compare(
     binary: bytes, environment: str | None, findings: list[Finding]
 ) -> dict[str, list[str] | str]:
-    """The verdict of Khronos' validator, and its differences."""
+    """Returns the verdict of Khronos' validator, and the differences."""
     name = environment or environment_of(decode(binary)).name
     try:
         theirs = khronos.spirv_val(binary, name)
@@ -122,10 +122,10 @@ def _compare(
         for finding in ours:
             known = known_difference(finding.rule, finding.cause, name)
             mark = f"known: {known}" if known else "unknown"
-            differences.append(f"{finding.rule} is refused here, accepted by spirv-val ({mark})")
+            differences.append(f"{finding.rule}: refused here, but accepted by spirv-val ({mark})")
     elif theirs and not ours:
         known = known_difference("", theirs, name)
         mark = f"known: {known}" if known else "unknown"
         first = theirs.splitlines()[0]
-        differences.append(f"accepted here, refused by spirv-val: {first} ({mark})")
+        differences.append(f"accepted here, but refused by spirv-val: {first} ({mark})")
     return {"message": theirs, "differences": differences}

@@ -1,8 +1,9 @@
 """
-The families of language models that GGUF files name: each is a declaration.
+Declares the families of language models that GGUF files name.
 
-An architecture chooses from parts that the graph has once: norms before and behind, attention,
-rotation, activation, experts. `parameters.py` derives its tensors and `graph.py` its computation.
+An architecture selects from common parts: norms before and after a layer, attention, rotation,
+activation, experts. From the declaration `parameters.py` derives the tensors, and `graph.py` the
+computation.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from xdsl_spirv.frontends.errors import FrontendError
 @dataclass(frozen=True)
 class Window:
     """
-    Some blocks attend to the last tokens only; `attention.sliding_window` says to how many.
+    Sliding-window attention: some blocks attend only to the last `attention.sliding_window` tokens.
 
-    The last of every `period` blocks attends to all, unless the file has a pattern.
+    The last of every `period` blocks attends to all tokens, unless the file has a pattern.
     """
 
     period: int
     base: float | None = None
-    """`rope.freq_base` of blocks with a window; None if it is the same in blocks without one."""
+    """`rope.freq_base` of blocks with a window; None if all blocks have the same."""
     scaled: bool = True
-    """Whether blocks with a window scale positions like blocks without one."""
+    """True if blocks with a window scale positions like the other blocks."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,18 @@ class Router:
     """Chooses and weights each token's experts."""
 
     scores: Literal["softmax", "sigmoid", "chosen"] = "softmax"
-    """Function of the logits; with `chosen`, softmax of the chosen experts' logits alone."""
+    """
+    Function that turns logits into scores. With `chosen`, the softmax is over the chosen experts'
+    logits only.
+    """
     normalized: bool = True
-    """Whether the weights of a token's experts are divided by their sum."""
+    """True if the weights of a token's experts are divided by their sum."""
     biased: bool = False
-    """Whether `exp_probs_b` is added to choose experts, not to weight them."""
+    """
+    True if `exp_probs_b` is added to the scores that choose experts, but not to their weights.
+    """
     shared: Literal["", "added", "gated"] = ""
-    """An expert that takes every token: its result is added, times a sigmoid if `gated`."""
+    """An additional expert for every token: its result is added, times a sigmoid if `gated`."""
 
 
 @dataclass(frozen=True)
@@ -50,35 +56,39 @@ class Architecture:
     name: str
     neighbours: bool = False
     """
-    Whether the two elements of a head that a position turns are neighbours.
+    True if the two elements of a head that form a rotated pair are neighbours.
 
-    Else half of the turned part lies between them.
+    Otherwise they are half of the rotated part apart.
     """
     before: tuple[str, str] = ("attn_norm", "ffn_norm")
-    """The norms before attention and before the layers; "" for none."""
+    """Names of the norms before attention and before the layers; "" for none."""
     behind: tuple[str, str] = ("", "")
-    """The norms of the results of attention and of the layers, before they are added."""
+    """Names of the norms of the results of attention and of the layers, before they are added."""
     normalized: Literal["", "heads", "rows"] = ""
-    """Whether queries and keys are normalized, head by head or all heads at once."""
+    """Normalization of queries and keys, if any: head by head or all heads at once."""
     activation: Literal["silu", "gelu", "clamped"] = "silu"
     fused: bool = False
-    """Whether query, key and value are one matrix, and so are gate and up, called `ffn_up`."""
+    """True if query, key and value are one matrix, and also gate and up, called `ffn_up`."""
     turns_part: bool = True
-    """Whether positions may turn the first elements of a head only."""
+    """True if positions may rotate only the first elements of a head."""
     unturned: int = 0
-    """The last of each group of this many blocks has no rotary positions; 0: all have them."""
+    """
+    Size of groups of blocks whose last block has no rotary positions; 0 if all blocks have them.
+    """
     factors: tuple[str, ...] = ()
-    """Tensors of factors that frequencies are divided by; two are for short and long contexts."""
+    """
+    Tensors of divisors for the rotary frequencies; two tensors are for short and long contexts.
+    """
     window: Window | None = None
     sinks: bool = False
-    """Whether each head has a score that takes part in the softmax's sum only."""
+    """True if each head has an extra score that only takes part in the softmax's sum."""
     root_of_width: bool = False
-    """Whether the embedding is multiplied by the root of its width."""
+    """True if the embedding is multiplied by the square root of its width."""
     wide_scores: int = 0
-    """From this many blocks on, scores are divided by the root of width / heads."""
+    """Number of blocks from which scores are divided by sqrt(width / heads)."""
     router: Router | None = None
     keys: frozenset[str] = frozenset()
-    """Values that this architecture has beside the common ones."""
+    """Keys that this architecture has in addition to the common ones."""
     fixed: Mapping[str, Collection[Any]] = field(default_factory=dict[str, Collection[Any]])
     """Keys for which only these values are supported."""
 
@@ -88,7 +98,7 @@ CAPS = frozenset(("attn_logit_softcapping", "final_logit_softcapping"))
 SCALES = frozenset(("embedding_scale", "residual_scale", "logit_scale", "attention.scale"))
 LONG_AND_SHORT = ("rope_factors_short", "rope_factors_long")
 TURNED = {"rope.scaling.finetuned": (True,)}
-"""Keys that switch the rotation for llama.cpp, although the model may have none."""
+"""Keys for llama.cpp's rotation; they may be in the file although the model has none."""
 
 ARCHITECTURES = {
     a.name: a
@@ -166,7 +176,7 @@ ARCHITECTURES = {
 
 
 def architecture_of(values: Mapping[str, Any], place: str) -> Architecture:
-    """The architecture that a file names; raises `FrontendError` for one that is not declared."""
+    """Returns the architecture that a file names; raises `FrontendError` for an unknown one."""
     name = values.get("general.architecture")
     if name not in ARCHITECTURES:
         raise FrontendError(

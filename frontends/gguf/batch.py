@@ -1,9 +1,9 @@
 """
-A token of each of several texts at once, which differ in length.
+Computes one token of each of several texts at once; the texts may have different lengths.
 
-The products have a row for each text, so that weights are read once. Each text's keys and values
-are inserted behind its own past; attention reads all texts up to the longest one, and a mask
-hides the places that a text has not reached.
+Matrix products have one row for each text, so that weights are read once. Each text's keys and
+values are inserted after its own past. Attention reads all texts up to the length of the longest
+one, and a mask hides the places that a text has not reached.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from xdsl_spirv.frontends.onnx.values import F32, Tensor
 
 @dataclass
 class BatchStep(Step):
-    """Function that computes one token of each text; `past` is that of the longest one."""
+    """
+    Builds the function that computes one token of each text; `past` is that of the longest one.
+    """
 
     positions: Tensor | None = None
-    """The number of tokens of each text, in i32."""
+    """Number of past tokens of each text, in i32."""
     pasts: Sequence[Size] = ()
-    """The number of tokens of each text, as a size that kernels get as a number."""
+    """Number of past tokens of each text, as sizes that are passed to kernels."""
     near_positions: Tensor | None = None
-    """As `positions`, of tokens in the states of blocks with a window."""
+    """Like `positions`, for tokens in the states of blocks with a window."""
     nears: Sequence[Size] = ()
-    """As `pasts`, of tokens in these states."""
+    """Like `pasts`, for tokens in these states."""
     _masks: dict[bool, Tensor] = field(default_factory=dict[bool, Tensor])
 
     walked = (0, 1)

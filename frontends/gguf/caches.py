@@ -1,9 +1,9 @@
 """
-The states that hold a model's keys and values: their types, and how many tokens of a text.
+The states that hold a model's keys and values: their types, and the number of tokens they hold.
 
-Blocks with a window need its tokens only. Where that is less than the context, their states have
-`room` for the kept tokens and the tokens of one run; a function moves the kept ones to the front
-before a run for which there is no room.
+Blocks with a sliding window need only the window's tokens. If the window is shorter than the
+context, their states have `room` for the kept tokens and the tokens of one run; a function moves
+the kept tokens to the front before a run for which there is no room.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, F16, F32, I8, I32, Element, Tensor
 
 CHUNK = 512
-"""Tokens that are read in one run: temporaries of all of them take memory."""
+"""Number of tokens that are read in one run; the limit bounds the memory of temporaries."""
 TAKEN_BACK = 16
-"""Tokens that a text may be shortened by (proposals that were wrong) and still goes on."""
+"""
+Number of last tokens that can be taken back (wrong proposals), after which the text still
+continues.
+"""
 
 
 @dataclass(frozen=True)
 class Sliding:
-    """The states of blocks with a window: rows of a text, and the rows that are kept."""
+    """Sizes of the states of blocks with a window: rows of a text, and rows that are kept."""
 
     room: int
     keep: int
@@ -35,7 +38,10 @@ class Sliding:
 
     @staticmethod
     def find(p: Parameters, context: int, chunk: int = CHUNK) -> Sliding | None:
-        """None for a model without windows, or a context that needs no more room than they do."""
+        """
+        Returns the sizes, or None for a model without windows or a context that fits in the
+        window's room.
+        """
         keep = p.window - 1 + TAKEN_BACK
         has_room = not p.window or not any(p.pattern) or keep + chunk >= context
         return None if has_room else Sliding(keep + chunk, keep, p.window)
@@ -50,20 +56,20 @@ class Cache:
 
     @property
     def element(self) -> Element:
-        """The type that attention takes."""
+        """The element type in which attention reads rows."""
         return F16 if self.stored.bits == 8 else self.stored
 
     def bytes(self, head: int) -> int:
-        """The bytes of one token of a head."""
+        """Bytes of one token of a head."""
         return head * self.stored.dtype.itemsize + F16.dtype.itemsize * self.scaled
 
     def parts(self, head: int) -> Mapping[str, tuple[Element, int]]:
-        """The parts of a state by suffix: the type and the length of a row."""
+        """The parts of a state by name suffix: the type and the length of a row."""
         rows = {"": (self.stored, head)}
         return rows | ({"_scale": (F16, 1)} if self.scaled else {})
 
     def pack(self, b: TensorBuilder, rows: Tensor) -> Mapping[str, Tensor]:
-        """The parts of new rows."""
+        """Converts new rows to the parts that are stored."""
         if not self.scaled:
             return {"": b.convert(rows, self.stored)}
         largest = b.reduce(
@@ -79,7 +85,7 @@ class Cache:
         return {"": b.elementwise(step, scale, rows, element=I8), "_scale": scale}
 
     def unpack(self, b: TensorBuilder, parts: Mapping[str, Tensor]) -> Tensor:
-        """Rows in the type that attention takes."""
+        """Converts stored rows to the type that attention reads."""
         if not self.scaled:
             return b.convert(parts[""], self.element)
         return b.elementwise(
@@ -97,19 +103,24 @@ CACHES = {
     "f8E5M2": Cache(ELEMENTS["f8E5M2"]),
     "i8": Cache(I8, scaled=True),
 }
-"""By the name of the type of keys and values."""
+"""Cache formats by the name of the type of keys and values."""
 
 
 def cache_of(name: str) -> str:
-    """The name of a type of keys and values; raises `FrontendError` for another one."""
+    """
+    Returns the cache format of a type of keys and values; raises `FrontendError` for an unknown
+    one.
+    """
     if name not in CACHES:
         known = ", ".join(CACHES)
-        raise FrontendError(f"keys and values of the type {name!r}", "", f"use {known}")
+        raise FrontendError(
+            f"keys and values of the type {name!r} are not supported", "", f"use {known}"
+        )
     return name
 
 
 def state_bytes(p: Parameters, context: int, cache: str) -> int:
-    """Returns the bytes of the keys and values of a text."""
+    """Returns the number of bytes of the keys and values of a text."""
     sliding = Sliding.find(p, context)
     rows = sum(sliding.room if sliding and local else context for local in p.pattern)
     return 2 * rows * p.shared * CACHES[cache].bytes(p.head)

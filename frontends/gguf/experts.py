@@ -1,4 +1,4 @@
-"""Experts of language models: the router, the experts that tokens take, one that all take."""
+"""Experts of language models: the router, each token's experts, and the shared expert."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from xdsl_spirv.frontends.gguf.graph import Step
 
 LEAST = 2.0**-14
-"""The smallest normal number of f16: llama.cpp divides by no less."""
+"""The smallest normal number of f16, which is llama.cpp's lower bound of the divisor."""
 
 
 def mixture(step: Step, x: Tensor, block: str) -> Tensor:
-    """The weighted sum of the results of each token's experts, and of the shared one."""
+    """Returns the weighted sum of the results of each token's experts, plus the shared expert's."""
     b, experts = step.b, step.parameters.experts
     assert experts is not None
     logits = step.product(x, block + "ffn_gate_inp", products=F32)
@@ -43,13 +43,13 @@ def mixture(step: Step, x: Tensor, block: str) -> Tensor:
 
 
 def _route(step: Step, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
-    """The numbers of each token's experts, tokens x used, and their weights."""
+    """Returns the numbers of each token's experts (tokens x used), and their weights."""
     b, experts = step.b, step.parameters.experts
     assert experts is not None
     router, bias = experts.router, f"{block}exp_probs_b.bias"
     scores, kind = logits, router.scores
     if kind == "softmax" and router.normalized and bias not in step.weights:
-        # Divided by their sum, which is no less than `LEAST`, they are the chosen ones' softmax.
+        # Divided by their sum (at least `LEAST`), these are the softmax of the chosen experts.
         kind = "chosen" if experts.used >= LEAST * experts.count else kind
     if kind == "softmax":
         scores = step.softmax(logits)
@@ -65,7 +65,7 @@ def _route(step: Step, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
 
 
 def _network(step: Step, x: Tensor, experts: Tensor, block: str) -> Tensor:
-    """The results of blocks of rows (blocks x rows x columns), each by the expert of its block."""
+    """Applies to each block of rows (blocks x rows x columns) the network of its expert."""
 
     def multiply(x: Tensor, *names: str) -> Tensor:
         planes = step.joined(block, names, "weight")

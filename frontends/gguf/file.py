@@ -1,7 +1,7 @@
 """
-Reads a GGUF file: its values, and its tensors as they lie in it.
+Reads a GGUF file: its metadata values, and its tensors in the file's formats.
 
-Tensors are mapped, not read: a weight is in memory once, in the importer's form.
+Tensors are memory-mapped, not read: a weight is in memory once, in the importer's form.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xdsl_spirv.frontends.gguf.metadata import Header, header
 from xdsl_spirv.frontends.onnx.values import BF16, F16, F32, Array
 
 DENSE = {element.name.upper(): element for element in (F32, F16, BF16)}
-"""The formats of tensors without blocks."""
+"""Formats of tensors without blocks."""
 
 TYPES = dict(
     enumerate(
@@ -30,17 +30,20 @@ TYPES = dict(
         " Q2_0".split()
     )
 )
-"""The names of the formats that ggml numbers."""
+"""Names of the formats, in the order of ggml's numbers."""
 
 ALIGNMENT = 32
-"""Bytes to which tensors are aligned, unless the file says `general.alignment`."""
+"""Alignment of tensors in bytes, unless the file has `general.alignment`."""
 MOST_DIMENSIONS = 4
-"""ggml's own limit."""
+"""ggml's limit of the number of dimensions."""
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor of a file: the bytes of its rows in a format; the columns are the last dimension."""
+    """
+    A tensor of a file: the bytes of its rows, in a block format. The columns are the last
+    dimension.
+    """
 
     name: str
     format: str
@@ -51,7 +54,7 @@ class StoredTensor:
         return f"{'x'.join(map(str, self.shape))} of {self.format}"
 
     def numbers(self) -> Array:
-        """The elements of a tensor without blocks."""
+        """Returns the elements of a tensor without blocks."""
         return self.data.view(DENSE[self.format].dtype).reshape(self.shape)
 
 
@@ -79,17 +82,21 @@ def read_file(path: str | os.PathLike[str]) -> File:
     alignment = values.get("general.alignment", ALIGNMENT)
     if not isinstance(alignment, int) or alignment < 1:
         raise FrontendError(
-            f"general.alignment is {alignment}", place, "download or convert it again"
+            f"general.alignment is {alignment}, but must be a positive number",
+            place,
+            "download or convert it again",
         )
     data = np.memmap(path, np.uint8, "r")
     first = -(-end // alignment) * alignment
     tensors: dict[str, StoredTensor] = {}
     for name, sizes, number, offset in listed:
         if name in tensors:
-            raise _refusal(place, name, "stands there twice")
+            raise _refusal(place, name, "is listed twice")
         tensors[name] = _store_tensor(place, name, sizes, number, data[first + offset :])
         if offset % alignment:
-            raise _refusal(place, name, f"begins at {offset}, which {alignment} does not divide")
+            raise _refusal(
+                place, name, f"begins at {offset}, which is not a multiple of {alignment}"
+            )
     _check_overlaps(place, {name: offset for name, *_, offset in listed}, tensors)
     return File(place, values, tensors)
 
@@ -97,7 +104,7 @@ def read_file(path: str | os.PathLike[str]) -> File:
 def _check_overlaps(
     place: str, offsets: Mapping[str, int], tensors: Mapping[str, StoredTensor]
 ) -> None:
-    """Raises where two tensors have bytes in common: one of them would be read as the other."""
+    """Raises `FrontendError` if two tensors overlap in the file."""
     end, before = 0, ""
     for name in sorted(offsets, key=lambda name: (offsets[name], tensors[name].data.nbytes)):
         if offsets[name] < end:
@@ -106,12 +113,12 @@ def _check_overlaps(
 
 
 def _read_listed_tensor(start: Header) -> tuple[str, tuple[int, ...], int, int]:
-    """A tensor's name, sizes, format by number, and place behind the header."""
+    """Reads a tensor's name, sizes, format number, and offset after the header."""
     name = start.string()
     (rank,) = start.numbers("I", 1)
     if rank > MOST_DIMENSIONS:
-        raise _refusal(start.place, name, f"has {rank} dimensions")
-    # The file has the columns first.
+        raise _refusal(start.place, name, f"has {rank} dimensions, more than {MOST_DIMENSIONS}")
+    # The file lists the columns first.
     sizes = start.numbers("Q", rank)[::-1]
     (number,) = start.numbers("I", 1)
     (offset,) = start.numbers("Q", 1)
@@ -121,7 +128,7 @@ def _read_listed_tensor(start: Header) -> tuple[str, tuple[int, ...], int, int]:
 def _store_tensor(
     place: str, name: str, sizes: tuple[int, ...], number: int, data: Array
 ) -> StoredTensor:
-    """A tensor whose bytes are the first of `data`."""
+    """Makes a tensor from the first bytes of `data`."""
     format = TYPES.get(number, f"type {number}")
     if format in FORMATS:
         block = FORMATS[format].block
@@ -131,13 +138,15 @@ def _store_tensor(
         elements, size = 1, DENSE[format].dtype.itemsize
     else:
         raise FrontendError(
-            f"the tensor {name!r} is of the format {format}",
+            f"the tensor {name!r} has the unsupported format {format}",
             place,
             f"use a file with tensors of {', '.join((*DENSE, *FORMATS))}",
         )
     columns = sizes[-1] if sizes else 1
     if columns % elements:
-        raise _refusal(place, name, f"has {columns} columns in blocks of {elements}")
+        raise _refusal(
+            place, name, f"has {columns} columns, which do not divide into blocks of {elements}"
+        )
     size *= math.prod(sizes) // elements
     if len(data) < size:
         raise FrontendError(

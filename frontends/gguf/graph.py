@@ -7,10 +7,10 @@ The graph of a language model: `linalg` on tensors, from tokens to logits.
         x += down(silu(gate(norm(x))) * up(norm(x)))
     logits = head(norm(x))
 
-An architecture's declaration says which norms, activation, rotation and experts there are.
+An architecture's declaration selects norms, activation, rotation and experts.
 
-Keys and values are states: new ones are inserted behind the past, and all up to them are read.
-Numbers are in f32; attention is in the type of the states, and products may take f16.
+Keys and values are states: new rows are inserted after the past ones, and attention reads all rows
+so far. Numbers are f32; attention uses the type of the states, and products may use f16 operands.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
 
 PART = 256
-"""Number of logits whose maximum one invocation or one group finds."""
+"""Number of logits whose maximum one invocation or one group computes."""
 STATES = ("k", "v")
 """States of a block: its keys and its values."""
 
@@ -47,7 +47,7 @@ def _silu(s: Scalars, up: Number, gate: Number) -> Number:
 
 
 def _gelu(s: Scalars, up: Number, gate: Number) -> Number:
-    """GELU by tanh, as in the models' training."""
+    """Computes GELU by tanh, as in the models' training."""
     inner = (gate * gate * gate * 0.044715 + gate) * math.sqrt(2 / math.pi)
     return (s.unary(scalar_math.TanhOp, inner) + 1) * gate * 0.5 * up
 
@@ -58,12 +58,12 @@ def _clip(s: Scalars, up: Number, gate: Number) -> Number:
 
 
 ACTIVATIONS = {"silu": _silu, "gelu": _gelu, "clamped": _clip}
-"""The products of `gate` and `up` by an architecture's activation."""
+"""For each activation, the function that combines `gate` and `up`."""
 
 
 @dataclass
 class Weights:
-    """The tensors of a file as functions take them, made once for all functions."""
+    """The tensors of a file as arguments of functions, converted once for all functions."""
 
     file: File
     parameters: Parameters
@@ -80,7 +80,7 @@ class Weights:
 
     def arrays(self, name: str) -> Mapping[str, Array]:
         """
-        The planes of a tensor by name; a format without blocks has one plane, called "".
+        Returns the planes of a tensor by name; a format without blocks has one plane, named "".
 
         Vectors are converted to f32; matrices keep their format.
         """
@@ -89,7 +89,7 @@ class Weights:
         return self._arrays[name]
 
     def are_alike(self, names: Sequence[str]) -> bool:
-        """True if matrices can be joined: one format, biases for all or none, no scales."""
+        """True if matrices can be joined: equal formats, all or none with biases, and no scales."""
         formats = {self.file.tensors[f"{name}.weight"].format for name in names}
         if any(f"{name}.scale" in self for name in names):
             return False
@@ -116,7 +116,10 @@ class Weights:
         return {"": array if array.ndim > 1 else array.astype(np.float32)}
 
     def angles(self, local: bool) -> Mapping[str, Array]:
-        """Cosines and sines of positions x pairs by name, of blocks with a window or without."""
+        """
+        Returns tables of cosines and sines (positions x pairs) by name, for blocks with a window or
+        without.
+        """
         if local not in self._angles:
             p = self.parameters
             rotation, name = (p.local_rotation, "rope_local") if local else (p.rotation, "rope")
@@ -128,7 +131,7 @@ class Weights:
 
 @dataclass
 class Step:
-    """Function of the model that is being written: it computes some tokens behind the past ones."""
+    """Writes a function of the model that computes some tokens after the past ones."""
 
     b: TensorBuilder
     weights: Weights
@@ -137,13 +140,15 @@ class Step:
     tokens: Tensor
     past: Size
     states: dict[str, Tensor]
-    """States by name; replaced by their new values."""
+    """States by name; they are replaced by their new values."""
     cache: Cache = CACHES["f16"]
     """The type of stored keys and values."""
     slot: Size = 0
-    """The number of this step's text among the texts of the states."""
+    """The number of the slot, in the states, of the text that this step continues."""
     near: Size | None = None
-    """Past tokens in the states of blocks with a window; None where these hold all of them."""
+    """
+    Number of past tokens in the states of blocks with a window; None if these hold all past tokens.
+    """
     _known: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     _angles: dict[bool, Sequence[Tensor]] = field(default_factory=dict[bool, Sequence[Tensor]])
 
@@ -157,15 +162,17 @@ class Step:
         return self.tokens.sizes[0]
 
     def past_in(self, local: bool) -> Size:
-        """Number of past tokens in the states of blocks with a window, or without one."""
+        """
+        Returns the number of past tokens in the states of blocks with a window, or without one.
+        """
         return self.near if local and self.near is not None else self.past
 
     def count_seen(self, local: bool) -> Size:
-        """Number of tokens that are attended to: past ones and these."""
+        """Returns the number of tokens that are attended to: past and new ones."""
         return self.past_in(local) + self.length
 
     def logits(self, of_all: bool) -> Tensor:
-        """Tokens x vocabulary, of the last token alone or of all."""
+        """Returns the logits, tokens x vocabulary, of the last token or of all."""
         self.at("token_embd")
         x = self.scale(self.embedded(), self.parameters.embedding_scale)
         for block in range(self.parameters.blocks):
@@ -184,10 +191,10 @@ class Step:
 
     def likeliest(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """
-        The first token with the highest logit in each row, in i32, and this logit.
+        Returns the first token with the highest logit in each row, in i32, and that logit.
 
-        The highest of each part of a row comes first, so that many invocations look for it. Where
-        it is NaN the token is the number of all tokens.
+        The highest logit of each part of a row is computed first, so that many invocations can
+        search. If the highest is NaN, the token is the size of the vocabulary.
         """
         b, rows, count = self.b, logits.sizes[0], self.parameters.vocabulary
         parts = -(-count // PART)
@@ -195,7 +202,7 @@ class Step:
         source = Reader(b, logits)
 
         def token_of(s: Scalars, part: Number, inner: Number) -> Number:
-            # The last part is filled up with the last token.
+            # The last part is padded with the last token.
             return s.minimum(part * PART + inner, count - 1)
 
         def larger(s: Scalars, inner: Number, most: Number) -> Sequence[Number]:
@@ -281,18 +288,23 @@ class Step:
         return self.add(x, added, name, 1)
 
     def before(self, x: Tensor, block: str, part: int) -> Tensor:
-        """Returns the input of attention (part 0) or of the layers (1), normalized if declared."""
+        """
+        Returns the input of attention (part 0) or of the feed-forward layers (1), normalized if
+        declared.
+        """
         norm = self.parameters.architecture.before[part]
         return self.normalized(x, block + norm) if norm else x
 
     def add(self, x: Tensor, y: Tensor, block: str, part: int) -> Tensor:
-        """Adds the result of attention (part 0) or of the layers (1) to the residual."""
+        """
+        Adds the result of attention (part 0) or of the feed-forward layers (1) to the residual.
+        """
         norm = self.parameters.architecture.behind[part]
         y = self.normalized(y, block + norm) if norm else y
         return self.sum(x, self.scale(y, self.parameters.residual_scale))
 
     def network(self, x: Tensor, block: str, kind: str = "") -> Tensor:
-        """down(activation(gate(x)) * up(x)); `kind` is a suffix of the matrices' names."""
+        """Computes down(activation(gate(x)) * up(x)); `kind` is a suffix of the matrices' names."""
         names = (f"gate{kind}", f"up{kind}")
         if self.parameters.architecture.fused and not kind:
             gate, up = self.parts(self.product(x, f"{block}ffn_up"), [self.parameters.hidden] * 2)
@@ -319,7 +331,7 @@ class Step:
         return self.planes(name)[""]
 
     def normalized(self, x: Tensor, name: str) -> Tensor:
-        """Divides the last dimension by the root of its mean square, and multiplies by weights."""
+        """Divides the last dimension by its root mean square, and multiplies by weights."""
         count, epsilon = x.sizes[-1], self.parameters.epsilon
         assert isinstance(count, int)
         squares = self.b.reduce(lambda s, x, total: total + x * x, 0, x, [x.rank - 1])
@@ -332,7 +344,7 @@ class Step:
     def product(
         self, x: Tensor, name: str, matrix: str | None = None, products: Element | None = None
     ) -> Tensor:
-        """Multiplies rows by the rows of a named matrix, and its scale; adds its bias."""
+        """Multiplies rows by the rows of a named matrix, applies its scale, and adds its bias."""
         stored, bias = f"{matrix or name}.weight", f"{name}.bias"
         result = self.multiplied(x, self.planes(stored), self.weights.format(stored), products)
         if (scale := f"{matrix or name}.scale") in self.weights:
@@ -353,7 +365,7 @@ class Step:
         return self.b.contract(x, [0, 2], weights, [1, 2], sizes, 3, F32)
 
     def together(self, x: Tensor, block: str, names: Sequence[str]) -> list[Tensor]:
-        """Multiplies by several matrices: in one product if all have equal formats."""
+        """Multiplies by several matrices, in one product if all have the same format."""
         whole = [f"{block}{name}" for name in names]
         if not self.weights.are_alike(whole):
             return [self.product(x, name) for name in whole]
@@ -366,7 +378,7 @@ class Step:
         )
 
     def joined(self, block: str, names: Sequence[str], kind: str) -> dict[str, Tensor]:
-        """The planes of matrices, or of their biases, whose rows are concatenated."""
+        """Concatenates the rows of matrices, or of their biases; returns the planes."""
         arrays = self.weights.joined([f"{block}{name}.{kind}" for name in names])
         called = f"{block}{'_'.join(names)}.{kind}"
         return {p: self.constant(f"{called}{p and '.'}{p}", array) for p, array in arrays.items()}
@@ -407,16 +419,18 @@ class Step:
         return self.b.reshape(by_tokens, [self.length, p.queries])
 
     def limit(self, scores: Scores, local: bool) -> None:
-        """Lets a token see none behind it and, in a block with a window, only the last ones."""
+        """
+        Hides from each token all later ones and, in a block with a window, all but the last ones.
+        """
         scores.causal = past = self.past_in(local)
         scores.first = past - (self.parameters.window - 1) if local else None
 
     def heads(self, x: Tensor, count: int) -> Tensor:
-        """Tokens x heads x head size."""
+        """Reshapes to tokens x heads x head size."""
         return self.b.reshape(x, [self.length, count, self.parameters.head])
 
     def outer(self, tokens: Size, heads: Size) -> list[Size]:
-        """The sizes of the loops over tokens and heads in the order of the states."""
+        """Returns the sizes of the loops over tokens and heads, in the order of the states."""
         return [heads, tokens]
 
     walked = (1, 0)
@@ -427,7 +441,7 @@ class Step:
         return self.b.reshape(x, [1, *x.sizes])
 
     def by_heads(self, x: Tensor) -> Tensor:
-        """Tokens x heads x some as texts x heads x tokens x some, in attention's type."""
+        """Transposes tokens x heads x n to texts x heads x tokens x n, in attention's type."""
         tokens, heads, size = x.sizes
         turned = self.b.mapped(
             lambda s, x: x.to(self.cache.element),
@@ -439,7 +453,7 @@ class Step:
 
     def turned(self, x: Tensor, number: int) -> Tensor:
         """
-        Returns heads as `by_heads` does, pairs of elements turned by the angles of their tokens'
+        Arranges heads like `by_heads`, and rotates pairs of elements by the angles of their tokens'
         positions.
 
         (x, y) becomes (x cos - y sin, y cos + x sin).
@@ -450,7 +464,7 @@ class Step:
             return self.by_heads(x)
         tokens, heads, _ = x.sizes
         half = p.turned // 2
-        # The loop that walks the two elements of a pair, the one that walks the pairs, their sizes.
+        # The loop over the two elements of a pair, the loop over the pairs, and their sizes.
         side, pair, sizes = (3, 2, (half, 2)) if p.architecture.neighbours else (2, 3, (2, half))
         part = x if p.turned == p.head else self.part(x, 0, p.turned)
         apart = self.b.reshape(part, [tokens, heads, *sizes])
@@ -476,14 +490,14 @@ class Step:
         return self.b.concatenate([whole, rest], 3)
 
     def angles(self, local: bool) -> Sequence[Tensor]:
-        """Cosines and sines of the tokens' positions, tokens x pairs."""
+        """Returns cosines and sines of the tokens' positions, tokens x pairs."""
         if local not in self._angles:
             tables = self.weights.angles(local).items()
             self._angles[local] = [self.at_positions(self.constant(n, t)) for n, t in tables]
         return self._angles[local]
 
     def at_positions(self, table: Tensor) -> Tensor:
-        """The rows of a table for the tokens' positions."""
+        """Returns the rows of a table for the tokens' positions."""
         return self.b.slice(table, [self.past, 0], [self.length, table.sizes[1]], [1, 1])
 
     def part(self, x: Tensor, start: int, count: int) -> Tensor:
@@ -491,14 +505,17 @@ class Step:
         return self.b.slice(x, [0, 0, start], [*x.sizes[:2], count], [1, 1, 1])
 
     def remember(self, part: str, number: int, new: Tensor) -> Tensor:
-        """All keys, or values, of a block up to the new ones, in attention's type."""
+        """
+        Stores new keys or values of a block; returns all rows up to the new ones, in attention's
+        type.
+        """
         local = self.parameters.pattern[number]
         parts = self.cache.pack(self.b, new)
         rows = {s: self.insert(f"{part}{s}.{number}", rows, local) for s, rows in parts.items()}
         return self.cache.unpack(self.b, rows)
 
     def insert(self, name: str, new: Tensor, local: bool) -> Tensor:
-        """Inserts rows behind the past ones of a state; returns the rows up to these."""
+        """Inserts rows after the past ones of a state; returns all rows up to the new ones."""
         state, past = self.states[name], self.past_in(local)
         whole = self.b.insert_slice(new, self.b.value(state), [self.slot, 0, past, 0], [1] * 4)
         self.states[name] = Tensor(state.element, state.sizes, whole)

@@ -1,20 +1,20 @@
 """
-A language model of a GGUF file as functions of `linalg` on tensors.
+Imports a language model of a GGUF file as functions of `linalg` on tensors.
 
-`prefill` reads some tokens behind the past ones, `decode` one. Both take the `token`s and how many
-are `past`, and give the `logits` of the token after the last one, the `likeliest` token and its
-logit, the `highest`; they share the weights, and the states `k.N` and `v.N`, which hold the keys
-and values of block N.
+`prefill` reads some tokens after the past ones, `decode` reads one. Both take the `token`s and the
+number of `past` tokens. They return the `logits` for the token after the last one, the `likeliest`
+token, and its logit `highest`. They share the weights, and the states `k.N` and `v.N`, which hold
+the keys and values of block N.
 
-`verify`, if it is asked for, reads a few tokens as `prefill` does, with the logits after each.
+`verify`, if requested, reads a few tokens like `prefill`, and returns the logits after each.
 
-With several slots, states hold as many texts: `prefill` and `decode` take the text's `slot`, and
-`decode_batch` computes one token of each text, of `position` i32 tokens each. It takes these
-numbers as `past_S`, too, and the largest as `past`.
+With several slots, states hold one text for each slot: `prefill` and `decode` take the text's
+`slot`, and `decode_batch` computes one token of each text. It takes the texts' numbers of past
+tokens as the i32 tensor `position` and as the numbers `past_S`, and the largest one as `past`.
 
-Where states of blocks with a window slide (`caches.Sliding`), all functions take these numbers
-twice: `near` is `past` without the tokens that such states have dropped. `slide` moves a text's
-rows from the `first` one on to the front.
+If states of blocks with a window slide (`caches.Sliding`), all functions take a second number of
+past tokens: `near` is `past` without the tokens that such states have dropped. `slide` moves a
+text's rows, from number `first` on, to the front.
 """
 
 from __future__ import annotations
@@ -57,11 +57,13 @@ LIKELIEST, HIGHEST = "likeliest", "highest"
 SLOT, POSITION, NEAR, FIRST = "slot", "position", "near", "first"
 
 CONTEXT = 2048
-"""Tokens that states have room for unless the caller says, or the model knows fewer."""
+"""
+Number of tokens for which states have room, unless the caller says, or the model supports fewer.
+"""
 MANY = 8
 """Number of texts from which a batch is multiplied like a prompt (benchmarks/model_steps.py)."""
 LARGEST = (1 << 31) - 1
-"""Elements that kernels address in a tensor."""
+"""Largest number of elements of a tensor that kernels can address."""
 
 
 @without_collection()
@@ -80,15 +82,15 @@ def import_gguf(
     """
     Import the language model of a GGUF file.
 
-    `context` is how many tokens the states have room for, `cache` the type of keys and values (f16,
-    f32, f8E4M3FN, f8E5M2, or i8 with a scale in f16 for each row), `products` what `prefill`, and
-    `decode_batch` of 8 texts or more, multiply by weights in (the others do it in f32), f16 or f32.
-    With `of_all`, `prefill` gives the logits after each token. States hold `slots` texts. With
-    `ahead`, `verify` reads one token and so many proposals of the next ones, and gives the logits
-    after each. Where states slide, a run reads up to `chunk` tokens.
+    `context` is the number of tokens for which the states have room. `cache` is the type of keys
+    and values (f16, f32, f8E4M3FN, f8E5M2, or i8 with a scale in f16 for each row). `products` is
+    the type (f16 or f32) of products with weights in `prefill`, and in `decode_batch` of 8 texts or
+    more; the others use f32. With `of_all`, `prefill` returns the logits after each token. States
+    hold `slots` texts. With `ahead`, `verify` reads one token and that many proposals for the next
+    ones, and returns the logits after each. If states slide, a run reads up to `chunk` tokens.
 
-    Raises `FrontendError` for a file that is broken or not known, and for a context that the model
-    was not trained on.
+    Raises `FrontendError` for a file that is broken or not supported, and for a context longer than
+    the one in training.
     """
     file = read_file(path)
     parameters = parameters_of(file)
@@ -96,7 +98,9 @@ def import_gguf(
     weights = Weights(file, parameters, context)
     if cache not in CACHES:
         raise FrontendError(
-            f"keys and values of the type {cache!r}", "", f"use {', '.join(CACHES)}"
+            f"keys and values of the type {cache!r} are not supported",
+            "",
+            f"use {', '.join(CACHES)}",
         )
     sliding = Sliding.find(parameters, context, chunk)
     common = _Common(weights, CACHES[cache_of(cache)], slots, sliding)
@@ -130,28 +134,31 @@ def import_gguf(
 
 def context_of(p: Parameters, wanted: int | None, place: str, slots: int = 1) -> int:
     """
-    Returns how many tokens the states have room for: `wanted`, or the default.
+    Returns the number of tokens for which the states have room: `wanted`, or the default.
 
-    Raises `FrontendError` for more than the model was trained on.
+    Raises `FrontendError` for more tokens than the model was trained on.
     """
     context = min(p.context, CONTEXT) if wanted is None else wanted
     if not 1 <= context <= p.context:
         raise FrontendError(
-            f"a context of {context} tokens; the model was trained on {p.context}",
+            f"a context of {context} tokens was asked for, but the model was trained on "
+            f"{p.context}",
             f"{place}, {p.architecture.name}.context_length",
             f"use 1 to {p.context}",
         )
     elements = max(slots * context * p.keys, p.vocabulary * p.width, p.hidden * p.width)
     if elements > LARGEST:
         raise FrontendError(
-            f"a tensor of {elements:,} elements", place, f"use tensors of at most {LARGEST:,}"
+            f"a tensor would have {elements:,} elements, too many",
+            place,
+            f"use tensors of at most {LARGEST:,}",
         )
     return context
 
 
 def _float(name: str) -> Element:
     if name not in (F16.name, F32.name):
-        raise FrontendError(f"numbers of the type {name!r}", "", "use f16 or f32")
+        raise FrontendError(f"numbers of the type {name!r} are not supported", "", "use f16 or f32")
     return ELEMENTS[name]
 
 
@@ -168,7 +175,9 @@ class _Common:
 def _function(
     name: str, common: _Common, products: Element, count: int | None, of_all: bool
 ) -> tuple[FuncOp, Mapping[str, Array]]:
-    """A function of `count` tokens, or of as many as are given, and the values of its weights."""
+    """
+    Writes a function of `count` tokens, or of a dynamic number; returns it and its weights' values.
+    """
     block = Block()
     token = block.insert_arg(TensorType(I32.type, [DYNAMIC_INDEX if count is None else count]), 0)
     length: Size = symbol(Extent(token, 0, "n")) if count is None else count
@@ -193,7 +202,7 @@ def _function(
 
 
 def _batch_function(common: _Common, products: Element) -> tuple[FuncOp, Mapping[str, Array]]:
-    """A function of one token of each text, and the values of its weights."""
+    """Writes a function of one token of each text; returns it and its weights' values."""
     block, count = Block(), common.slots
     slides = common.sliding is not None
     called = [TOKEN, POSITION, *([f"{NEAR}_{POSITION}"] if slides else [])]
@@ -223,7 +232,7 @@ def _batch_function(common: _Common, products: Element) -> tuple[FuncOp, Mapping
 
 
 def _number(block: Block, arguments: list[Value], name: str) -> Size:
-    """A further argument that is a number known before a run."""
+    """Adds an argument that is a number known before a run."""
     arguments.append(Value(name, "index", ()))
     return symbol(Extent(block.insert_arg(IndexType(), len(block.args)), 0, name))
 
@@ -231,7 +240,7 @@ def _number(block: Block, arguments: list[Value], name: str) -> Size:
 def _finish(
     name: str, step: Step, states: Mapping[str, Tensor], arguments: list[Value], of_all: bool
 ) -> tuple[FuncOp, Mapping[str, Array]]:
-    """Writes the graph behind a function's arguments."""
+    """Writes the graph after a function's arguments."""
     logits = step.logits(of_all)
     likeliest, highest = step.likeliest(logits)
     results = {LOGITS: logits, LIKELIEST: likeliest, HIGHEST: highest, **step.states}
@@ -247,7 +256,7 @@ def _write_function(
     arguments: list[Value],
     sizes: Mapping[str, Sequence[str]],
 ) -> FuncOp:
-    """A function of arguments, states and weights, with the names of all of them."""
+    """Makes a function of arguments, states and weights, with the names of all of them."""
     block = b.entry
     arguments += [_value(name, t) for name, t in states.items()]
     returned = [b.value(t) for t in results.values()]
@@ -263,7 +272,7 @@ def _write_function(
 
 
 def _value(name: str, t: Tensor) -> Value:
-    """A value of a function; floats of 8 bits are bytes."""
+    """Describes a value of a function; 8-bit floats are passed as bytes."""
     element = I8 if t.element.narrow else t.element
     sizes = (size if isinstance(size, int) else -1 for size in t.sizes)
     return Value(name, element.name, tuple(sizes))
@@ -271,9 +280,9 @@ def _value(name: str, t: Tensor) -> Value:
 
 def _states(block: Block, common: _Common, slide: bool = False) -> dict[str, Tensor]:
     """
-    Arguments for the keys and values of blocks: slots x heads x rows x head size.
+    Makes arguments for the keys and values of blocks: slots x heads x rows x head size.
 
-    With `slide`, only blocks whose states slide have some.
+    With `slide`, only for blocks whose states slide.
     """
     p, states = common.weights.parameters, dict[str, Tensor]()
     for number in range(p.blocks):
@@ -290,7 +299,7 @@ def _states(block: Block, common: _Common, slide: bool = False) -> dict[str, Ten
 
 
 def _slide_function(common: _Common, sliding: Sliding) -> FuncOp:
-    """A function that moves the rows that are kept, from the first one on, to the front."""
+    """Writes a function that moves the rows that are kept, from number `first` on, to the front."""
     block, arguments = Block(), list[Value]()
     first, slot = _number(block, arguments, FIRST), 0
     if common.slots > 1:

@@ -1,8 +1,8 @@
 """
 Reads a GGUF file's header: its keys and values, and where its tensors lie.
 
-A vocabulary is hundreds of thousands of strings: read in one pass it takes a fraction of a second,
-so that a prompt is known to fit before anything long starts.
+A vocabulary has hundreds of thousands of strings. One pass reads them in a fraction of a second, so
+that a prompt's length is checked before anything slow starts.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from xdsl_spirv.frontends.errors import FrontendError
 MAGIC = b"GGUF"
 AGAIN = "download or convert it again"
 VERSIONS = (2, 3)
-"""Versions of the container. The third adds big-endian files, which are refused."""
+"""Supported versions of the container. Version 3 added big-endian files, which are refused."""
 
 SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
-"""The letters of `struct` for the types of values."""
+"""Letters of `struct` for the types of values."""
 STRING, ARRAY = 8, 9
 DEEPEST = 4
-"""Greatest depth of nested arrays that is read."""
+"""Greatest nesting of arrays that is read."""
 
 TYPES: Mapping[str, tuple[type, ...]] = {
     "general.architecture": (str,),
@@ -38,12 +38,12 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     **{f"tokenizer.ggml.{role}_token_id": (int,) for role in "bos eos eot eom unknown".split()},
     **dict.fromkeys(("tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_space_prefix"), (bool,)),
 }
-"""Types of values by key; for a list also the type of its elements."""
+"""Types of values by key, for lists followed by the type of their elements."""
 
 
 def read_metadata(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     """
-    The values of a GGUF file by key: numbers, strings, booleans, and lists of them.
+    Reads the values of a GGUF file by key: numbers, strings, booleans, and lists of them.
 
     Raises `FrontendError` for a file that is missing, truncated, or not GGUF.
     """
@@ -53,7 +53,7 @@ def read_metadata(path: str | os.PathLike[str]) -> Mapping[str, Any]:
 
 @contextmanager
 def header(path: str | os.PathLike[str]) -> Generator[Header]:
-    """The start of a GGUF file, to be read; raises `FrontendError` as `read_metadata` does."""
+    """Opens a GGUF file at its start; raises `FrontendError` like `read_metadata`."""
     place = os.fspath(path)
     try:
         with Path(path).open("rb") as file:
@@ -74,17 +74,17 @@ def _truncated_error(place: str) -> FrontendError:
 
 
 class Header:
-    """A reader of a file's header; `offset` is how far it has read."""
+    """A reader of a file's header; `offset` is its position."""
 
     def __init__(self, data: mmap.mmap, place: str):
         self.data = data
         self.place = place
         self.offset = 0
         self.tensors = 0
-        """Number of tensors listed behind the values."""
+        """Number of tensors that are listed after the values."""
 
     def values(self) -> dict[str, Any]:
-        """The values by key, which come first."""
+        """Reads the values by key, which come first."""
         if self.data[:4] != MAGIC:
             raise FrontendError("this is not a GGUF file", self.place, "give a GGUF file")
         self.offset = 4
@@ -100,7 +100,7 @@ class Header:
             (kind,) = self.numbers("I", 1)
             if key in values:
                 raise FrontendError(
-                    f"the value {key} stands there twice",
+                    f"the value {key} is listed twice",
                     self.place,
                     "download or convert it again",
                 )
@@ -109,7 +109,7 @@ class Header:
         return values
 
     def check_type(self, key: str, value: Any) -> None:
-        """Raises `FrontendError` for a value that is not of its key's type."""
+        """Raises `FrontendError` for a value whose type is wrong for its key."""
         types = TYPES.get(key, ())
         # The elements of an array are of one type.
         nested = [value, *(value[:1] if isinstance(value, list) else ())]  # pyright: ignore[reportUnknownVariableType]
@@ -124,7 +124,7 @@ class Header:
     def numbers(self, letter: str, count: int) -> tuple[Any, ...]:
         """Reads `count` numbers of one type; raises `struct.error` at the end of the file."""
         size = struct.calcsize(f"<{letter}")
-        # Before `struct` sees the count: it may be any number of 64 bits.
+        # Checked before `struct` uses the count: it may be any number of 64 bits.
         if count > (len(self.data) - self.offset) // size:
             raise _truncated_error(self.place)
         numbers = struct.unpack_from(f"<{count}{letter}", self.data, self.offset)
@@ -156,7 +156,7 @@ class Header:
             return [self.value(element, depth - 1) for _ in range(count)]
         if kind not in SCALARS:
             raise FrontendError(
-                f"a value of the unknown type {kind}",
+                f"a value has the unknown type {kind}",
                 f"{self.place}, byte {self.offset}",
                 AGAIN,
             )

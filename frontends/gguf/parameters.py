@@ -1,8 +1,7 @@
 """
-Describes the supported models of GGUF files: the sizes that their values give, and the tensors they
-have.
+Describes the supported models of GGUF files: their sizes, read from values, and their tensors.
 
-A value or a tensor that is not listed is refused by its name, for it would mean something.
+Unknown values and tensors are refused by name, because they could change the result.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ READ = frozenset(
     " rope.scaling.attn_factor rope.scaling.yarn_ext_factor rope.scaling.yarn_attn_factor"
     " rope.scaling.yarn_beta_fast rope.scaling.yarn_beta_slow".split()
 )
-"""The values of every architecture that are read."""
+"""Values of every architecture that are read."""
 READ_OF_WINDOWS = frozenset(
     "attention.sliding_window attention.sliding_window_pattern rope.freq_base_swa".split()
 )
@@ -50,28 +49,31 @@ MEANINGLESS: Mapping[str, Collection[Any]] = {
     "attention.causal": (True,),
     "use_parallel_residual": (False,),
 }
-"""Values that must not change the result: any value if the list is empty."""
+"""
+Values that must not change the result: supported if equal to one of the list, or always if it is
+empty.
+"""
 
 
 @dataclass(frozen=True)
 class Experts:
-    """The experts of a model: of `count` a token is given to `used`."""
+    """A model's mixture of experts: each token uses `used` of `count` experts."""
 
     count: int
     used: int
     hidden: int
     shared: int
-    """The hidden size of the expert that takes every token; 0 without one."""
+    """Hidden size of the expert that every token uses; 0 if there is none."""
     scale: float
     """Factor of the weights of experts."""
     router: Router
     dense: int
-    """Blocks that have no experts: the first ones."""
+    """Number of blocks without experts: the first ones."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """The sizes of a model and the numbers that it computes with."""
+    """The sizes of a model and the numbers used in its computation."""
 
     architecture: Architecture
     blocks: int
@@ -79,30 +81,30 @@ class Parameters:
     hidden: int
     heads: int
     shared: int
-    """Heads of keys and values, each for as many heads of queries."""
+    """Heads of keys and values; each serves several heads of queries."""
     head: int
-    """Elements of a head."""
+    """Number of elements of a head."""
     turned: int
-    """Elements of a head that positions turn: its first ones."""
+    """Number of elements of a head that are rotated by position: the first ones."""
     vocabulary: int
     context: int
-    """Tokens that the model was trained on."""
+    """Number of tokens of the context in training."""
     epsilon: float
     rotation: Rotation
     score_scale: float
     """Factor of the products of queries and keys."""
     window: int = 0
-    """Tokens that blocks with a window attend to, 0 without such blocks."""
+    """Number of tokens that blocks with a window attend to; 0 without such blocks."""
     local_rotation: Rotation | None = None
     """The rotation of blocks with a window."""
     pattern: tuple[bool, ...] = ()
-    """Whether each block has a window."""
+    """For each block, True if it has a window."""
     embedding_scale: float = 1.0
     residual_scale: float = 1.0
-    """Factor of each addend of the residual."""
+    """Factor of everything that is added to the residual."""
     logit_divisor: float = 1.0
     score_cap: float = 0.0
-    """The largest score, approached by tanh; 0 for any."""
+    """Soft limit of the scores, applied by tanh; 0 for none."""
     logit_cap: float = 0.0
     experts: Experts | None = None
 
@@ -111,27 +113,27 @@ class Parameters:
 
     @property
     def queries(self) -> int:
-        """The columns of all heads of queries."""
+        """Number of columns of all heads of queries."""
         return self.heads * self.head
 
     @property
     def keys(self) -> int:
-        """The columns of all heads of keys, and of values."""
+        """Number of columns of all heads of keys, and of values."""
         return self.shared * self.head
 
 
 def parameters_of(file: File) -> Parameters:
     """
-    The sizes of a model; raises `FrontendError` for unknown or missing values.
+    Returns the parameters of a model; raises `FrontendError` for unknown or missing values.
 
-    The tensors are those that the sizes ask for, and no others.
+    The file must have exactly the tensors that the parameters require.
     """
     parts = file.values.get("split.count", 1)
     if parts != 1:
         raise FrontendError(
-            f"the model is in {parts} files, and this is one of them",
+            f"the model is split into {parts} files, and this is one of them",
             f"{file.place}, split.count",
-            "make one file of them: llama-gguf-split --merge",
+            "join them into one file: llama-gguf-split --merge",
         )
     values = Values.read(file)
     values.refuse_unknown()
@@ -141,7 +143,7 @@ def parameters_of(file: File) -> Parameters:
 
 
 class Values:
-    """The values of an architecture."""
+    """Reads the values of an architecture."""
 
     def __init__(self, file: File, architecture: Architecture):
         self.file = file
@@ -150,7 +152,7 @@ class Values:
 
     @staticmethod
     def read(file: File) -> Values:
-        """Raises `FrontendError` for an architecture that is not known."""
+        """Raises `FrontendError` for an unknown architecture."""
         return Values(file, architecture_of(file.values, file.place))
 
     def refuse(
@@ -176,11 +178,15 @@ class Values:
             )
 
     def number(self, key: str, default: float | None = None) -> float:
-        """A number above 0 that is the same in all blocks."""
+        """Returns a number above 0 that is the same in all blocks."""
         value = self.file.values.get(self.prefix + key, default)
         if isinstance(value, list) and value:
             if any(v != value[0] for v in value):  # pyright: ignore[reportUnknownVariableType]
-                self.refuse(key, f"blocks differ in {self.prefix}{key}", "use another model")
+                self.refuse(
+                    key,
+                    f"the blocks have different values of {self.prefix}{key}",
+                    "use a model in which all are equal",
+                )
             value = value[0]  # pyright: ignore[reportUnknownVariableType]
         if value is None:
             self.refuse(key, f"{self.prefix}{key} is missing")
@@ -195,7 +201,7 @@ class Values:
         return value
 
     def optional(self, key: str, default: float = 0.0) -> float:
-        """A number that may be missing; 0 means missing, too."""
+        """Returns a number that may be missing; 0 counts as missing."""
         value = self.file.values.get(self.prefix + key)
         return default if value is None or (_is_number(value) and not value) else self.number(key)
 
@@ -206,14 +212,22 @@ class Values:
         head = self.count("attention.key_length", width // heads)
         turned = self.count("rope.dimension_count", head)
         if heads % shared:
-            self.refuse("attention.head_count_kv", f"{heads} heads of queries share {shared}")
+            self.refuse(
+                "attention.head_count_kv",
+                f"{heads} heads of queries cannot share {shared} heads of keys",
+            )
         if self.count("attention.value_length", head) != head:
-            self.refuse("attention.value_length", f"values are not as long as keys, {head}")
+            self.refuse(
+                "attention.value_length", f"values must be as long as keys, {head} elements"
+            )
         if turned % 2 or turned > head or (turned < head and not architecture.turns_part):
-            self.refuse("rope.dimension_count", f"{turned} of {head} elements of a head are turned")
+            self.refuse(
+                "rope.dimension_count",
+                f"{turned} of the {head} elements of a head cannot be rotated",
+            )
         blocks, tensors = self.count("block_count"), len(self.file.tensors)
         if blocks > tensors:
-            self.refuse("block_count", f"{blocks} blocks, but {tensors} tensors")
+            self.refuse("block_count", f"there are {blocks} blocks, but tensors for {tensors}")
         embedding = self.file.tensors.get("token_embd.weight")
         wide = architecture.wide_scores and blocks == architecture.wide_scores
         scale = (width / heads if wide else head) ** -0.5
@@ -250,7 +264,7 @@ class Values:
         return self.count("attention.sliding_window") if given else 0
 
     def local(self, rotation: Rotation) -> Rotation:
-        """The rotation of blocks with a window."""
+        """Returns the rotation of blocks with a window."""
         window = self.architecture.window
         assert window is not None
         default = rotation.base if window.base is None else window.base
@@ -260,14 +274,19 @@ class Values:
         return Rotation(rotation.turned, base)
 
     def pattern(self, blocks: int) -> tuple[bool, ...]:
-        """Whether each block has a window: by the file's flags or period, or the usual period."""
+        """
+        Returns for each block if it has a window: by the file's flags or period, or the usual
+        period.
+        """
         assert self.architecture.window is not None
         key = "attention.sliding_window_pattern"
         given = self.file.values.get(self.prefix + key)
         if isinstance(given, list):
             flags: list[Any] = given
             if len(flags) != blocks or any(flag not in (0, 1) for flag in flags):
-                self.refuse(key, f"{self.prefix}{key} is {flags} for {blocks} blocks")
+                self.refuse(
+                    key, f"{self.prefix}{key} is {flags}, which does not fit {blocks} blocks"
+                )
             return tuple(bool(flag) for flag in flags)
         period = self.count(key, self.architecture.window.period)
         return tuple(period == 1 or i % period < period - 1 for i in range(blocks))
@@ -278,12 +297,12 @@ class Values:
             return None
         count, used = self.count("expert_count"), self.count("expert_used_count")
         if used > count:
-            self.refuse("expert_used_count", f"{used} of {count} experts are used")
+            self.refuse("expert_used_count", f"{used} of {count} experts cannot be used")
         named = f"{self.prefix}expert_feed_forward_length" in self.file.values
         key = "expert_feed_forward_length" if named else "feed_forward_length"
         hidden, shared = self.count(key), 0
         if router.shared:
-            # Files say how large all of these are together, or how many of `hidden` they are.
+            # Files state the sum of their sizes, or their number as a multiple of `hidden`.
             times = int(self.optional("expert_shared_count"))
             shared = int(self.optional("expert_shared_feed_forward_length", times * hidden))
         return Experts(
@@ -297,11 +316,14 @@ class Values:
         )
 
     def router(self, router: Router) -> Router:
-        """An architecture's router with the file's values."""
+        """Returns the router of an architecture with the file's values."""
         kinds = {0: router.scores, 1: "softmax", 2: "sigmoid", 3: "chosen"}
         kind = self.file.values.get(f"{self.prefix}expert_gating_func", 0)
         if kind not in kinds:
-            self.refuse("expert_gating_func", f"{self.prefix}expert_gating_func is {kind}")
+            self.refuse(
+                "expert_gating_func",
+                f"{self.prefix}expert_gating_func is {kind}, which is not supported",
+            )
         norm = self.file.values.get(f"{self.prefix}expert_weights_norm", router.normalized)
         return replace(router, scores=kinds[kind], normalized=bool(norm))
 
@@ -310,7 +332,7 @@ class Values:
         if kind not in KINDS:
             self.refuse(
                 "rope.scaling.type",
-                f"positions are scaled by {kind!r}",
+                f"positions are scaled by {kind!r}, which is not supported",
                 f"use a model with rope.scaling.type {', '.join(KINDS)}",
             )
         tensors = {
@@ -321,7 +343,10 @@ class Values:
         if not original and (kind == "yarn" or len(factors) > 1):
             original = self.count("context_length")
         if self.optional("rope.scaling.yarn_ext_factor", 1.0) != 1:
-            self.refuse("rope.scaling.yarn_ext_factor", "YaRN is mixed by another factor than 1")
+            self.refuse(
+                "rope.scaling.yarn_ext_factor",
+                "YaRN with a mix factor other than 1 is not supported",
+            )
         magnitude = self.optional("rope.scaling.attn_factor", 1.0)
         return Rotation(
             turned,
@@ -338,13 +363,13 @@ class Values:
         )
 
     def scaling(self) -> float:
-        """The divisor of positions."""
+        """Returns the divisor of positions."""
         keys = ("rope.scaling.factor", "rope.scale_linear")
         given = (self.file.values.get(self.prefix + key) for key in keys)
         factor: Any = next((factor for factor in given if factor is not None), 0)
         if not _is_number(factor) or not 0 <= factor < math.inf:
             self.refuse(keys[0], f"{self.prefix}{keys[0]} is {factor}")
-        # Converters write 0 for positions that are not scaled.
+        # Converters write 0 if positions are not scaled.
         return float(factor or 1.0)
 
 
@@ -357,7 +382,7 @@ def _is_number(value: Any) -> TypeGuard[int | float]:
 
 
 def _check_tensors(file: File, p: Parameters) -> None:
-    """Raises for a tensor that is missing, is of other sizes, or is not known."""
+    """Raises `FrontendError` for a tensor that is missing, has wrong sizes, or is unknown."""
     needed, possible = tensors_of(p)
     for name, shape in (needed | possible).items():
         tensor = file.tensors.get(name)
@@ -365,11 +390,11 @@ def _check_tensors(file: File, p: Parameters) -> None:
             raise _refusal(file, f"the tensor {name!r} is missing")
         if tensor is not None and tensor.shape != shape:
             wanted = StoredTensor(name, tensor.format, shape, tensor.data)
-            raise _refusal(file, f"the tensor {name!r} is {tensor}, and should be {wanted}")
+            raise _refusal(file, f"the tensor {name!r} is {tensor}, but must be {wanted}")
     for name in file.tensors:
         if name not in needed and name not in possible:
             raise FrontendError(
-                f"the tensor {name!r} is not known in {p.architecture.name}",
+                f"the tensor {name!r} is unknown in {p.architecture.name}",
                 file.place,
                 "use a model without it, or of another architecture",
             )
@@ -380,7 +405,7 @@ def _refusal(file: File, cause: str) -> FrontendError:
 
 
 def tensors_of(p: Parameters) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-    """The shapes of the tensors that a model has, and of those that it may have."""
+    """Returns the shapes of the tensors that a model must have, and of those it may have."""
     architecture = p.architecture
     needed: dict[str, tuple[int, ...]] = {
         "token_embd.weight": (p.vocabulary, p.width),
@@ -427,7 +452,7 @@ def _attention_matrices(p: Parameters) -> dict[str, tuple[int, ...]]:
 
 
 def _layer_matrices(p: Parameters, block: int) -> dict[str, tuple[int, ...]]:
-    """The layers behind attention: one gated network, or experts with theirs."""
+    """Returns the matrices after attention: one gated network, or experts with their networks."""
     if not p.has_experts(block):
         return _network_matrices("", p.hidden, p.width, p.architecture.fused)
     assert p.experts is not None

@@ -1,7 +1,7 @@
 """
-The angles by which positions turn pairs of a head's elements, and how long contexts scale them.
+Angles by which positions rotate pairs of a head's elements, and their scaling for long contexts.
 
-Angles are computed in f64: a position beyond 2 to the 24 over its frequency is exact only there.
+Angles are computed in f64: f32 would not be exact for large products of position and frequency.
 """
 
 from __future__ import annotations
@@ -27,21 +27,23 @@ class Rotation:
     base: float
     kind: str = "none"
     factor: float = 1.0
-    """The ratio of the context's length to `original`."""
+    """Ratio of the context's length to `original`."""
     original: int = 0
     """Length in tokens of the context that the model was first trained on."""
     magnitude: float = 1.0
     """Factor of cosines and sines."""
     turns: tuple[float, float] = (32.0, 1.0)
     """
-    YaRN: pairs that turn more often than the first within the original context are not scaled,
-    pairs that turn less often than the second are scaled wholly.
+    YaRN: pairs that rotate more often than the first number within the original context are not
+    scaled; pairs that rotate less often than the second are scaled entirely.
     """
     factors: Mapping[str, Array] = field(default_factory=dict[str, Array])
-    """Divisors of the frequencies by their tensor; the last one is for long contexts."""
+    """Divisors of the frequencies, by their tensor; the last one is for long contexts."""
 
     def frequencies(self, context: int) -> Array:
-        """The angle of a position, in radians, for each pair of turned elements; in f64."""
+        """
+        Returns the angle of a position, in radians, for each pair of rotated elements; in f64.
+        """
         half = self.turned // 2
         angles = self.base ** (-np.arange(half) / half)
         factors = list(self.factors.values())
@@ -55,7 +57,7 @@ class Rotation:
         return angles
 
     def _share_unscaled(self) -> Array:
-        """The share of each pair's frequency that is not scaled."""
+        """Returns the share of each pair's frequency that is not scaled."""
         low, high = (
             self.turned
             * math.log(self.original / (turns * 2 * math.pi))
@@ -67,7 +69,7 @@ class Rotation:
         return 1 - np.clip((pairs - low) / max(0.001, high - low), 0, 1)
 
     def tables(self, context: int) -> Mapping[str, Array]:
-        """Cosines and sines of positions x pairs."""
+        """Returns cosines and sines, positions x pairs."""
         angles = np.arange(context)[:, None] * self.frequencies(context)
         wide = self.magnitude * (1 + 0.1 * math.log(self.factor) if self.kind == "yarn" else 1.0)
         return {

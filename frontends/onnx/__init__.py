@@ -1,1 +1,1 @@
-"""ONNX to `linalg` on tensors, with xDSL's builders, in this process."""
+"""Converts ONNX to `linalg` on tensors with xDSL's builders, without another process."""

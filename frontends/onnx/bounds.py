@@ -1,8 +1,8 @@
 """
-Bounds of a slice: where it begins in a dimension and how many elements it has.
+Bounds of a slice: its start in a dimension, and its number of elements.
 
-Bounds count from either end and may lie beyond it; they and the dimension may be open sizes.
-Conditions on open sizes are recorded, so that a run checks them.
+Bounds count from either end and may lie beyond it; bounds and the dimension may be dynamic sizes.
+Conditions on dynamic sizes are recorded, so that a run checks them.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ FAR = (1 << 31) - 1
 
 
 def span_of(b: Nodes, size: Size, start: Size, end: Size, step: int) -> tuple[Size, Size]:
-    """Returns where a slice of a dimension begins, and how many elements it has."""
+    """Returns the start of a slice in a dimension, and its number of elements."""
     if step == 0:
-        b.refuse("a step of 0", "give another step")
+        b.refuse("the step of a slice is 0", "give another step")
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
-        # Backwards from before the start is from the start, other than in Python.
+        # A backward slice from before the start begins at the start, unlike in Python.
         start = max(start, -size) if step < 0 else start
         first, last, _ = slice(start, end, step).indices(size)
         return (first, len(range(first, last, step)))
     if step > 0:
         first, span = _forward(b, size, start, end)
         return first, ceil_div(span, step)
-    # The same forward in the reversed dimension.
+    # The same slice forward in the reversed dimension.
     if isinstance(start, int) and isinstance(end, int) and start >= 0:
         first, span = _forward(b, size, -1 - start, -1 - end)
     else:
         first, last = (_reversed_place(b, size, bound) for bound in (start, end))
         if _is_from_the_end(b, start):
-            # Backwards from before the start is from the start.
+            # A backward slice from before the start begins at the start.
             b.insist_natural(size - 1)
             first = lesser(first, size - 1)
         span = last - first
@@ -48,7 +48,7 @@ def span_of(b: Nodes, size: Size, start: Size, end: Size, step: int) -> tuple[Si
 
 
 def _reversed_place(b: Nodes, size: Size, bound: Size) -> Size:
-    """A bound of a slice backwards as a place within the reversed dimension."""
+    """Converts a bound of a backward slice to a place in the reversed dimension."""
     if isinstance(bound, int) and abs(bound) >= FAR:
         return 0 if bound > 0 else size
     if _is_from_the_end(b, bound):
@@ -57,7 +57,7 @@ def _reversed_place(b: Nodes, size: Size, bound: Size) -> Size:
 
 
 def _is_from_the_end(b: Nodes, bound: Size) -> bool:
-    """Whether a bound is negative; an open one must not change its sign with the sizes."""
+    """True if a bound is negative; the sign of a dynamic bound must not depend on the sizes."""
     negative = surely_below(bound, 1) and bound != 0
     b.insist_natural(-1 - bound if negative else bound)
     return negative
@@ -77,7 +77,7 @@ def _forward(b: Nodes, size: Size, start: Size, end: Size) -> tuple[Size, Size]:
             return first, last - first
         if isinstance(first, int) and isinstance(last, SymbolicSize):
             return first, last - least(last, first)
-        # Nothing is between bounds that passed each other.
+        # The slice is empty if the end lies before the start.
         span = last - first
         return first, span - least(span, 0)
     if (start < 0) == (end < 0):
@@ -88,7 +88,7 @@ def _forward(b: Nodes, size: Size, start: Size, end: Size) -> tuple[Size, Size]:
 
 
 def _place(b: Nodes, size: Size, place: Size) -> Size:
-    """A bound counted from the start, clamped to the dimension."""
+    """Counts a bound from the start, and clamps it to the dimension."""
     if isinstance(place, int):
         if abs(place) >= FAR:
             return size if place > 0 else 0

@@ -1,9 +1,9 @@
 """
-Writes `linalg` on tensors, which operators are made of; sizes may be known only at run time.
+Builds the `linalg` on tensors of which operators consist; sizes may be known only at run time.
 
-A size is a number or a `SymbolicSize` in the dimensions of the function's inputs, so that equal
-sizes are known to be equal however they were computed. An operation that is written gets the
-location of the node it comes from.
+A size is a number or a `SymbolicSize` in the dimensions of the function's inputs, so that sizes are
+recognised as equal however they were computed. A new operation gets the location of the node that
+it comes from.
 """
 
 from __future__ import annotations
@@ -48,15 +48,18 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Element, Front, Tensor, tensor_type
 
 LARGE = 1024
-"""Bytes from which a constant is a weight: an argument of the function."""
+"""Size in bytes from which a constant is a weight: an argument of the function."""
 
 Body = Callable[..., Number]
-"""Writes the body of an elementwise operation: the writer of scalars, then a number an operand."""
+"""
+Writes the body of an elementwise operation: takes the writer of scalars, then a number for each
+operand.
+"""
 
 Map = Sequence[int | AffineExpr | None]
 """
-For each dimension of an operand the loop that walks it, or an expression in the loops; None where
-its only element is read.
+For each dimension of an operand, the loop that indexes it, or an expression in the loops; None if
+only its single element is read.
 """
 
 
@@ -78,7 +81,7 @@ class TensorBuilder:
         raise FrontendError(cause, str(self.location), remedy)
 
     def insert(self, op: Operation) -> SSAValue:
-        """Add an operation; returns its first result."""
+        """Adds an operation; returns its first result."""
         for inner in op.walk():
             inner.location = self.location
         self.block.add_op(op)
@@ -87,7 +90,7 @@ class TensorBuilder:
     # Constants and sizes
 
     def constant(self, op: Operation) -> SSAValue:
-        """Add a constant at the start of the function, where it is visible everywhere."""
+        """Adds a constant at the start of the function, where it is visible everywhere."""
         op.location = self.location
         if self._last_constant is not None:
             self.entry.insert_op_after(op, self._last_constant)
@@ -99,7 +102,10 @@ class TensorBuilder:
         return op.results[0]
 
     def value(self, t: Tensor) -> SSAValue:
-        """The SSA value of a tensor; a large constant becomes an argument, called as it is."""
+        """
+        Returns the SSA value of a tensor; a large constant becomes an argument with the constant's
+        name.
+        """
         if t.value is not None:
             return t.value
         array = t.numbers
@@ -114,14 +120,14 @@ class TensorBuilder:
             t.value = self.entry.insert_arg(t.type, len(self.entry.args))
             self.weights[self._weight_name(t)] = array
             return t.value
-        # A truth value is a byte of ones or zeros in MLIR, too, but xDSL reads it with a sign.
+        # MLIR, too, stores a bool as a byte of ones or zeros, but xDSL reads it as signed.
         data = -array.astype(np.int8) if t.element.is_bool else array
         attribute = DenseIntOrFPElementsAttr(t.type, BytesAttr(data.tobytes()))  # pyright: ignore
         t.value = self.constant(arith.ConstantOp(attribute))
         return t.value
 
     def _of_sizes(self, t: Tensor) -> Tensor:
-        """Known sizes, or portions of them, in another type than i64."""
+        """Converts known sizes, or portions of them, to a type other than i64."""
         portions = np.array([portion_of(item) for item in t.known.flat], object)  # pyright: ignore
         sizes, divisors = np.empty((2, *t.known.shape), object)  # pyright: ignore
         sizes.flat, divisors.flat = [p.size for p in portions], [p.divisor for p in portions]
@@ -175,15 +181,15 @@ class TensorBuilder:
 
     def insist_equal(self, a: Size, b: Size) -> None:
         """
-        Requires two sizes to be equal; a run whose inputs have other sizes is refused.
+        Requires two sizes to be equal; a run whose inputs have different sizes is refused.
 
-        Raises `ValueError` for numbers that differ.
+        Raises `ValueError` for unequal numbers.
         """
         a, b = (b, a) if isinstance(a, int) else (a, b)
         if a == b or (a, b) in self.insisted:
             return
         if isinstance(a, int):
-            raise ValueError(f"a size of {a} where it has to be {b}")
+            raise ValueError(f"a size is {a}, but has to be {b}")
         self.insisted.add((a, b))
         equal = self.insert(arith.CmpiOp(self.index(a), self.index(b), "eq"))
         assertion = cf.AssertOp(equal, f"{a} has to be {b}")
@@ -196,7 +202,10 @@ class TensorBuilder:
             self.insist_equal(least(size, 0), 0)
 
     def broadcast(self, *shapes: Sequence[Size]) -> tuple[Size, ...]:
-        """Broadcasts shapes to one; requires that open sizes equal the sizes they meet."""
+        """
+        Broadcasts shapes to one; requires that dynamic sizes equal the sizes they are broadcast
+        with.
+        """
         sizes = broadcast(*shapes)
         for shape in shapes:
             for size, whole in zip(reversed(shape), reversed(sizes), strict=False):
@@ -227,7 +236,7 @@ class TensorBuilder:
         return self.constant(op)
 
     def fill(self, number: float, sizes: Sequence[Size], element: Element) -> SSAValue:
-        """A tensor of one number."""
+        """Returns a tensor filled with one number."""
         out = self.empty(sizes, element)
         if 0 in sizes:
             return out
@@ -245,16 +254,16 @@ class TensorBuilder:
         reduced: Sequence[int] = (),
     ) -> list[Tensor]:
         """
-        A `linalg.generic`, unless it has no iteration.
+        Writes a `linalg.generic`, or only its outputs if it has no iteration.
 
-        `reduced` are its reduction loops, `outputs` what it starts from.
+        `reduced` are its reduction loops, `outputs` its initial values.
 
         `body` takes the writer of scalars, a number for each input and one for each output. An
         input of one known element is a constant in the body.
         """
         shapes = [*((t.sizes, m) for t, m in inputs), *((o[2], o[3]) for o in outputs)]
         if any(_is_empty(sizes, dimensions) for sizes, dimensions in shapes):
-            # No iteration is made.
+            # There is no iteration.
             return [Tensor(o[1], o[2], o[0]) for o in outputs]
         items = [
             t.known.item() if t.known is not None and t.known.size == 1 else None for t, _ in inputs
@@ -263,7 +272,7 @@ class TensorBuilder:
         read = [m for (_, m), s in zip(inputs, scalars, strict=True) if s is None]
         walked = {d for m in (*read, *(o[3] for o in outputs)) for d in m if isinstance(d, int)}
         if len(walked) < loops:
-            # Only their one-element operands say how often some loops run.
+            # Only operands with one element give the trip counts of some loops.
             scalars = [None] * len(inputs)
         given = [(t, m) for (t, m), s in zip(inputs, scalars, strict=True) if s is None]
         block = Block(
@@ -297,7 +306,7 @@ class TensorBuilder:
         return [Tensor(o[1], o[2], r) for o, r in zip(outputs, op.results, strict=True)]
 
     def _number(self, writer: Scalars, number: Any, element: Element) -> Number:
-        """A known number in a body; a size comes from outside."""
+        """Returns a known number in a body; sizes are read from outside."""
         if not isinstance(number, SymbolicSize):
             return writer.number(number, element)
         cast = arith.IndexCastOp(self.index(number), I64.type)
@@ -320,7 +329,7 @@ class TensorBuilder:
         sizes: Sequence[Size],
         element: Element,
     ) -> Tensor:
-        """`body` of an element of each operand for every element of the result."""
+        """Computes every element of the result by `body` from one element of each operand."""
         out = (self.empty(sizes, element), element, sizes, range(len(sizes)))
 
         def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
@@ -329,7 +338,7 @@ class TensorBuilder:
         return self.generic(operands, [out], len(sizes), write)[0]
 
     def convert(self, t: Tensor, element: Element) -> Tensor:
-        """A tensor in another element type."""
+        """Converts a tensor to another element type."""
         if t.element == element:
             return t
         if t.numbers is not None and t.value is None and not element.narrow:
@@ -346,7 +355,8 @@ class TensorBuilder:
         element: Element | None = None,
     ) -> Tensor:
         """
-        `body(s, element, accumulator)` over axes, from `start`, in the element type given.
+        Folds elements over axes by `body(s, element, accumulator)`, from `start`, in the given
+        element type.
 
         Sums of narrow floats are accumulated in f32: pass `element=F32` and convert.
         """
@@ -367,10 +377,10 @@ class TensorBuilder:
         """
         Reshapes a tensor; the number of elements must stay equal.
 
-        Open sizes whose products may differ are compared when the program runs.
+        If the products of dynamic sizes may differ, the program compares them when it runs.
 
         Groups of dimensions with equal products are collapsed and expanded one by one, so that
-        what is next to each other stays apart where it can.
+        dimensions stay separate where possible.
         """
         sizes = tuple(sizes)
         if sizes == t.sizes:
@@ -394,9 +404,9 @@ class TensorBuilder:
     def _of_one_element(self, t: Tensor, sizes: Sequence[Size]) -> Tensor:
         """Reshapes between a scalar and a tensor of one element."""
         if any(size != 1 for size in (*t.sizes, *sizes)):
-            raise ValueError(f"{t} has other elements than {list(sizes)}")
+            raise ValueError(f"{t} has another number of elements than {list(sizes)}")
         if not t.rank:
-            # xDSL expands no tensor without dimensions.
+            # xDSL cannot expand a tensor without dimensions.
             return self.expand(t, sizes)
         op = tensor.CollapseShapeOp(
             operands=[self.value(t)],
@@ -426,13 +436,13 @@ class TensorBuilder:
         return Tensor(t.element, sizes, self.insert(op))
 
     def transpose(self, t: Tensor, order: Sequence[int]) -> Tensor:
-        """Dimension `i` of the result is dimension `order[i]` of the operand."""
+        """Makes dimension `order[i]` of the operand dimension `i` of the result."""
         if list(order) == list(range(t.rank)):
             return t
         sizes = [t.sizes[i] for i in order]
         walked = [i for i in order if t.sizes[i] != 1]
         if walked == sorted(walked):
-            # Dimensions of one element change their places alone: no element moves.
+            # If only dimensions of one element change places, no element moves.
             return self.reshape(t, sizes)
         out = (self.empty(sizes, t.element), t.element, sizes, list(range(t.rank)))
         source = [list(order).index(i) for i in range(t.rank)]
@@ -452,7 +462,9 @@ class TensorBuilder:
     def slice(
         self, t: Tensor, starts: Sequence[Size], sizes: Sequence[Size], steps: Sequence[int]
     ) -> Tensor:
-        """Takes every `step`-th element, `sizes` of them from `starts` on; steps are positive."""
+        """
+        Takes every `step`-th element, `sizes` of them, beginning at `starts`; steps are positive.
+        """
         if all(s == 0 for s in starts) and tuple(sizes) == t.sizes and set(steps) <= {1}:
             return t
         if 0 in sizes:
@@ -469,7 +481,7 @@ class TensorBuilder:
     def insert_slice(
         self, t: Tensor, into: SSAValue, starts: Sequence[Size], steps: Sequence[int]
     ) -> SSAValue:
-        """Inserts a tensor into another one, at every `step`-th place from a start on."""
+        """Inserts a tensor into another one, at every `step`-th place from a start."""
         if 0 in t.sizes:
             return into
         offsets, sizes = self.operands(starts), self.operands(t.sizes)
@@ -516,7 +528,7 @@ class TensorBuilder:
         return Front(state, whole, sizes, axis, self.value(part))
 
     def _appended(self, front: Front, tensors: Sequence[Tensor]) -> Front:
-        """A state's front with more behind it."""
+        """Appends more elements to a state's front."""
         whole, size, axis = front.whole, front.sizes[front.axis], front.axis
         for t in tensors:
             starts: list[Size] = [size if i == axis else 0 for i in range(whole.rank)]
@@ -557,9 +569,9 @@ class TensorBuilder:
         element: Element | None = None,
     ) -> Tensor:
         """
-        The sum of products over the loops behind the result's loops, which come first.
+        Sums products over the loops inside the result's loops, which come first.
 
-        Products of narrow floats are summed in f32, of integers in the element type given.
+        Products of narrow floats are summed in f32, of integers in the given element type.
         """
         result = element or a.element
         element = F32 if result.is_float and result.bits < 32 else result
@@ -575,7 +587,7 @@ class TensorBuilder:
 
 
 def _is_empty(sizes: Sequence[Size], dimensions: Map) -> bool:
-    """Whether a dimension that a loop walks has no element."""
+    """True if a dimension that a loop indexes has no element."""
     return any(s == 0 and isinstance(d, int) for s, d in zip(sizes, dimensions, strict=True))
 
 

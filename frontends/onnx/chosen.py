@@ -1,11 +1,12 @@
 """
-Lists whose length data decides: `NonZero`, `Compress`, and the nodes that are computed from them.
+Lists whose length depends on data: `NonZero`, `Compress`, and the nodes that use their results.
 
     ReduceSum(GatherND(x, Transpose(NonZero(x > 0))))      the sum of the x that are above 0
 
-The importer keeps all candidates, and a mask. A node that computes each candidate by itself
-computes all of them; reductions, counts and `ScatterND` leave out those that the mask hides. Every
-other node refuses such a list, and so does an output: no program has a size that data decides.
+The importer keeps all candidates, and a mask of the chosen ones. A node that computes each
+candidate by itself computes all of them; reductions, counts and `ScatterND` leave out candidates
+that the mask hides. Every other node, and an output, refuses such a list: programs have no sizes
+that depend on data.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from xdsl_spirv.frontends.onnx.values import I64, Chosen, Tensor
 Inputs: TypeAlias = Sequence[Tensor | None]
 Attributes: TypeAlias = Mapping[str, Any]
 Rule: TypeAlias = Callable[[Any, Attributes], int | None]
-"""Gives the axis of the list in a result; None if candidates would be mixed."""
+"""Returns the axis of the list in a result, or None if candidates would be mixed."""
 
 Compute: TypeAlias = Callable[[str, Inputs], Sequence[Tensor | None]]
-"""The results of an operator of tensors."""
+"""Computes the results of an operator on tensors."""
 
 NOWHERE = -(1 << 31)
 """An index that is outside of every dimension, counted from either end."""
@@ -39,7 +40,7 @@ NEUTRAL: dict[str, Callable[[Any], float]] = {
     **dict.fromkeys(("ReduceMax", "ReduceLogSumExp"), lambda element: element.least),
     "ReduceMin": lambda element: element.greatest,
 }
-"""The number that a reduction takes for a candidate that is left out."""
+"""For each reduction, the number that replaces a candidate that is left out."""
 
 
 def apply(
@@ -68,18 +69,18 @@ def apply(
             results = compute(operator, whole)
             return [None if t is None else Chosen(t, axis, mask) for t in results]
     b.refuse(
-        "data decides how long its operand is",
-        "sum or count what it takes, or write it by ScatterND; else cut the model there",
+        "the length of its operand depends on data",
+        "sum or count the elements, or write them by ScatterND; else cut the model there",
     )
 
 
 def _repeat_mask(b: TensorBuilder, t: Chosen) -> Tensor:
-    """The mask, broadcast along the list's axis of its candidates."""
+    """Broadcasts the mask along the list's axis over the candidates."""
     return b.reshape(t.mask, [*t.mask.sizes, *[1] * (t.candidates.rank - 1 - t.axis)])
 
 
 def _count(b: TensorBuilder, t: Chosen, others: Size) -> Tensor:
-    """The length of a list times a known size, as a tensor of one element."""
+    """Returns the length of a list times a known size, as a tensor of one element."""
     length = b.reduce(lambda s, x, total: total + x, 0, t.mask, [0], element=I64)
     factor = Tensor(I64, (), known=np.array(others, object))
     return b.elementwise(lambda s, n, x: x * n, factor, length)
@@ -116,13 +117,13 @@ def _reduce_chosen(
 
 
 def _integers(inputs: Any, attributes: Attributes, number: int, name: str) -> list[int] | None:
-    """The numbers of an input, or of the attribute that it was in older opsets."""
+    """Returns the integers of an input, or of the attribute that it was in older opsets."""
     t = inputs[number] if number < len(inputs) else None
     return attributes.get(name) if t is None else [int(n) for n in t.known.ravel()]
 
 
 def _axes(inputs: Inputs, attributes: Attributes, rank: int) -> list[int]:
-    """The axes that a reduction names."""
+    """Returns the axes that a reduction names."""
     axes = _integers(inputs, attributes, 1, "axes")
     return [axis % rank for axis in axes or range(rank)]
 
@@ -131,7 +132,9 @@ def _axes(inputs: Inputs, attributes: Attributes, rank: int) -> list[int]:
 
 
 def _of_elements(inputs: Any, attributes: Attributes) -> int | None:
-    """The axis of the list after an elementwise operator, if others do not vary along it."""
+    """
+    Returns the axis of the list after an elementwise operator, if others do not vary along it.
+    """
     given = [t for t in inputs if t is not None]
     behind = {t.candidates.rank - t.axis for t in given if isinstance(t, Chosen)}
     others = [t for t in given if not isinstance(t, Chosen)]
@@ -177,7 +180,7 @@ def _of_gather_nd(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_parts(inputs: Any, attributes: Attributes) -> int | None:
-    """The axis of the list after slices, concatenations and transforms along other axes."""
+    """Returns the axis of the list after slices, concatenations and transforms along other axes."""
     x, axes = inputs[0], _integers(inputs, attributes, 3, "axes")
     axes = [attributes["axis"]] if "axis" in attributes else axes
     apart = isinstance(x, Chosen) and axes and x.axis not in [a % x.candidates.rank for a in axes]
@@ -186,7 +189,9 @@ def _of_parts(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_rows(inputs: Any, attributes: Attributes) -> int | None:
-    """The axis of the list after rows are normalized or multiplied by an ordinary matrix."""
+    """
+    Returns the axis of the list after rows are normalized or multiplied by an ordinary matrix.
+    """
     x, *others = inputs
     plain = isinstance(x, Chosen) and not any(isinstance(t, Chosen) for t in others)
     if not plain or attributes.get("transA") or (others and others[0].rank > 2):
@@ -202,7 +207,9 @@ def _of_reduction(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_reshape(inputs: Any, attributes: Attributes) -> int | None:
-    """The axis of the list after a reshape that keeps each candidate's elements together."""
+    """
+    Returns the axis of the list after a reshape that keeps each candidate's elements together.
+    """
     x, sizes = inputs[0], _integers(inputs, attributes, 1, "shape")
     others = [size for i, size in enumerate(x.candidates.sizes) if i != x.axis]
     same = x.axis == 0 or product(others) == 1
@@ -225,7 +232,7 @@ RULES: dict[str, Rule] = {
 
 
 def _result_axis(operator: str, inputs: Inputs, attributes: Attributes) -> int | None:
-    """The axis of the list in the results of an operator of ONNX itself, or None."""
+    """Returns the axis of the list in the results of an operator of ONNX itself, or None."""
     entry = lookup("", operator, 18)
     elementwise = entry is not None and entry.function.__module__.endswith(".elementwise")
     rule = _of_elements if elementwise else RULES.get(operator)

@@ -1,11 +1,11 @@
 """
-Sizes and axes that data decides, taken from the shapes that the model declares for the results.
+Deduces sizes and axes that depend on data, from the shapes that the model declares for the results.
 
     Reshape(x, s) with a declared result of 2x3    s is [2, 3]
     ReduceSum(x: 4x3x2, a: 1) of 4x1x2             a is [1]
-    CumSum(x: 4x3, a: 1)                           a is 0 or 1: both are computed, data chooses
+    CumSum(x: 4x3, a: 1)                           a is 0 or 1: both are computed, one is selected
 
-A declared shape is taken at its word: who contradicts it when the program runs gets a result of
+A declared shape is trusted: if the data contradicts it when the program runs, the result still has
 that shape.
 """
 
@@ -26,14 +26,14 @@ Inputs: TypeAlias = Sequence[Tensor | None]
 Data: TypeAlias = Mapping[int, Sequence[int]]
 """Data by the number of the input."""
 Deduction: TypeAlias = Callable[[Any, Sizes, Mapping[str, Any]], Iterable[Data]]
-"""Possible data, by all inputs, the sizes of the first result and the attributes."""
+"""Deduces possible data from all inputs, the sizes of the first result and the attributes."""
 
 KEEPING = frozenset(("Abs", "Cast", "CastLike", "Exp", "Identity", "Log", "Neg", "Relu", "Sqrt"))
 """Operators whose result has the shape of their first operand."""
 
 
 def declared_sizes(graph: Any) -> dict[str, Declared]:
-    """Returns the sizes that a graph declares or implies for its values; None for an open one."""
+    """Returns the sizes that a graph declares or implies for its values; None for a dynamic one."""
     declared: dict[str, Declared] = {}
     for value in (*graph.output, *graph.value_info):
         tensor = value.type.tensor_type
@@ -52,7 +52,7 @@ def _of_whole(number: int) -> Deduction:
 
 
 def _of_axes(number: int) -> Deduction:
-    """The sizes of some axes, or of all."""
+    """Returns the sizes of some axes, or of all."""
 
     def deduce(inputs: Inputs, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
         if attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch":
@@ -72,7 +72,7 @@ def _repeats(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterab
 
 
 def _reduced_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Axes that give the result; the choice among axes of size 1 does not matter."""
+    """Yields axes that give the result; the choice among axes of size 1 does not matter."""
     x, axes = inputs[:2]
     keep = attributes.get("keepdims", 1)
 
@@ -90,12 +90,12 @@ def _reduced_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> I
 
 
 def _squeezed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Yields any axes: whichever are removed, elements keep their order."""
+    """Yields any axes: whichever are removed, the order of the elements stays."""
     return list(_reduced_axes(inputs, sizes, {"keepdims": 0}))[:1]
 
 
 def _unsqueezed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Yields any axes: whichever are added, elements keep their order."""
+    """Yields any axes: whichever are added, the order of the elements stays."""
     x = inputs[0]
     for chosen in combinations(range(len(sizes)), len(sizes) - x.rank):
         kept = tuple(size for i, size in enumerate(sizes) if i not in chosen)
@@ -109,7 +109,9 @@ def _any_axis(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Itera
 
 
 def _transformed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Axes whose size the transform makes that of the result; it keeps all others."""
+    """
+    Yields axes along which the transform can give the result's size; it keeps all other sizes.
+    """
     x, length = inputs[0], inputs[1] if len(inputs) > 1 else None
     for axis in range(x.rank - 1):
         count, other = x.sizes[axis], {axis, x.rank - 1}
@@ -126,7 +128,7 @@ def _transformed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) 
 
 
 def _frames(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Steps and lengths that cut a signal into the frames of the result."""
+    """Yields steps and lengths that cut a signal into the frames of the result."""
     window, length = (*inputs[2:], None, None)[:2]
     whole = inputs[0].sizes[1]
     if not isinstance(whole, int):
@@ -159,7 +161,7 @@ def _blocks(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterabl
 
 
 def _grid(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """The grid's size; the image's channels do not matter."""
+    """Yields the grid's size; the image's channels do not matter."""
     yield {1: [sizes[0], 1, *sizes[1:-1]]}
 
 
@@ -197,8 +199,8 @@ def deduced(
     operator: str, inputs: Inputs, sizes: Sizes | None, attributes: Mapping[str, Any]
 ) -> list[Data]:
     """
-    Returns possible values of unknown data of a node, none if it is open: at most several of one
-    input.
+    Returns possible values of a node's unknown data; none if the declaration does not decide. Only
+    one input may have several.
     """
     deduce = DEDUCTIONS.get(operator)
     if deduce is None or any(isinstance(t, Listed) for t in inputs) or inputs[0] is None:
@@ -210,13 +212,13 @@ def deduced(
     try:
         fitting = [data for data in deduce(inputs, sizes or (), attributes) if _fits(inputs, data)]
     except (ArithmeticError, IndexError, TypeError, ValueError):
-        # The result is not declared as one of the operator, or sizes of operands are open.
+        # The declared result does not fit the operator, or sizes of operands are dynamic.
         return []
     return fitting if len(fitting) == 1 or operator in (*OF_AXES, "Col2Im") else []
 
 
 def _fits(inputs: Inputs, data: Data) -> bool:
-    """Whether data is of inputs that are there, of as many elements."""
+    """True if data is for existing inputs, with as many elements."""
     given = {number: inputs[number] for number in data if number < len(inputs)}
     return len(given) == len(data) and all(
         t is not None and t.sizes in ((len(data[n]),), () if len(data[n]) == 1 else None)
@@ -225,7 +227,7 @@ def _fits(inputs: Inputs, data: Data) -> bool:
 
 
 def with_data(inputs: Inputs, data: Data) -> list[Tensor | None]:
-    """Replaces inputs that are not known by constants from `data`."""
+    """Replaces unknown inputs by constants from `data`."""
     given = list(inputs)
     for number, numbers in data.items():
         t = given[number]

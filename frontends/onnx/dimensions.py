@@ -1,6 +1,4 @@
-"""
-Relations of shapes: what they broadcast to, and which of their dimensions have equal products.
-"""
+"""Relations of shapes: broadcasting, and dimensions with equal products."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, exac
 
 def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
     """
-    The shape that shapes are broadcast to; raises `ValueError` if sizes differ.
+    Returns the shape to which shapes are broadcast; raises `ValueError` if sizes differ.
 
     A size that is known only at run time is assumed to equal the other one, unless that is 1.
     """
@@ -26,7 +24,7 @@ def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
             ):
                 sizes[i] = size
             elif isinstance(size, int) and isinstance(other, int) and size not in (1, other):
-                raise ValueError(f"{size} elements do not broadcast with {other}")
+                raise ValueError(f"a size of {size} cannot be broadcast with {other}")
     return tuple(sizes)
 
 
@@ -36,7 +34,7 @@ def broadcast_map(shape: Sequence[Size], sizes: Sequence[Size]) -> list[int | No
 
 
 def options_for(sizes: Iterable[Size]) -> str:
-    """The options that give open sizes: `--dim h=SIZE --dim w=SIZE`."""
+    """Returns the options that give dynamic sizes: `--dim h=SIZE --dim w=SIZE`."""
     open_sizes = (size for size in sizes if isinstance(size, SymbolicSize))
     names = {extent.name for size in open_sizes for extent in size.extents}
     return " ".join(f"--dim {name}=SIZE" for name in sorted(names))
@@ -51,9 +49,10 @@ def product(sizes: Any) -> Size:
 
 def groups_of(given: Sequence[Size], wanted: Sequence[Size]) -> list[tuple[list[int], list[int]]]:
     """
-    Consecutive dimensions of two shapes with equal products, as few in a group as can be.
+    Groups consecutive dimensions of two shapes that have equal products, as few in a group as
+    possible.
 
-    Raises `ValueError` if the products of all differ.
+    Raises `ValueError` if the products of all dimensions differ.
     """
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
@@ -73,11 +72,11 @@ def groups_of(given: Sequence[Size], wanted: Sequence[Size]) -> list[tuple[list[
             else:
                 break
         groups.append((left, right))
-    # A remainder on one side joins the last group; it must be all ones.
+    # Dimensions that are left over join the last group; they must all be ones.
     while len(groups) > 1 and not (groups[-1][0] and groups[-1][1]):
         last = groups.pop()
         groups[-1] = (groups[-1][0] + last[0], groups[-1][1] + last[1])
     for left, right in groups:
         if product(given[k] for k in left) != product(wanted[k] for k in right):
-            raise ValueError(f"{list(given)} has other elements than {list(wanted)}")
+            raise ValueError(f"{list(given)} has another number of elements than {list(wanted)}")
     return groups

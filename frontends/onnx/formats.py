@@ -1,9 +1,9 @@
 """
-Floats and integers of few bits: how their codes, a byte each, become numbers and back.
+Floats and integers of few bits: converts their codes, a byte each, to numbers and back.
 
-No device computes in them, so a tensor of such a type is one of bytes: the code in the low bits,
-zeros above it, which are ignored when it is read. Bodies convert a code to `Element.computed` and
-back, by arithmetic on integers (`upstream/narrow_floats`).
+No device computes in these types, so such a tensor is stored as bytes: the code in the low bits,
+zeros above, which are ignored by reads. Bodies convert a code to `Element.computed` and back by
+integer arithmetic (`upstream/narrow_floats`).
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 
 POWERS = "f8E8M0FNU"
-"""The type whose code is an exponent: 2^(code - 127), and 255 is NaN."""
+"""Type whose code is an exponent: 2^(code - 127); code 255 is NaN."""
 
 ROUNDINGS = {"up": (0x7FFFFF, 0x400000), "nearest": (0x400000, 0x5FFFFF), "down": (0, 0x7FFFFF)}
-"""By `round_mode`: what is added to f32's bits, and the last bits that round to 2^-127."""
+"""For each `round_mode`, the number added to f32's bits, and the last bits that round to 2^-127."""
 
 
 def read(s: Scalars, x: Number) -> Number:
-    """The number that a code stands for, in the type that `x` is computed in."""
+    """Converts a code to its number, in the type in which `x` is computed."""
     element = x.element
     code = s.reinterpret(x, U8)
     if not element.is_narrow_float:
-        # Shifted up and down again, so that the sign is the code's highest bit.
+        # Shifted up and down again, so that the sign becomes the highest bit.
         unused = 8 - element.bits
         return (s.reinterpret(code << unused, element.computed)) >> unused
     if element.name == POWERS:
@@ -52,17 +52,19 @@ def written(
     s: Scalars, x: Number, element: Element, saturate: bool = True, round_mode: str = "up"
 ) -> Number:
     """
-    The code of the number nearest to `x`, of two equally near ones the even one.
+    Converts a number to the nearest code; ties go to the even one.
 
-    A number beyond the greatest becomes that with `saturate`, else infinity or NaN. Integers keep
-    their low bits, floats without their fraction.
+    With `saturate`, a number beyond the greatest becomes the greatest, else infinity or NaN.
+    Integers keep their low bits, floats lose their fraction.
     """
     x = s.wide(x)
     if not element.is_narrow_float:
         whole = x.to(I32) if x.element.is_float else x
         return s.reinterpret(whole.to(U8) & ((1 << element.bits) - 1), element)
     if element.name == POWERS and not x.element.is_float and x.element.bits > 16:
-        raise TypeError(f"{x.element} becomes {element}: cast it to a float before")
+        raise TypeError(
+            f"{x.element} cannot be converted to {element} directly: cast it to a float before"
+        )
     exact = x if x.element == F64 else x.to(F32)
     if element.name == POWERS:
         single = s.as_number(to_single(Bits(s.builder, exact.value)).value, F32)
@@ -72,7 +74,7 @@ def written(
 
 
 def _power(s: Scalars, x: Number, saturate: bool, round_mode: str) -> Number:
-    """The exponent of a f32 without its sign."""
+    """Returns the exponent of an f32 without its sign."""
     magnitude = s.reinterpret(x, I32) & 0x7FFFFFFF
     more, last = ROUNDINGS[round_mode]
     code = s.select(magnitude <= last, 0, (magnitude + more) >> 23)

@@ -1,5 +1,5 @@
 """
-Functions of `linalg` on tensors from a graph's inputs, nodes and outputs.
+Makes functions of `linalg` on tensors from a graph's inputs, nodes and outputs.
 
 A function takes the inputs, then weights; every operation has the location of the node that it
 comes from.
@@ -26,7 +26,7 @@ from xdsl_spirv.frontends.onnx.weights import STRING, Weights, array_of
 
 
 def import_nodes(nodes: Nodes, weights: Weights) -> None:
-    """Import the graph of a model whose inputs are declared."""
+    """Imports the graph of a model whose inputs are declared."""
     graph = nodes.model.graph
     for tensor in graph.initializer:
         nodes.values[tensor.name] = Tensor.of(array_of(tensor), tensor.name)
@@ -37,8 +37,8 @@ def import_nodes(nodes: Nodes, weights: Weights) -> None:
 
 def results_of(nodes: Nodes) -> dict[str, Tensor]:
     """
-    The outputs by name; raises `FrontendError` for a value that is not a tensor of the declared
-    type.
+    Returns the outputs by name; raises `FrontendError` for a value that is not a tensor of the
+    declared type.
     """
     outputs = nodes.model.graph.output
     results = [nodes.values[value.name] for value in outputs]
@@ -50,7 +50,7 @@ def results_of(nodes: Nodes) -> dict[str, Tensor]:
 def function_of(
     nodes: Nodes, name: str, inputs: Mapping[str, Tensor], results: Mapping[str, Tensor]
 ) -> FuncOp:
-    """The function of a block of imported nodes; `inputs` are its first arguments."""
+    """Makes the function of a block of imported nodes; `inputs` are its first arguments."""
     entry = nodes.entry
     returned = [nodes.value(t) for t in results.values()]
     entry.add_op(ReturnOp(*returned))
@@ -73,7 +73,7 @@ def function_of(
 
 
 def nodes_of(nodes: Nodes) -> list[Node]:
-    """The nodes that are computed when the model runs."""
+    """Returns the nodes that are computed when the model runs."""
     return [
         Node(n.name, n.op_type, tuple(n.input), tuple(n.output))
         for n in nodes.model.graph.node
@@ -85,30 +85,33 @@ def _refuse_sequences(outputs: Sequence[Any], results: Sequence[Tensor]) -> None
     for value, result in zip(outputs, results, strict=True):
         if isinstance(result, Listed):
             raise FrontendError(
-                f"the output {value.name!r} is {result.kind}",
+                f"the output {value.name!r} is {result.kind}, not a tensor",
                 f"output {value.name!r}",
                 result.remedy,
             )
 
 
 def _refuse_other_types(outputs: Sequence[Any], results: Sequence[Tensor]) -> None:
-    """Raises for an output that is not of its declared type; a declared shape does not count."""
+    """
+    Raises `FrontendError` for an output that does not have its declared type; its shape is not
+    compared.
+    """
     for value, result in zip(outputs, results, strict=True):
         declared = onnx_file.element_type(value) if value.type.tensor_type.elem_type else ""
         if declared and declared != result.element.name:
             raise FrontendError(
-                f"the output {value.name!r} is declared as {declared}, and "
-                f"computed as {result.element}",
+                f"the output {value.name!r} is declared as {declared}, but computed as "
+                f"{result.element}",
                 f"output {value.name!r}",
-                "mend the declaration, or cast the result",
+                "correct the declaration, or cast the result",
             )
 
 
 def declare(nodes: Nodes, inputs: Sequence[Any], numbers: Collection[str] = ()) -> None:
     """
-    Adds a function argument for each input. Open sizes of the same name are the same size.
+    Adds a function argument for each input. Dynamic sizes of the same name are the same size.
 
-    Inputs named in `numbers` are integers that decide sizes: the caller passes them as numbers.
+    Inputs named in `numbers` are integers that determine sizes: the caller passes them as numbers.
     """
     named: dict[str, Size] = {}
     for value in inputs:
@@ -120,7 +123,9 @@ def declare(nodes: Nodes, inputs: Sequence[Any], numbers: Collection[str] = ()) 
         except ValueError as error:
             text = value.type.tensor_type.elem_type == STRING
             remedy = (
-                "number the text on the host, and give the numbers" if text else "cast it before"
+                "convert the text to numbers on the host, and pass these"
+                if text
+                else "cast it before"
             )
             raise FrontendError(str(error), f"input {value.name!r}", remedy) from error
         shape = onnx_file.shape_of(value)
@@ -141,7 +146,7 @@ def declare(nodes: Nodes, inputs: Sequence[Any], numbers: Collection[str] = ()) 
 
 
 def _number(nodes: Nodes, value: Any) -> Tensor:
-    """An integer that is known as a size, of the type and shape that the model declares."""
+    """Returns an integer that is used as a size, in the type and shape that the model declares."""
     argument = nodes.entry.insert_arg(IndexType(), len(nodes.entry.args))
     known = np.empty([1] * len(onnx_file.shape_of(value)), object)
     known[...] = symbol(Extent(argument, 0, value.name))

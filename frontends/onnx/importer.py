@@ -1,5 +1,5 @@
 """
-An ONNX model as a function of `linalg` on tensors, in this process.
+Imports an ONNX model as a function of `linalg` on tensors, without another process.
 
 The function takes the model's inputs, then its weights; every operation has the location of the
 node that it comes from.
@@ -51,17 +51,18 @@ def import_onnx(
     """
     Import an ONNX file, or a `ModelProto`.
 
-    `dims` gives open input dimensions their sizes by name (`batch`, or `x.0` for the first of the
-    input `x`), `shapes` by whole inputs; those whose size is None stay open, and with `dynamic`
-    all others do too. An integer of an input that decides sizes is one itself if its size is None.
-    `constants` gives inputs their values, as those need that shapes depend on.
+    `dims` gives dynamic input dimensions their sizes by name (`batch`, or `x.0` for the first of
+    the input `x`); `shapes` does so by whole inputs. Dimensions whose size is None stay dynamic;
+    with `dynamic`, all others do, too. An integer input that determines sizes becomes a dynamic
+    size itself if `dims` gives it as None. `constants` gives inputs their values, which inputs need
+    on which shapes depend.
 
-    With `context`, values that a run takes from the last one and gives to the next are states, with
-    room for so many tokens; `state` names such inputs and their outputs where their names do not
-    say it (see `sessions`). The model's functions then are `prefill` and `decode`.
+    With `context`, values that each run passes to the next become states, with room for that many
+    tokens. `state` maps such inputs to their outputs if their names do not show it (see
+    `sessions`). The model's functions are then `prefill` and `decode`.
 
-    Raises `FrontendError` for a file that is not a model, for open dimensions, and for nodes that
-    cannot be imported, naming the node.
+    Raises `FrontendError` for a file that is not a model, for dimensions without a size, and for
+    nodes that cannot be imported, naming the node.
     """
     if isinstance(model, str | os.PathLike):
         proto, held = onnx_file.read_model(model)
@@ -84,13 +85,16 @@ def import_onnx(
 
 
 def import_graph(nodes: Nodes, weights: Weights, sizes: Collection[str] = ()) -> None:
-    """Import the graph of a model whose open dimensions are decided; `sizes` are inputs."""
+    """
+    Imports the graph of a model whose dynamic dimensions are decided; `sizes` names inputs that are
+    sizes.
+    """
     declare(nodes, onnx_file.inputs_of(nodes.model), sizes)
     import_nodes(nodes, weights)
 
 
 def _finish_model(nodes: Nodes) -> ImportedModel:
-    """The function that imported nodes make, with its interface."""
+    """Makes the function of imported nodes, with its interface."""
     inputs = {value.name: nodes.values[value.name] for value in onnx_file.inputs_of(nodes.model)}
     results = results_of(nodes)
     function = function_of(nodes, FUNCTION, inputs, results)

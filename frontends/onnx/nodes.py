@@ -1,9 +1,9 @@
 """
-A graph's nodes one after the other: each is computed now, or written by its operator's function.
+Imports a graph's nodes in order: each is computed at once, or written by its operator's function.
 
-Values that are known while importing (shapes, axes, constants of few bytes) are computed here,
-sizes among them, so that no shape depends on anything but the sizes of inputs. An operator without
-a function is expanded where ONNX defines it by others. Every refusal names the node.
+Values that are known while importing (shapes, axes, constants of few bytes) are computed here, also
+sizes, so that shapes depend only on the sizes of inputs. An operator without a function is expanded
+if ONNX defines it by other operators. Every refusal names the node.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ from xdsl_spirv.frontends.onnx_file import ELEMENT_TYPES, Model
 from xdsl_spirv.progress import stage
 
 OLDEST = 7
-"""The opset from which on operators broadcast and read attributes as today."""
+"""The first opset in which operators broadcast and read attributes as today."""
 
 SMALL = 1 << 14
-"""Elements up to which a result is computed while importing if all operands are known."""
+"""
+Number of elements up to which a result is computed while importing, if all operands are known.
+"""
 
 RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial")
@@ -56,13 +58,16 @@ EXPANDING = frozenset(
         *("OneHot", "Pad", "Range", "Resize", "Tile", "Upsample"),
     )
 )
-"""Operators whose results may be large of small operands."""
+"""Operators whose results may be much larger than their operands."""
 
 MOST_ELEMENTS = (1 << 31) - 1
-"""Elements that kernels address in a tensor."""
+"""Largest number of elements of a tensor that kernels can address."""
 
 QUANTIZED = frozenset(("DequantizeLinear",))
-"""Written even where all is known: weights stay integers for contractions of integers."""
+"""
+Operators that are written even if all operands are known: contractions of integers need integer
+weights.
+"""
 
 
 MISJUDGED = frozenset(
@@ -70,13 +75,13 @@ MISJUDGED = frozenset(
     " Hardmax LRN LogSoftmax LpNormalization LpPool MaxPool MaxUnpool NegativeLogLikelihoodLoss"
     " ReduceSumSquare Resize Slice Softmax SoftmaxCrossEntropyLoss Unique Upsample".split()
 )
-"""Operators that onnx's evaluator has wrong in some opset or form; we compute them ourselves."""
+"""
+Operators that onnx's evaluator computes wrongly in some opset or form. We compute them ourselves.
+"""
 
 
 class Nodes(TensorBuilder):
-    """
-    Imports nodes into a block: it holds the environment of values by name, and the current node.
-    """
+    """Imports nodes into a block: holds the values by name, and the current node."""
 
     def __init__(self, entry: Block, model: Model):
         super().__init__(entry)
@@ -86,7 +91,7 @@ class Nodes(TensorBuilder):
         self.declared = declared_sizes(model.graph)
         self.node: Any = None
         self.folded: set[str] = set()
-        """The nodes whose results are known now."""
+        """Nodes whose results are known now."""
         self.written = 0
         """Number of imported nodes of graphs inside nodes."""
         self._once: dict[int, tuple[Any, dict[str, Tensor]]] = {}
@@ -107,12 +112,12 @@ class Nodes(TensorBuilder):
     def once(self, graph: Any, compute: Callable[[Any], dict[str, Tensor]]) -> dict[str, Tensor]:
         """Computes a graph's loop-invariant tensors at the first call, and keeps them."""
         if id(graph) not in self._once:
-            # With the graph, so that no other one can have its id.
+            # The graph is kept, too, so that no other object gets its id.
             self._once[id(graph)] = graph, compute(graph)
         return self._once[id(graph)][1]
 
     def run(self, nodes: Sequence[Any]) -> None:
-        """Import nodes in their order."""
+        """Imports nodes in their order."""
         with stage("importing nodes", len(nodes)) as progress:
             for node in nodes:
                 progress.step(f"{node.op_type} {node.name}")
@@ -141,14 +146,17 @@ class Nodes(TensorBuilder):
                 self.refuse(f"the output {name!r} is not computed", "leave the output out")
 
     def _understood(self, node: Any) -> Sequence[Tensor | None]:
-        """Results of a node; an exception for a node that is not valid ONNX becomes a refusal."""
+        """
+        Returns the results of a node; an exception for a node that is not valid ONNX becomes a
+        refusal.
+        """
         try:
             return self._results(node)
         except UNFORESEEN as error:
             said = str(error).strip().partition("\n")[0]
             self.refuse(
-                f"it cannot be made sense of ({type(error).__name__}: {said})",
-                "see what ONNX asks of the operator, or cut the model there",
+                f"the node is not valid ONNX ({type(error).__name__}: {said})",
+                "compare it with ONNX's definition of the operator, or cut the model there",
             )
 
     def _results(self, node: Any) -> Sequence[Tensor | None]:
@@ -179,7 +187,9 @@ class Nodes(TensorBuilder):
 
     @property
     def declared_result(self) -> Sizes | None:
-        """The sizes that the model declares for the first result of the node, all numbers."""
+        """
+        Returns the sizes that the model declares for the node's first result, if all are numbers.
+        """
         declared = self.declared.get(self.node.output[0], (None,))
         sizes = tuple(size for size in declared if size is not None)
         return sizes if len(sizes) == len(declared) else None
@@ -191,7 +201,7 @@ class Nodes(TensorBuilder):
         inputs: Sequence[Tensor | None],
         attributes: Mapping[str, Any],
     ) -> Sequence[Tensor | None]:
-        """The results of a node's inputs."""
+        """Returns the results of a node, from its inputs."""
         entry = lookup(domain, node.op_type, self.versions.get(domain, 1))
         known = self._computed(node, entry, inputs, attributes)
         if known is not None:
@@ -203,9 +213,14 @@ class Nodes(TensorBuilder):
             check_operand_sizes(self, entry, given, options)
             results = entry(self, *given, **options)
         except UnknownSizeError as error:
-            self.refuse(f"a size that is open decides: {error}", "give the sizes of inputs: --dim")
+            self.refuse(
+                f"the import depends on a dynamic size: {error}", "give the sizes of inputs: --dim"
+            )
         except (ValueError, TypeError, IndexError) as error:
-            self.refuse(str(error), "see what ONNX asks of the operator, or cut the model there")
+            self.refuse(
+                str(error),
+                "compare it with ONNX's definition of the operator, or cut the model there",
+            )
         if domain:
             return _several(results)
         return with_progressions(node.op_type, inputs, attributes, _several(results))
@@ -213,7 +228,10 @@ class Nodes(TensorBuilder):
     def _arguments(
         self, entry: Operator, inputs: Sequence[Tensor | None], attributes: Mapping[str, Any]
     ) -> tuple[list[Tensor | None], dict[str, Any]]:
-        """Inputs by position and attributes by name; raises for an attribute that is not used."""
+        """
+        Returns inputs by position and attributes by name; raises `FrontendError` for an unused
+        attribute.
+        """
         given = list(inputs)
         options: dict[str, Any] = {}
         for name, value in attributes.items():
@@ -227,10 +245,13 @@ class Nodes(TensorBuilder):
                 remedy = "leave the attribute out"
                 if self.versions.get("", OLDEST) < OLDEST:
                     remedy = f"convert the model to opset {OLDEST} or later"
-                self.refuse(f"the attribute {name!r} is not known", remedy)
+                self.refuse(f"the attribute {name!r} is unknown", remedy)
         if len(given) > len(entry.inputs) and not entry.is_variadic:
             if any(t is not None for t in given[len(entry.inputs) :]):
-                self.refuse(f"{len(given)} inputs are too many", "see ONNX's definition")
+                self.refuse(
+                    f"it has {len(given)} inputs, more than the operator takes",
+                    "compare it with ONNX's definition of the operator",
+                )
             given = given[: len(entry.inputs)]
         return given, options
 
@@ -249,7 +270,7 @@ class Nodes(TensorBuilder):
         inputs: Sequence[Tensor | None],
         attributes: Mapping[str, Any],
     ) -> Sequence[Tensor | None] | None:
-        """The results where the operands' data is known and small; None where it is not."""
+        """Returns the results if the operands' data is known and small, else None."""
         given = [t for t in inputs if t is not None]
         if not given or any(isinstance(t, Listed) or t.known is None for t in given):
             return None
@@ -263,7 +284,8 @@ class Nodes(TensorBuilder):
                 arrays = [None if t is None else exact_numbers(t) for t in inputs]
                 array = np.asarray(self._fold_sizes(node, entry, arrays, attributes), object)
             except (UnknownSizeError, TypeError):
-                # A value has to be a known number, and is not: the function says what is possible.
+                # A value that must be a known number is not one: the operator's function explains
+                # what is possible.
                 return None
             if array.size and all(isinstance(item, bool) for item in array.flat):
                 return [Tensor.of(array.astype(np.bool_))]
@@ -281,7 +303,8 @@ class Nodes(TensorBuilder):
         try:
             results = self._evaluated(node, inputs)
         except Exception:
-            # The evaluator lacks the operator, or the operands do not fit: its function will say.
+            # The evaluator lacks the operator, or the operands do not fit: the operator's function
+            # reports it.
             return None
         if any(isinstance(r, list) or np.asarray(r).size > SMALL for r in results):
             return None
@@ -291,7 +314,10 @@ class Nodes(TensorBuilder):
     def _fold_sizes(
         self, node: Any, entry: Operator, arrays: Sequence[Any], attributes: Mapping[str, Any]
     ) -> Any:
-        """The result of sizes; a dividend that is cut toward zero is insisted to be natural."""
+        """
+        Computes a result of sizes. A dividend that is rounded toward zero is required not to be
+        negative.
+        """
         assert entry.fold is not None
         is_cut = node.op_type == "Div" or (node.op_type == "Mod" and attributes.get("fmod"))
         if node.op_type == "Div" and self.values[node.input[0]].element.is_float:
@@ -307,7 +333,7 @@ class Nodes(TensorBuilder):
     def _as_declared(
         self, node: Any, inputs: Sequence[Tensor], results: Sequence[Tensor]
     ) -> list[Tensor]:
-        """Results in ONNX's types: its evaluator leaves results of narrow floats wide."""
+        """Converts results to ONNX's types: its evaluator leaves results of narrow floats wide."""
         if not any(t.element.is_float and t.element.bits < 32 for t in inputs):
             return list(results)
         inferred = self._inferred(node, inputs)
@@ -320,14 +346,16 @@ class Nodes(TensorBuilder):
 
     def _inferred_count(self, node: Any, inputs: Sequence[Tensor]) -> int:
         """
-        Number of elements that ONNX infers for the result of known operands; 0 if it does not.
+        Returns the number of elements that ONNX infers for the result of known operands, or 0.
         """
         inferred = self._inferred(node, inputs)
         fields = [f for t in inferred.values() for f in t.tensor_type.shape.dim]
         return math.prod(field.dim_value or 1 for field in fields)
 
     def _inferred(self, node: Any, inputs: Sequence[Tensor]) -> Mapping[str, Any]:
-        """The types and shapes that ONNX says of the results of known operands, by name."""
+        """
+        Returns the types and shapes that ONNX infers for the results of known operands, by name.
+        """
         onnx: Any = import_module("onnx")
         names = dict.fromkeys(name for name in node.input if name)
         known = dict(zip([name for name in node.input if name], inputs, strict=True))
@@ -339,7 +367,7 @@ class Nodes(TensorBuilder):
                 schema, node, types, data, opset_imports=list(self.model.opset_import)
             )
         except Exception:
-            # An operator that is not as ONNX defines it: its function will say.
+            # The operator does not fit ONNX's definition: its function reports it.
             return {}
 
     def _folded(
@@ -348,7 +376,10 @@ class Nodes(TensorBuilder):
         inputs: Sequence[Tensor | None],
         attributes: Mapping[str, Any],
     ) -> Sequence[Tensor] | None:
-        """The result by the operator's own way to fold numbers, if it has one and they fit."""
+        """
+        Computes the result by the operator's own function for known numbers, if it has one and they
+        fit.
+        """
         if entry is None or entry.fold is None:
             return None
         arrays = [None if t is None else t.numbers for t in inputs]
@@ -358,7 +389,7 @@ class Nodes(TensorBuilder):
             return None
 
     def _evaluated(self, node: Any, inputs: Sequence[Tensor | None]) -> list[Any]:
-        """The results of onnx's own evaluator for one node."""
+        """Computes the results of one node by onnx's own evaluator."""
         onnx: Any = import_module("onnx")
         helper = onnx.helper
         arrays = {
@@ -380,13 +411,13 @@ class Nodes(TensorBuilder):
     # Operators that ONNX defines by others
 
     def _expanded(self, node: Any, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        """The results by the definition of the operator, in the model or in ONNX."""
+        """Expands the operator by its definition, in the model or in ONNX."""
         body, defaults = self._model_function(node), []
         if body is None:
             body, defaults = self._standard_function(node, inputs)
         if body is None:
             domain = f" of the domain {node.domain!r}" if node.domain else ""
-            cause = f"the operator{domain} is not imported"
+            cause = f"the operator{domain} is not supported"
             remedy = "replace the node by others, or cut the model there"
             known = REFUSED.get(node.domain) or REFUSED.get(node.op_type)
             self.refuse(*(known or (cause, remedy)))
@@ -414,7 +445,10 @@ class Nodes(TensorBuilder):
     def _standard_function(
         self, node: Any, inputs: Sequence[Tensor | None]
     ) -> tuple[Any | None, list[Any]]:
-        """The body by which ONNX defines an operator, and the attributes that a call leaves out."""
+        """
+        Returns ONNX's definition of the operator as nodes, and the attributes that a call leaves
+        out.
+        """
         onnx: Any = import_module("onnx")
         version = self.versions.get(node.domain, 1)
         if not onnx.defs.has(node.op_type, node.domain):
@@ -433,7 +467,7 @@ class Nodes(TensorBuilder):
 
 
 def least_count(t: Tensor) -> int:
-    """Returns the number of elements of a tensor; open sizes count as 1."""
+    """Returns the least number of elements of a tensor: dynamic sizes count as 1."""
     return math.prod(size if isinstance(size, int) else 1 for size in t.sizes)
 
 
@@ -444,24 +478,24 @@ def _type_proto(t: Tensor) -> Any:
 
 
 def number_of(name: str) -> int:
-    """ONNX's number of an element type by MLIR's name."""
+    """Returns ONNX's number of an element type, given MLIR's name."""
     onnx: Any = import_module("onnx")
     code = next(code for code, known in ELEMENT_TYPES.items() if known == name)
     return onnx.TensorProto.DataType.Value(code)
 
 
 def element_numbered(number: int) -> Any:
-    """The element type that ONNX numbers; raises `ValueError` for one that no tensor has here."""
+    """Returns the element type of an ONNX number; raises `ValueError` for an unsupported one."""
     onnx: Any = import_module("onnx")
     code = onnx.TensorProto.DataType.Name(number)
     name = ELEMENT_TYPES.get(code, "")
     if name not in ELEMENTS:
-        raise ValueError(f"elements of the type {code.lower()} are not imported")
+        raise ValueError(f"elements of the type {code.lower()} are not supported")
     return ELEMENTS[name]
 
 
 def attributes_of(node: Any) -> dict[str, Any]:
-    """Attributes as Python values: text as `str`, tensors as arrays, graphs as they are."""
+    """Returns attributes as Python values: text as `str`, tensors as arrays, graphs unchanged."""
     onnx: Any = import_module("onnx")
     values: dict[str, Any] = {}
     for attribute in node.attribute:
@@ -477,12 +511,15 @@ def attributes_of(node: Any) -> dict[str, Any]:
 
 
 def has_graph(node: Any) -> bool:
-    """Whether a node holds graphs."""
+    """True if a node contains graphs."""
     return any(a.HasField("g") or a.graphs for a in node.attribute)
 
 
 def _with_attributes(body: Any, node: Any, defaults: Sequence[Any]) -> list[Any]:
-    """The nodes of a function's body, with the attributes that they refer to from the call."""
+    """
+    Returns the nodes of a function's body, with the attributes that they refer to taken from the
+    call.
+    """
     given = {a.name: a for a in [*defaults, *body.attribute_proto, *node.attribute]}
     nodes: list[Any] = []
     for inner in body.node:
@@ -502,7 +539,9 @@ def _with_attributes(body: Any, node: Any, defaults: Sequence[Any]) -> list[Any]
 
 
 def exact_numbers(t: Tensor) -> Any:
-    """Known data as sizes and portions of sizes; raises `TypeError` for floats of many bits."""
+    """
+    Converts known data to sizes and portions of sizes; raises `TypeError` for floats of many bits.
+    """
     numbers = t.numbers
     if numbers is None or not t.element.is_float:
         return t.known

@@ -1,8 +1,9 @@
 """
-Sizes that ONNX asks of an operator's smaller operands: scalars, and vectors along another's axis.
+Sizes that ONNX requires of an operator's smaller operands: scalars, and vectors along another
+operand's axis.
 
-An operator's function would broadcast an operand of other sizes, and give a result that ONNX does
-not define.
+Without these checks, an operator's function would broadcast an operand of a wrong size, and compute
+a result that ONNX does not define.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from xdsl_spirv.frontends.onnx.values import Tensor
 from xdsl_spirv.speech import counted
 
 Rule: TypeAlias = Callable[[Sequence[Any], Mapping[str, Any]], Size]
-"""The number of elements that an operand has, by all operands and the attributes."""
+"""
+Returns the number of elements that an operand must have, from all operands and the attributes.
+"""
 
 
 def _number(count: int) -> Rule:
@@ -26,7 +29,9 @@ def _number(count: int) -> Rule:
 
 
 def _axis_of(operand: int, axis: int, attribute: str = "") -> Rule:
-    """The rule that a size equals another operand's along an axis, maybe named by an attribute."""
+    """
+    Returns the rule that a size equals that of another operand's axis, which an attribute may name.
+    """
     return lambda inputs, attributes: inputs[operand].sizes[attributes.get(attribute, axis)]
 
 
@@ -68,9 +73,11 @@ RANKS: Mapping[str, Mapping[int, int | None]] = {
     "QuantizeLinear": {1: 1},
     "RMSNormalization": {1: None},
 }
-"""The largest rank of an operand without blocks; the first operand's rank if None."""
+"""Largest rank of an operand without blocks; None means the first operand's rank."""
 PARTS = ("GatherElements", "ScatterElements")
-"""Operators whose indices have the first operand's sizes at most, except along the indexed axis."""
+"""
+Operators whose indices may not be larger than the first operand, except along the indexed axis.
+"""
 
 
 def check_operand_sizes(
@@ -79,7 +86,7 @@ def check_operand_sizes(
     inputs: Sequence[Tensor | None],
     attributes: Mapping[str, Any],
 ) -> None:
-    """Raises `FrontendError` for an operand of other sizes; open ones are checked by a run."""
+    """Raises `FrontendError` for an operand of a wrong size; dynamic sizes are checked by a run."""
     if entry.domain or not inputs or inputs[0] is None:
         return
     given = {place: t for place, t in enumerate(inputs) if t is not None}
@@ -88,13 +95,13 @@ def check_operand_sizes(
             continue
         wanted, count = rule(inputs, attributes), product(given[place].sizes)
         if isinstance(wanted, int) and isinstance(count, int) and count != wanted:
-            raise _wrong(entry, place, f"has {counted(count, 'element')}, where ONNX has {wanted}")
+            raise _wrong(entry, place, f"has {counted(count, 'element')}, but must have {wanted}")
         b.insist_equal(count, wanted)
     for place, rank in RANKS.get(entry.name, {}).items():
         limit = inputs[0].rank if rank is None else rank
         if place in given and given[place].rank > limit and "block_size" not in attributes:
             has = f"has {given[place].rank} dimensions"
-            raise _wrong(entry, place, f"{has}, where ONNX has at most {limit}")
+            raise _wrong(entry, place, f"{has}, but may have at most {limit}")
     if entry.name in PARTS:
         _check_part(b, entry, inputs[0].sizes, given[1].sizes, attributes.get("axis", 0))
 

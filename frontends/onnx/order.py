@@ -1,4 +1,4 @@
-"""Places of elements in order of their size, which data decides."""
+"""Positions of elements in order of their size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xdsl_spirv.frontends.onnx.values import I32, I64, Tensor
 
 def first_indices(b: TensorBuilder, x: Tensor, count: Size, axis: int, descending: bool) -> Tensor:
     """
-    The indices along an axis of the elements that come first, as many as `count`, in i64.
+    Returns the indices along an axis of the `count` elements that come first, in i64.
 
     If elements are equal, the first comes first; NaN counts as the greatest.
     """
@@ -24,14 +24,14 @@ def first_indices(b: TensorBuilder, x: Tensor, count: Size, axis: int, descendin
 
     def write(s: Scalars, place: Number, held: Number) -> Sequence[Number]:
         mine = place.to(I64).equals(s.index(axis))
-        # One element has this place; a sum is shared by the invocations of a group.
+        # Exactly one element has this position; the invocations of a group share the sum.
         return [held + s.select(mine, s.index(x.rank), 0)]
 
     return b.generic([(places, walked)], [out], x.rank + 1, write, [x.rank])[0]
 
 
 def ranks(b: TensorBuilder, x: Tensor, axis: int, descending: bool) -> Tensor:
-    """Number of elements along an axis that come before each, in i32."""
+    """Returns for each element the number of elements along an axis that come before it, in i32."""
     every = list(range(x.rank))
     out = (b.fill(0, x.sizes, I32), I32, x.sizes, every)
     other = [x.rank if i == axis else i for i in every]

@@ -1,10 +1,10 @@
 """
-Open sizes as floats: a size times a fraction, as exporters scale images and cut sequences.
+Dynamic sizes as floats: a size times a fraction, as exporters scale images and cut sequences.
 
     Floor(Cast(size) * 0.75) is size * 3 / 4, rounded down; Ceil(Cast(size) / 2) is rounded up
 
-Only fractions are taken whose products and quotients floats hold exactly, so that the rounded size
-is the one that floats give.
+Only fractions are supported whose products and quotients are exact in floats, so that the rounded
+size equals the one computed in floats.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 )
 
 MOST = 1 << 8
-"""Numerators and denominators up to which sizes below 65,536 have exact products in f32."""
+"""Largest numerator and denominator for which sizes below 65,536 have exact products in f32."""
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,15 @@ def _reduce(size: Size, divisor: int) -> Size | Portion:
 
 
 def _exact(number: Any) -> Portion:
-    """Raises `TypeError` for thirds and the like, which floats round."""
+    """Raises `TypeError` for fractions that floats round, such as thirds."""
     portion = portion_of(number)
     if portion.divisor & (portion.divisor - 1):
-        raise TypeError(f"{portion} is rounded")
+        raise TypeError(f"{portion} is not exact in floats")
     return portion
 
 
 def quotient_of(x: Any, y: Any) -> Size | Portion:
-    """x / y in floats; raises `TypeError` where the quotient is not known."""
+    """Computes x / y; raises `TypeError` if the quotient is not exact in floats."""
     x, y = _exact(x), _exact(y)
     if not isinstance(y.size, int):
         whole = exact_quotient(x.size, y.size)
@@ -103,9 +103,9 @@ def round_size(number: Any, *, up: bool = False) -> Size:
 
 
 def truncate_size(number: Any) -> Size:
-    """The whole number toward zero; raises `TypeError` where the sign is not known."""
+    """Rounds a portion toward zero; raises `TypeError` if its sign is not known."""
     if isinstance(number, Portion) and not surely_below(-1, number.size):
-        raise TypeError(f"the sign of {number.size} decides")
+        raise TypeError(f"the result depends on the sign of {number.size}, which is not known")
     return round_size(number)
 
 

@@ -1,9 +1,9 @@
 """
-Describes tensors whose elements follow from their positions: masks of ones, and positions.
+Tensors whose elements are functions of their positions: masks of ones, and consecutive numbers.
 
     ReduceSum(ones of 1 x total) is total; And(x, true) is x; Gather(ones, anything) is ones
 
-Their data is computed like any other, and erased if it is unused.
+Their data is also computed as usual, and erased if it is unused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xdsl_spirv.frontends.onnx.values import Listed, Tensor
 MOVING = frozenset(
     "Identity Reshape Flatten Squeeze Unsqueeze Transpose Expand Slice Gather GatherND Tile".split()
 )
-"""Operators whose result has elements of the first operand alone."""
+"""Operators whose result contains only elements of the first operand."""
 
 UNCHANGED = frozenset("Identity Cast Unsqueeze Squeeze Reshape Flatten".split())
 """Operators that also keep a progression if the last axis stays."""
@@ -32,7 +32,7 @@ def with_progressions(
     attributes: Mapping[str, Any],
     results: Sequence[Tensor | None],
 ) -> Sequence[Tensor | None]:
-    """A node's results, with the progressions that follow from its operands."""
+    """Adds to a node's results the progressions that follow from its operands."""
     given = [t for t in inputs if t is not None and not isinstance(t, Listed)]
     if not any(t.progression for t in given) or len(results) != 1:
         return results
@@ -65,7 +65,7 @@ def _conjunction(given: Sequence[Tensor], result: Tensor) -> Tensor:
 
 
 def _total(x: Tensor, first: Size, result: Tensor) -> Tensor:
-    """A sum of equal numbers, as sizes."""
+    """Computes a sum of equal numbers, as sizes."""
     if result.element.is_float or not all(isinstance(size, int) for size in result.sizes):
         return result
     count = exact_quotient(product(x.sizes), product(result.sizes))

@@ -1,4 +1,4 @@
-"""Elements read at places that a body computes, and results of which data chooses one."""
+"""Reads elements at computed positions, and selects one of several results by data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Reader:
         return Number(s, self.extents[axis], I64)
 
     def wrapped(self, s: Scalars, place: Number, axis: int) -> Number:
-        """An index that counts from the end if it is negative."""
+        """Returns an index that counts from the end if it is negative."""
         wide = place.to(I64)
         return s.select(wide < 0, wide + self.extent(s, axis), wide)
 
@@ -58,7 +58,7 @@ def written(
 
 
 def is_axis(number: Number, axis: int, rank: int) -> Number:
-    """Compares a number with an axis, counted from either end."""
+    """True if a number names an axis, counted from either end."""
     return number.equals(axis) | number.equals(axis - rank)
 
 
@@ -83,9 +83,9 @@ def chosen_by_data(
     results: Sequence[Tensor],
 ) -> Tensor:
     """
-    The result for the possible value that equals the data; the last result for any other.
+    Selects the result of the possible value that equals the data; the last result if none does.
 
-    With a rank data names axes in any order, counted from either end.
+    With a rank, the data names axes in any order, counted from either end.
     """
     source = Reader(b, data)
 

@@ -1,17 +1,17 @@
 """
-Operators by domain, name and the opset that they are defined from: one function each.
+Registers operators by domain, name and the opset that defines them: one function each.
 
     @operator("Relu")
     def relu(b: Nodes, x: Tensor, /) -> Tensor: ...
 
-A function takes what writes the module, the inputs by position and the attributes by keyword, under
-ONNX's names and with ONNX's defaults; an optional input is None where it is left out. An attribute
-that became an input in a later opset (`axes`) is an input of the function: a node of an older opset
-gives it as a constant. So one function serves all opsets that mean the same.
+A function takes the writer of the module, the inputs by position and the attributes by keyword,
+with ONNX's names and defaults; a missing optional input is None. An attribute that became an input
+in a later opset (`axes`) is an input of the function: a node of an older opset passes it as a
+constant. So one function serves all opsets with the same meaning.
 
 Attributes that several operators share are the fields of a dataclass: a function that takes one by
-keyword has them all. Inputs that belong together, as a tensor, its scale and its zero point, are
-the fields of a NamedTuple, which is one parameter.
+keyword has them all. Inputs that belong together, such as a tensor, its scale and its zero point,
+are the fields of a NamedTuple, which is one parameter.
 """
 
 from __future__ import annotations
@@ -26,22 +26,25 @@ from xdsl_spirv.frontends.onnx.values import Array, Tensor
 
 Results: TypeAlias = "Tensor | Sequence[Tensor | None]"
 Fold: TypeAlias = Callable[..., Array]
-"""Computes the result from the operands' data, arrays of sizes among them."""
+"""Computes the result from the operands' data, which may be arrays of sizes."""
 
 Function = TypeVar("Function", bound=Callable[..., Results])
 
 REFUSED = {
     "NonMaxSuppression": (
-        "its data decides how many boxes there are",
+        "the number of boxes depends on its data",
         "cut the model there, and choose boxes on the host",
     ),
     **dict.fromkeys(
         ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"),
-        ("its numbers are random, which no definition fixes", "give them to the model as an input"),
+        (
+            "its numbers are random, and no definition fixes them",
+            "give them to the model as an input",
+        ),
     ),
     **dict.fromkeys(
         ("StringConcat", "StringSplit", "StringNormalizer", "RegexFullMatch", "TfIdfVectorizer"),
-        ("it reads text, or counts words", "cut the model there, and do it on the host"),
+        ("it reads text, or counts words", "cut the model there, and compute it on the host"),
     ),
     "Gradient": ("it asks for derivatives", "export the model for inference"),
     **dict.fromkeys(
@@ -50,24 +53,24 @@ REFUSED = {
     ),
     **dict.fromkeys(
         ("CategoryMapper", "LabelEncoder", "OneHotEncoder"),
-        ("it looks up names, as text or numbers", "number them on the host"),
+        ("it looks up names, as text or numbers", "replace them by numbers on the host"),
     ),
     "MelWeightMatrix": ("it is computed when the model runs", "make its operands constants"),
     "ImageDecoder": ("no device decodes images", "give the model the image's elements"),
 }
 """
-Reasons and remedies for operators without a function, or all of a domain, that are refused.
+Reasons and remedies for refused operators without a function, or for all operators of a domain.
 
 Operators on constants are always computed.
 """
 
 DOMAINS = {"ai.onnx": ""}
-"""Other names of domains."""
+"""Aliases of domains."""
 
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator as it is defined from an opset on."""
+    """An operator as defined from one opset on."""
 
     domain: str
     name: str
@@ -97,7 +100,10 @@ class Operator:
         ]
 
     def _group_inputs(self, inputs: Sequence[Tensor | None]) -> list[Any]:
-        """Returns the arguments: the inputs, and each NamedTuple of several inputs."""
+        """
+        Groups the inputs to arguments: single inputs, and a NamedTuple for inputs that belong
+        together.
+        """
         grouped: list[Any] = []
         start = 0
         for parameter in self._positional:
@@ -113,12 +119,14 @@ class Operator:
 
     @cached_property
     def takes_all_attributes(self) -> bool:
-        """Whether it also takes attributes that its signature does not name."""
+        """True if the function also takes attributes that its signature does not name."""
         return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self._parameters)
 
     @cached_property
     def _records(self) -> dict[str, tuple[Any, list[str]]]:
-        """The parameters that are dataclasses, each with its class and the fields' names."""
+        """
+        Returns the parameters that are dataclasses, each with its class and the fields' names.
+        """
         return {
             p.name: (p.annotation, [field.name for field in fields(p.annotation)])
             for p in self._keywords
@@ -135,7 +143,7 @@ class Operator:
         return plain.union(*(names for _, names in self._records.values()))
 
     def __call__(self, b: object, *inputs: Tensor | None, **attributes: Any) -> Results:
-        """The function's results of inputs by position and attributes by ONNX's names."""
+        """Calls the function with inputs by position and attributes by ONNX's names."""
         for parameter, (record, names) in self._records.items():
             given = {name: attributes.pop(name) for name in names if name in attributes}
             attributes[parameter] = record(**given)
@@ -143,7 +151,7 @@ class Operator:
 
 
 def _is_group(parameter: inspect.Parameter) -> bool:
-    """Whether several inputs belong to the parameter."""
+    """True if several inputs belong to the parameter."""
     return hasattr(parameter.annotation, "_fields")
 
 
@@ -153,7 +161,7 @@ _OPERATORS: dict[tuple[str, str], list[Operator]] = {}
 def operator(
     *names: str, since: int = 1, domain: str = "", fold: Fold | None = None
 ) -> Callable[[Function], Function]:
-    """Register a function for operators from an opset on."""
+    """Registers a function for operators from an opset on."""
 
     def register(function: Function) -> Function:
         for name in names:
@@ -166,13 +174,13 @@ def operator(
 
 
 def lookup(domain: str, name: str, version: int) -> Operator | None:
-    """Looks up an operator in a version of its domain; None if there is none."""
+    """Returns an operator in a version of its domain, or None if there is none."""
     entries = _OPERATORS.get((DOMAINS.get(domain, domain), name), ())
     return next((entry for entry in entries if entry.since <= version), None)
 
 
 WINDOWS = frozenset(("windows", "transposed", "images", "sampling", "recurrent", "signals"))
-"""Files of operators that onnx's own evaluator computes otherwise at the edges of attributes."""
+"""Files of operators that onnx's own evaluator computes differently at the edges of attributes."""
 
 
 def is_evaluated(entry: Operator) -> bool:
@@ -181,7 +189,7 @@ def is_evaluated(entry: Operator) -> bool:
 
 
 def is_newest(entry: Operator) -> bool:
-    """Whether no later opset changes the operator, so that onnx's evaluator knows it."""
+    """True if no later opset changes the operator, so that onnx's evaluator knows it."""
     return _OPERATORS[entry.domain, entry.name][0] is entry
 
 

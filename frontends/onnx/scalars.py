@@ -1,11 +1,11 @@
 """
-The body of an elementwise operation: numbers with signs, written with Python's operators.
+Writes the body of an elementwise operation: typed numbers that support Python's operators.
 
     lambda s, x: s.maximum(x, 0)                       # Relu
     lambda s, x, y: s.select(x < y, x * 2, -y)
 
-Every number knows its element type, so that `/`, `<` and conversions take the right instruction
-for signed, unsigned and floating-point operands. Plain Python numbers become constants of the other
+Every number knows its element type, so that `/`, `<` and conversions choose the instruction for
+signed, unsigned or floating-point operands. Plain Python numbers become constants of the other
 operand's type.
 """
 
@@ -45,7 +45,7 @@ class Number:
     value: SSAValue
     element: Element
     known: float | None = None
-    """The number, of a constant."""
+    """The number's value, if it is a constant."""
 
     def __add__(self, other: Operand) -> Number:
         return self.scalars.binary(arith.AddfOp, arith.AddiOp, self, other)
@@ -66,7 +66,7 @@ class Number:
         return self * other
 
     def __truediv__(self, other: Operand) -> Number:
-        """Quotient of floats; of integers rounded toward zero, as ONNX divides."""
+        """Divides floats; integers are rounded toward zero, as in ONNX."""
         integer = arith.DivSIOp if self.element.is_signed else arith.DivUIOp
         return self.scalars.binary(arith.DivfOp, integer, self, other)
 
@@ -74,7 +74,7 @@ class Number:
         return self.scalars.number(other, self.element) / self
 
     def __mod__(self, other: Operand) -> Number:
-        """The rest with the dividend's sign, as C has it."""
+        """Returns the remainder with the dividend's sign, as in C."""
         integer = arith.RemSIOp if self.element.is_signed else arith.RemUIOp
         return self.scalars.binary(RemfOp, integer, self, other)
 
@@ -118,7 +118,7 @@ class Number:
         return self.scalars.compare("==", self, other)
 
     def differs(self, other: Operand) -> Number:
-        """Whether the numbers differ; NaN differs from everything."""
+        """True if the numbers differ; NaN differs from everything."""
         return self.scalars.compare("!=", self, other)
 
     def to(self, element: Element) -> Number:
@@ -150,25 +150,28 @@ class Scalars:
         return replace(constant, known=value)
 
     def as_number(self, value: SSAValue, element: Element) -> Number:
-        """A value of the builder as a number."""
+        """Wraps a value of the builder as a number."""
         return Number(self, value, element)
 
     def unary(self, op: type[Operation], x: Number) -> Number:
-        """An operation of `arith` or `math` on one number of its type."""
+        """Writes an operation of `arith` or `math` on one number of its type."""
         if x.element.narrow:
-            raise TypeError(f"{x.element} can only be converted and moved")
+            raise TypeError(f"numbers of {x.element} can only be converted and moved")
         return self._insert(op(x.value), x.element)  # pyright: ignore[reportCallIssue]
 
     def binary(
         self, float_op: type[Operation] | None, integer_op: type[Operation], x: Number, y: Operand
     ) -> Number:
-        """An operation on two numbers of one type; raises `TypeError` for floats without one."""
+        """
+        Writes an operation on two numbers of one type; raises `TypeError` if floats have no such
+        operation.
+        """
         other = self.number(y, x.element)
         op = float_op if x.element.is_float else integer_op
         if x.element.narrow:
-            raise TypeError(f"{x.element} can only be converted and moved")
+            raise TypeError(f"numbers of {x.element} can only be converted and moved")
         if op is None or other.element != x.element:
-            raise TypeError(f"no operation takes {x.element} and {other.element}")
+            raise TypeError(f"{x.element} and {other.element} cannot be combined")
         return self._insert(op(x.value, other.value), x.element)  # pyright: ignore
 
     def compare(self, sign: str, x: Number, y: Operand) -> Number:
@@ -186,12 +189,12 @@ class Scalars:
         return self._insert(arith.SelectOp(condition.value, a.value, b.value), element)
 
     def maximum(self, x: Number, y: Operand) -> Number:
-        """The greater number; NaN if one is."""
+        """Returns the greater number; NaN if one is."""
         integer = arith.MaxSIOp if x.element.is_signed else arith.MaxUIOp
         return self.binary(arith.MaximumfOp, integer, x, y)
 
     def minimum(self, x: Number, y: Operand) -> Number:
-        """The lesser number; NaN if one is."""
+        """Returns the lesser number; NaN if one is."""
         integer = arith.MinSIOp if x.element.is_signed else arith.MinUIOp
         return self.binary(arith.MinimumfOp, integer, x, y)
 
@@ -214,7 +217,7 @@ class Scalars:
         return self.unary(math.ExpOp, x)
 
     def index(self, loop: int, element: Element = I64) -> Number:
-        """The number of the iteration of a loop, as an integer."""
+        """Returns the iteration number of a loop, as an integer."""
         position = linalg.ops.IndexOp(loop)
         self.builder.insert(position)
         return self._insert(arith.IndexCastOp(position.results[0], element.type), element)
@@ -253,7 +256,7 @@ class Scalars:
         return self._resize(wider, arith.TruncIOp, x, element)
 
     def reinterpret(self, x: Number, element: Element) -> Number:
-        """The bits of a number as one of another type of its width."""
+        """Returns the bits of a number as a number of another type of the same width."""
         if x.element.type == element.type:
             return Number(self, x.value, element)
         return self._insert(arith.BitcastOp(x.value, element.type), element)  # pyright: ignore

@@ -1,14 +1,13 @@
 """
-Finds the inputs and outputs of a model that are one state of a session, and values that follow from
-it.
+Finds the input and output pairs of a model that are states of a session, and inputs that can be
+derived.
 
     past_key_values.0.key: 1 x 2 x past x 64   ->   %state: 1 x 2 x context x 64, its front read
     present.0.key: 1 x 2 x total x 64               new keys written behind that
 
-The model's own names say it: an input with `past` in its name goes on as the output with `present`
-in that place. The number of earlier tokens is a number, `past`, that callers give. Values that
-follow from it and the number of new tokens are not inputs: masks of all tokens, and their
-positions.
+Pairs are found by name: an input with `past` in its name continues as the output with `present` in
+that place. Callers pass the number of earlier tokens as `past`. Values that follow from it and from
+the number of new tokens are no longer inputs: masks of all tokens, and their positions.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.speech import did_you_mean
 
 PAST = "past"
-"""Name of the number of earlier tokens."""
+"""Name of the argument for the number of earlier tokens."""
 
 MASK = "attention_mask"
 POSITIONS = "position_ids"
@@ -37,7 +36,7 @@ TOKENS = ("input_ids", "inputs_embeds")
 
 FOLLOWING = (("past_key_values", "present"), ("past_key_values", "present_key_values"),
              ("past", "present"))  # fmt: skip
-"""Parts of inputs' names, and their replacements in the names of continuing outputs."""
+"""Parts of inputs' names, and their replacements in the names of the outputs that continue them."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Session:
     """The states that a model keeps from run to run, for at most `context` tokens."""
 
     held: Mapping[str, Held]
-    """By the names of inputs."""
+    """States by the names of inputs."""
     context: int
 
     @property
@@ -65,22 +64,24 @@ class Session:
 
 def session_of(model: Any, context: int | None, pairs: Mapping[str, str] | None) -> Session | None:
     """
-    Returns the states that a model should keep: `pairs` of inputs and outputs, or those that names
-    tell.
+    Returns the states that a model should keep: the given `pairs` of inputs and outputs, or pairs
+    found by name.
 
     Raises `FrontendError` for pairs that do not match.
     """
     if context is None and pairs is None:
         return None
     if context is not None and context < 1:
-        raise FrontendError(f"a context of {context} tokens", "--context", "use one at least")
+        raise FrontendError(
+            f"a context of {context} tokens is not valid", "--context", "use at least one"
+        )
     inputs = {value.name: value for value in onnx_file.inputs_of(model)}
     outputs = {value.name: value for value in model.graph.output}
     if pairs is None:
         pairs = {name: output for name in inputs if (output := _following(name, outputs))}
     if not pairs:
         raise FrontendError(
-            "the model has no input that goes on as an output",
+            "no input of the model continues as an output",
             f"inputs: {', '.join(inputs)}; outputs: {', '.join(outputs)}",
             "name them: --state INPUT=OUTPUT",
         )
@@ -91,29 +92,30 @@ def session_of(model: Any, context: int | None, pairs: Mapping[str, str] | None)
                 raise FrontendError(
                     f"there is no {side} {one!r}",
                     f"{side}s: {', '.join(known)}",
-                    did_you_mean(one, known, "rename it"),
+                    did_you_mean(one, known, "correct the name"),
                 )
         held[name] = Held(name, output, _growing(inputs[name]))
     if context is None and any(state.axis is not None for state in held.values()):
         raise FrontendError(
-            f"{next(s.input for s in held.values() if s.axis is not None)!r} grows from run to run",
+            f"the state {next(s.input for s in held.values() if s.axis is not None)!r} "
+            "grows from run to run",
             "the states of the model",
-            "say for how many tokens there shall be room: --context N",
+            "give the number of tokens for which it has room: --context N",
         )
     return Session(held, context or 0)
 
 
 def _following(name: str, outputs: Mapping[str, Any]) -> str:
-    """The output that continues an input; empty if there is none."""
+    """Returns the name of the output that continues an input, or empty text."""
     candidates = (name.replace(past, present, 1) for past, present in FOLLOWING if past in name)
     return next((one for one in candidates if one in outputs and one != name), "")
 
 
 def _growing(value: Any) -> int | None:
     """
-    The axis along which a state grows: the open one, or the third of several.
+    Returns the axis along which a state grows: the dynamic one, or the third if there are several.
 
-    Other open axes are a batch, and sizes that the exporter did not write down.
+    Other dynamic axes are a batch, or sizes that the exporter did not write.
     """
     fields = value.type.tensor_type.shape.dim
     open_axes = [i for i, field in enumerate(fields) if not field.HasField("dim_value")]
@@ -125,9 +127,9 @@ def _growing(value: Any) -> int | None:
 
 def fix_session(model: Any, session: Session, head_size: int | None) -> None:
     """
-    Give a session's dimensions their sizes: one sequence, its caches as large as the context.
+    Gives a session's dimensions their sizes: one sequence, with caches as large as the context.
 
-    Open are the number of new tokens and what follows from it. Raises `FrontendError` for
+    The number of new tokens, and sizes that depend on it, stay dynamic. Raises `FrontendError` for
     dimensions of states that have no size.
     """
     for value in onnx_file.inputs_of(model):
@@ -160,20 +162,23 @@ def _fix(field: Any, size: int) -> None:
 
 
 def token_input(model: Any) -> Any:
-    """The input whose second dimension is the number of new tokens; raises `FrontendError`."""
+    """
+    Returns the input whose second dimension is the number of new tokens; raises `FrontendError` if
+    there is none.
+    """
     inputs = onnx_file.inputs_of(model)
     for value in inputs:
         if value.name in TOKENS and len(onnx_file.shape_of(value)) > 1:
             return value
     raise FrontendError(
-        "no input says how many tokens are new",
+        "no input determines the number of new tokens",
         ", ".join(onnx_file.describe(value) for value in inputs),
-        f"call it {TOKENS[0]}: 1 x tokens",
+        f"name it {TOKENS[0]}, with shape 1 x tokens",
     )
 
 
 def head_size_beside(model: Any) -> int | None:
-    """The size of a head that onnxruntime-genai's file beside the model says."""
+    """Returns the head size stated in the onnxruntime-genai file next to the model."""
     if not isinstance(model, str | os.PathLike):
         return None
     try:

@@ -1,4 +1,4 @@
-"""A loop of tensors, whose step is written once."""
+"""A loop over tensors, whose body is written once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Collected:
 
     axes: Sequence[int]
     backwards: Sequence[bool | int]
-    """Whether the first step's result is stored last, by axis."""
+    """True for each axis along which the first step's result is stored last."""
 
 
 def repeat(
@@ -67,7 +67,9 @@ def repeat(
 
 
 def _add(b: TensorBuilder, block: Block, loop: scf.ForOp) -> scf.ForOp:
-    """Add a loop, invariant operations before it: later nodes may read those that are kept."""
+    """
+    Adds a loop, and before it its invariant operations: later nodes may read those that are kept.
+    """
     b.block = block
     loop.location = b.location
     block.add_op(loop)
@@ -78,7 +80,7 @@ def _add(b: TensorBuilder, block: Block, loop: scf.ForOp) -> scf.ForOp:
 def _collect(
     b: TensorBuilder, number: Size, steps: Size, rows: Sequence[Tensor], collected: Collected
 ) -> Iterator[Tensor]:
-    """The tensors of all steps, each carried by the block's last arguments, with one more row."""
+    """Stores one more row of the tensors of all steps, which the block's last arguments carry."""
     for row, axis, backwards in zip(rows, collected.axes, collected.backwards, strict=True):
         axis %= row.rank + 1
         sizes = [*row.sizes[:axis], steps, *row.sizes[axis:]]

@@ -1,7 +1,8 @@
 """
-Tensors of a model while it is imported: element type with its sign, sizes, and data where known.
+Tensors of a model during import: element type with signedness, sizes, and data if known.
 
-MLIR's integers have no sign and its tensors no names for dynamic sizes; both stay here.
+MLIR's integers have no signedness and its tensors no names for dynamic sizes, so both are kept
+here.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 @dataclass(frozen=True)
 class Element:
     """
-    An element type by MLIR's name with a sign (`ui8`), and its types in MLIR and numpy.
+    An element type by MLIR's name with signedness (`ui8`), and its types in MLIR and numpy.
 
-    One of fewer than eight bits, or a float that no device has, is a byte; `narrow` is then the
-    type that its numbers are computed in.
+    A type of fewer than eight bits, or a float without device support, is stored as a byte;
+    `narrow` is then the type in which its numbers are computed.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Element:
 
     @cached_property
     def is_signed(self) -> bool:
-        """Whether it is an integer with a sign."""
+        """True for signed integers."""
         return not self.is_float and not self.is_bool and self.name[0] == "i"
 
     @cached_property
@@ -65,7 +66,7 @@ class Element:
 
     @property
     def computed(self) -> Element:
-        """The type that its numbers are computed in."""
+        """The type in which its numbers are computed."""
         return self.narrow or self
 
     @cached_property
@@ -74,7 +75,7 @@ class Element:
 
     @property
     def least(self) -> float | int:
-        """The least number: minus infinity of floats."""
+        """The least number; minus infinity for floats."""
         return (
             -np.inf
             if self.is_float
@@ -85,7 +86,7 @@ class Element:
 
     @property
     def greatest(self) -> float | int:
-        """The greatest number: infinity of floats."""
+        """The greatest number; infinity for floats."""
         return (
             np.inf if self.is_float else 1 if self.is_bool else int(ml_dtypes.iinfo(self.dtype).max)
         )
@@ -135,11 +136,11 @@ ELEMENTS = {
 
 
 def element_of(dtype: np.dtype[Any]) -> Element:
-    """The element type of a numpy array; raises `ValueError` for one that no tensor has."""
+    """Returns the element type of a numpy array; raises `ValueError` for an unsupported one."""
     for element in ELEMENTS.values():
         if element.dtype == dtype:
             return element
-    raise ValueError(f"elements of the type {dtype} are not imported")
+    raise ValueError(f"elements of the type {dtype} are not supported")
 
 
 def sum_element(element: Element) -> Element:
@@ -151,8 +152,8 @@ class Tensor:
     """
     A value of the model.
 
-    `known` is its data where the importer knows it: numbers, or for integers an array of objects
-    whose elements are sizes (`Size`). `value` is None until a known tensor is used as a value.
+    `known` is its data if the importer knows it: numbers, or for integers an array of objects whose
+    elements are sizes (`Size`). `value` is None until a known tensor is used as a value.
     """
 
     def __init__(
@@ -171,8 +172,8 @@ class Tensor:
         """Name of a weight."""
         self.progression: tuple[Size, int] | None = None
         """
-        The first number and the step from each to the next along the last axis, where elements are
-        such, along the others equal: of a mask of ones 1 and 0.
+        The first number, and the step to the next one along the last axis, if all rows are equal
+        progressions; (1, 0) for a mask of ones.
         """
 
     @staticmethod
@@ -190,7 +191,7 @@ class Tensor:
 
     @property
     def numbers(self) -> Array | None:
-        """The data where all of it is numbers."""
+        """The data, if all of it is numbers."""
         if self.known is None or self.known.dtype != object:
             return self.known
         if any(isinstance(getattr(item, "size", item), SymbolicSize) for item in self.known.flat):
@@ -219,7 +220,7 @@ class Front(Tensor):
 
 class Listed(Tensor):
     """
-    A sequence of tensors, or an empty optional value: known while importing alone.
+    A sequence of tensors, or an empty optional value, which exist only during import.
 
     Using it as a tensor raises `TypeError`.
     """
@@ -237,18 +238,18 @@ class Listed(Tensor):
 class Chosen(Listed):
     """A tensor whose size along an axis depends on data; see `chosen`."""
 
-    remedy = "sum or count what it takes, or cut the model before"
+    remedy = "sum or count the elements, or cut the model before"
 
     def __init__(self, candidates: Tensor, axis: int, mask: Tensor):
         super().__init__(())
-        self.kind = "a list whose length data decides"
+        self.kind = "a list whose length depends on data"
         self.candidates = candidates
-        """A tensor of all elements that may be among them."""
+        """A tensor of all elements that may be in the list."""
         self.axis = axis
         self.mask = mask
-        """True for each place of the axis whose element is there."""
+        """True for each place of the axis whose element is in the list."""
 
 
 def tensor_type(element: Element, sizes: Sequence[Size]) -> TensorType[Attribute]:
-    """The MLIR type of a tensor."""
+    """Returns the MLIR type of a tensor."""
     return TensorType(element.type, [s if isinstance(s, int) else OPEN for s in sizes])

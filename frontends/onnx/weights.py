@@ -1,6 +1,6 @@
 """
-Weights stay where they are: outside of the model that is checked, copied and changed while it is
-imported, in the message of the caller or mapped from the file beside the model.
+Keeps weights out of the model that is checked, copied and changed during import: they stay in the
+caller's message, or are mapped from the file next to the model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.values import Array
 
 LARGE = 1024
-"""Bytes from which an initializer is a weight."""
+"""Size in bytes from which an initializer is a weight."""
 
 EXTERNAL = 1
 """The data location of tensors in files of their own."""
@@ -37,7 +37,7 @@ class Weights:
     _arrays: dict[str, Array] = field(default_factory=dict[str, Array])
 
     def array(self, name: str) -> Array:
-        """The values; raises `FrontendError` for data that is too short, or not there."""
+        """Returns the values; raises `FrontendError` for data that is too short or missing."""
         if name not in self._arrays:
             self._arrays[name] = self._read(self.tensors[name])
         return self._arrays[name]
@@ -49,9 +49,13 @@ class Weights:
 
 
 def array_of(tensor: Any) -> Array:
-    """The elements of a tensor in the model; raises `FrontendError` if their number is wrong."""
+    """
+    Returns the elements of a tensor in the model; raises `FrontendError` if their number is wrong.
+    """
     if tensor.data_type == STRING:
-        raise _refusal(tensor, "is text", "number it on the host: kernels read numbers only")
+        raise _refusal(
+            tensor, "is text, and kernels read only numbers", "convert it to numbers on the host"
+        )
     try:
         return import_module("onnx.numpy_helper").to_array(tensor)
     except Exception as error:
@@ -61,13 +65,13 @@ def array_of(tensor: Any) -> Array:
 def without_weights(
     model: Any, folder: Path | None = None, arrays: Mapping[str, Array] | None = None
 ) -> tuple[Any, Weights]:
-    """Splits a model and its large initializers; `arrays` has values for some of them."""
+    """Splits a model from its large initializers; `arrays` has values for some of them."""
     graph, weights = model.graph, {}
     kept: list[Any] = []
     for tensor in graph.initializer:
         is_large = tensor.data_location == EXTERNAL or tensor.ByteSize() >= LARGE
         if tensor.name in weights:
-            raise FrontendError(f"two initializers are called {tensor.name!r}", "", "rename one")
+            raise FrontendError(f"two initializers have the name {tensor.name!r}", "", "rename one")
         if is_large:
             weights[tensor.name] = tensor
         else:
@@ -82,7 +86,7 @@ def without_weights(
 
 
 def _read_inside(model: Any, folder: Path | None) -> None:
-    """Read what nodes, and the graphs inside of them, have in other files."""
+    """Reads the data that nodes, and graphs inside them, have in other files."""
     from_array = import_module("onnx.numpy_helper").from_array
     for nodes in (model.graph, *model.functions):
         for tensor in tensors_inside(nodes):
@@ -103,9 +107,9 @@ def tensors_inside(graph: Any) -> Iterator[Any]:
 
 def with_declarations(model: Any, weights: Weights) -> Any:
     """
-    A copy of a model for ONNX's checker: weights are inputs, and no tensor is without a shape.
+    Copies a model for ONNX's checker: weights become inputs, and every tensor gets a shape.
 
-    The checker wants a shape of every input and output, and does not compare it.
+    The checker requires a shape of every input and output, but does not compare it.
     """
     helper: Any = import_module("onnx.helper")
     copy = type(model)()
@@ -136,10 +140,10 @@ def _copy_message(message: Any, left_out: str) -> Any:
 
 
 def _map_values(tensor: Any, folder: Path | None) -> Array:
-    """The values in another file, which is not read before they are."""
+    """Maps the values in another file, which is only read when they are used."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     if folder is None:
-        raise _refusal(tensor, "is in a file", "give the model's path")
+        raise _refusal(tensor, "is in another file", "give the model's path")
     location = entries.get("location", "")
     if not location.isprintable():
         raise _refusal(tensor, f"is in {location!a}, which is not a file name")
@@ -167,7 +171,7 @@ def _map_values(tensor: Any, folder: Path | None) -> Array:
 
 
 def _width(tensor: Any) -> tuple[int, Any]:
-    """The bits of an element in a file, and the type that it is in an array."""
+    """Returns the bits of an element in a file, and its type in an array."""
     onnx: Any = import_module("onnx")
     name = onnx.TensorProto.DataType.Name(tensor.data_type)
     if name in ("STRING", "UNDEFINED"):
@@ -178,7 +182,7 @@ def _width(tensor: Any) -> tuple[int, Any]:
 
 
 def _refusal(
-    tensor: Any, cause: str, remedy: str = "export it again, or put its file beside the model"
+    tensor: Any, cause: str, remedy: str = "export it again, or put its file next to the model"
 ) -> FrontendError:
     name = tensor.name
     return FrontendError(f"the data of {name!r} {cause}", f"initializer {name!r}", remedy)

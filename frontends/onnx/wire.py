@@ -1,5 +1,5 @@
 """
-Reads the parts of a file whose format leaves room for anything: names that are not text, unknown
+Checks the parts of a file that its format does not constrain: names that are not text, unknown
 types.
 """
 
@@ -15,14 +15,14 @@ STRING = 9
 
 
 def refuse_strange(model: Any, place: str) -> None:
-    """Refuse names that are not UTF-8, and unknown element types; raises `FrontendError`."""
+    """Refuses names that are not UTF-8, and unknown element types; raises `FrontendError`."""
     onnx: Any = import_module("onnx")
     known = set(onnx.TensorProto.DataType.values())
     waiting = [model]
     while waiting:
         message = waiting.pop()
         if isinstance(message, onnx.TensorProto):
-            # Its data is not looked at: there may be much of it.
+            # Its data is skipped: there may be much of it.
             _refuse_bytes(message.name, place)
             _refuse_number(message.data_type, known, message.name, place)
             continue

@@ -1,5 +1,6 @@
 """
-StableHLO, as JAX writes it, to `linalg` on tensors: jaxlib reads it, an operation is a function.
+Imports StableHLO, as JAX writes it, as `linalg` on tensors: jaxlib reads it, and each operation has
+a function.
 """
 
 from xdsl_spirv.frontends.stablehlo import control, operations

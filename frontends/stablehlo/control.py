@@ -16,7 +16,7 @@ from xdsl_spirv.frontends.stablehlo.importer import Importer, array_of, operatio
 from xdsl_spirv.frontends.stablehlo.operations import integers, number, pad_tensor
 
 FEW = 4
-"""Rounds of a loop that are written out."""
+"""Number of loop iterations that are unrolled."""
 
 
 @operation("func.call")
@@ -66,16 +66,18 @@ def _is_equal(b: Importer, index: Tensor, branch: int) -> Tensor:
 @operation("stablehlo.while")
 def while_(b: Importer, op: Any, *carried: Tensor) -> Sequence[Tensor]:
     """
-    A loop of the program, for a counter that is below a constant; other conditions may be added.
+    Writes a loop whose condition compares a counter with a constant; further conditions may be
+    added to it.
 
-    Data then decides when results stay as they are: the rounds are made all the same.
+    With further conditions, all iterations still run, but the results stop changing when a
+    condition fails.
     """
     condition, body = (region.blocks[0] for region in op.regions)
     bound = _find_bound(condition, body, carried)
     if bound is None:
         b.refuse(
-            "no constant bounds the number of rounds",
-            "count them below a constant: `(i < 100) & ...`, or use fori_loop or scan",
+            "no constant limits the number of iterations",
+            "compare a counter with a constant: `(i < 100) & ...`, or use fori_loop or scan",
         )
     place, limit, is_alone = bound
     start = int(carried[place].numbers.item())  # pyright: ignore
@@ -91,11 +93,14 @@ def while_(b: Importer, op: Any, *carried: Tensor) -> Sequence[Tensor]:
         new = b.run(body, insert(values, counter(start + step)))
         known = new.pop(place).known
         if known is None or known.item() != start + step + 1:
-            b.refuse("the counter is not counted by 1", "count the rounds by 1")
+            b.refuse("the counter does not grow by 1", "count the iterations by 1")
         return new
 
     def one_if(step: Any, *values: Tensor) -> list[Tensor]:
-        """Runs a round, but keeps the old values once its condition has failed; counts rounds."""
+        """
+        Runs an iteration, but keeps the old values once its condition has failed; counts
+        iterations.
+        """
         *old, made = values
         (going,) = b.run(condition, insert(old, counter(start + step)))
         new = [choose(b, going, x, y) for x, y in zip(one(step, *old), old, strict=True)]
@@ -111,7 +116,9 @@ def while_(b: Importer, op: Any, *carried: Tensor) -> Sequence[Tensor]:
 
 
 def _find_kept(body: Any, place: int) -> list[bool]:
-    """Whether a round leaves each carried value (all but the counter) unchanged."""
+    """
+    Returns for each carried value except the counter: True if an iteration leaves it unchanged.
+    """
     last = list(body.operations)[-1].operation
     pairs = zip(body.arguments, last.operands, strict=True)
     kept = [argument == operand for argument, operand in pairs]
@@ -122,7 +129,10 @@ def _find_kept(body: Any, place: int) -> list[bool]:
 def _repeat(
     b: Importer, rounds: int, carried: Sequence[Tensor], one: Any, kept: Sequence[bool]
 ) -> list[Tensor]:
-    """The values after all rounds; a value that no round changes is read from outside of it."""
+    """
+    Returns the values after all iterations; a value that no iteration changes is read from outside
+    the loop.
+    """
     if rounds <= FEW:
         for number in range(rounds):
             carried = one(number, *carried)
@@ -142,9 +152,7 @@ def _repeat(
 def _find_bound(
     condition: Any, body: Any, carried: Sequence[Tensor]
 ) -> tuple[int, int, bool] | None:
-    """
-    The counter's place, the number that it stays below, and whether that is all of the condition.
-    """
+    """Returns the counter's position, its limit, and True if the condition has no other part."""
     arguments = list(condition.arguments)
     last = list(condition.operations)[-1].operation
     whole = last.operands[0]
@@ -171,7 +179,7 @@ def _find_bound(
 
 
 def _constant(value: Any, arguments: list[Any], body: Any, carried: Sequence[Tensor]) -> int | None:
-    """The number of a constant, or of a carried value that no round changes."""
+    """Returns the value of a constant, or of a carried value that no iteration changes."""
     if value in arguments:
         place = arguments.index(value)
         last = list(body.operations)[-1].operation
@@ -209,7 +217,7 @@ def _reduce(
     loops: int,
     reduced: Sequence[int],
 ) -> Sequence[Tensor]:
-    """Combines all elements that have one place in the result, and the start, by the region."""
+    """Combines by the region all elements that share a place in the result, and the start."""
     region = op.regions[0].blocks[0]
     outputs: list[Any] = []
     for start, result in zip(starts, op.results, strict=True):
@@ -228,7 +236,7 @@ def _reduce(
 
 @operation("stablehlo.reduce_window")
 def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
-    """Windows over tensors with the start around them, which changes no result."""
+    """Reduces windows of tensors, padded with the start value, which does not change the result."""
     count = len(operands) // 2
     tensors, starts = operands[:count], operands[count:]
     rank = tensors[0].rank
@@ -246,7 +254,7 @@ def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
         for i in range(rank)
     ]
     images = [pad_tensor(b, t, s, low, high, between) for t, s in zip(tensors, starts, strict=True)]
-    # This tensor is not read: it has the window's sizes.
+    # This tensor only has the window's sizes; it is not read.
     sizes = [window[i] for i in walked]
     shape = Tensor(I32, sizes, b.empty(sizes, I32))
     loops = rank + len(walked)
@@ -256,7 +264,7 @@ def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
     for start, result in zip(starts, op.results, strict=True):
         element, sizes = type_of(result)
         if start.numbers is None:
-            b.refuse("data decides where it starts from", "start from a constant")
+            b.refuse("the start value is computed when the program runs", "start from a constant")
         outputs.append(
             (b.fill(start.numbers.item(), sizes, element), element, sizes, list(range(rank)))
         )
@@ -271,8 +279,8 @@ def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
 @operation("stablehlo.sort")
 def sort(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
     """
-    Every element counts those that come before it: that is its place. The first of equal
-    elements is first. Quadratic in the axis, but all at once.
+    Sorts: each element counts the elements that come before it, which gives its place. Equal
+    elements keep their order. Quadratic in the axis, but all in parallel.
     """
     axis, rank = number(op, "dimension"), tensors[0].rank
     axis %= rank

@@ -1,7 +1,7 @@
 """
-The functions of a StableHLO module as one function of `linalg` on tensors.
+Imports the functions of a StableHLO module as one function of `linalg` on tensors.
 
-jaxlib parses and verifies the module, in any of StableHLO's forms. Calls are written out. Every
+jaxlib parses and verifies the module, in any of StableHLO's forms. Calls are inlined. Every
 operation has the location of the line of Python that it comes from.
 """
 
@@ -34,7 +34,9 @@ RETURNS = ("func.return", "stablehlo.return")
 
 
 def operation(*names: str) -> Callable[[Function], Function]:
-    """Register the function of operations: it takes the importer, the operation, its operands."""
+    """
+    Registers the function of operations: it takes the importer, the operation, and its operands.
+    """
 
     def register(function: Function) -> Function:
         OPERATIONS.update(dict.fromkeys(names, function))
@@ -72,9 +74,13 @@ class Importer(TensorBuilder):
                 try:
                     results = self._results(operation, operands)
                 except UNFORESEEN as error:
-                    self.refuse(str(error), "write the function differently")
+                    self.refuse(
+                        str(error),
+                        "the operation cannot be imported as it is written: use other "
+                        "functions of JAX",
+                    )
                 self.values.update(zip(operation.results, results, strict=True))
-            raise FrontendError(f"{self.name} cannot end a block", "", "")
+            raise FrontendError(f"a block cannot end with {self.name}", "", "")
         finally:
             self.values = around
 
@@ -96,7 +102,7 @@ class Importer(TensorBuilder):
         return [self.mapped(body, list(zip(operands, maps, strict=True)), sizes, element)]
 
     def _fold(self, op: Any, operands: Sequence[Tensor], element: Element) -> Tensor | None:
-        """A scalar that is known now: an integer, or a size."""
+        """Returns a scalar that is known during import: an integer, or a size."""
         fold = FOLDS.get(op.name)
         if fold is None or element.is_float:
             return None
@@ -121,7 +127,7 @@ class Importer(TensorBuilder):
             element, _ = type_of(op.results[0])
             return lambda s, x: convert_number(s, x, element)
         if op.name == "chlo.constant":
-            self.refuse("it is not imported", "write the function differently")
+            self.refuse("{op.name} is not supported", "write the function differently")
         body = BODIES.get(op.name)
         if body is None:
             self.refuse("the operation is not imported", "write the function differently")
@@ -150,7 +156,7 @@ class Importer(TensorBuilder):
         raise FrontendError("a region has no end", "", "")
 
     def _number_in(self, s: Scalars, values: Mapping[Any, Number], operand: Any) -> Number:
-        """A number of a region, or a constant from around it."""
+        """Returns a number of a region, or a constant from around it."""
         if operand in values:
             return values[operand]
         known = self.values[operand].numbers
@@ -160,7 +166,7 @@ class Importer(TensorBuilder):
 
 
 def comparison_of(op: Any) -> tuple[str, bool]:
-    """The direction of a comparison, and whether it is of the total order."""
+    """Returns the direction of a comparison, and True if it uses the total order."""
     hlo = import_module("jaxlib.mlir.dialects.stablehlo")
     kind = op.attributes["compare_type"] if "compare_type" in op.attributes else None
     total = kind is not None and hlo.ComparisonTypeAttr(kind).value == "TOTALORDER"
@@ -168,33 +174,36 @@ def comparison_of(op: Any) -> tuple[str, bool]:
 
 
 def place_of(op: Any) -> str:
-    """The line of Python of an operation, or its name."""
+    """Returns the line of Python of an operation, or its name."""
     line = LINE.search(str(op.location))
     return f"{line[1].rpartition('/')[2]}:{line[2]}" if line else op.name
 
 
 def type_of(value: Any) -> tuple[Element, tuple[int, ...]]:
-    """The element type and sizes of a value of jaxlib's; raises `ValueError` for others."""
+    """
+    Returns the element type and sizes of a value of jaxlib's; raises `ValueError` for unsupported
+    ones.
+    """
     ir = import_module("jaxlib.mlir.ir")
     if not isinstance(value.type, ir.RankedTensorType):
-        raise ValueError(f"a value is of type {value.type}, and no tensor")
+        raise ValueError(f"a value has type {value.type}, which is not a tensor")
     type = ir.RankedTensorType(value.type)
     name = str(type.element_type)
     if name not in ELEMENTS:
-        raise ValueError(f"elements of the type {name} are not imported")
+        raise ValueError(f"elements of the type {name} are not supported")
     if not type.has_static_shape:
-        raise ValueError(f"{type} has sizes that are open: export the function for sizes")
+        raise ValueError(f"{type} has dynamic sizes: export the function for fixed sizes")
     return ELEMENTS[name], tuple(type.shape)
 
 
 def array_of(attribute: Any, element: Element) -> np.ndarray[Any, np.dtype[Any]]:
-    """The elements of a dense attribute; a splat gives an array of no dimensions."""
+    """Returns the elements of a dense attribute; a splat gives a 0-d array."""
     ir = import_module("jaxlib.mlir.ir")
     shape = () if attribute.is_splat else tuple(ir.RankedTensorType(attribute.type).shape)
     if element.dtype.isbuiltin:
         array = np.array(attribute, element.dtype)
         return array.flat[0].reshape(()) if attribute.is_splat else array.reshape(shape)
-    # Types that jaxlib gives no numbers of: numbers in text, or their bits.
+    # Types for which jaxlib gives no numbers: they are read from its text, or from their bits.
     written = str(attribute).partition("<")[2].rpartition("> : ")[0]
     if written.startswith('"0x'):
         return np.frombuffer(bytes.fromhex(written[3:-1]), element.dtype).reshape(shape)
@@ -218,7 +227,7 @@ def wrap_integers(array: Any, element: Element) -> Any:
 
 
 def read_module(source: str | bytes) -> Any:
-    """The module of a text, or of an artifact; raises `FrontendError` if jaxlib refuses it."""
+    """Reads the module of a text or an artifact; raises `FrontendError` if jaxlib refuses it."""
     try:
         context = import_module("jax.interpreters.mlir").make_ir_context()
     except ImportError as error:
@@ -235,12 +244,12 @@ def read_module(source: str | bytes) -> Any:
         lines = str(error).strip().splitlines()
         said = next((line for line in lines if line.startswith("error:")), lines[0])
         raise FrontendError(
-            f"jaxlib does not read the module: {said}", "StableHLO", "mend the module"
+            f"jaxlib cannot read the module: {said}", "StableHLO", "correct the module"
         ) from error
 
 
 def expand_chlo(module: Any) -> None:
-    """Writes operations of `chlo` by StableHLO's own, if one has no function here."""
+    """Replaces operations of `chlo` by StableHLO's own, if they have no function here."""
     names = set(re.findall(r"\bchlo\.\w+", str(module)))
     if names <= {*BODIES, *OPERATIONS}:
         return
@@ -253,7 +262,8 @@ def expand_chlo(module: Any) -> None:
 @without_collection()
 def import_module_of(source: Any, weights: Sequence[Any] = (), first: int = 0) -> ImportedModel:
     """
-    The function `@main` of a module of jaxlib, of its text, or of an artifact of `jax.export`.
+    Imports the function `@main` of a module of jaxlib, of its text, or of an artifact of
+    `jax.export`.
 
     Its first arguments take the values of `weights`.
 
@@ -264,7 +274,9 @@ def import_module_of(source: Any, weights: Sequence[Any] = (), first: int = 0) -
     b = Importer(module)
     if FUNCTION not in b.functions:
         raise FrontendError(
-            "the module has no function @main", f"functions: {', '.join(b.functions)}", "rename one"
+            "the module has no function @main",
+            f"functions: {', '.join(b.functions)}",
+            "rename a function to main",
         )
     entry = b.functions[FUNCTION].regions[0].blocks[0]
     if len(weights) > len(entry.arguments):
@@ -288,7 +300,7 @@ def import_module_of(source: Any, weights: Sequence[Any] = (), first: int = 0) -
 def _arguments(
     b: Importer, entry: Any, weights: Sequence[Any], first: int
 ) -> tuple[list[Tensor], list[Value]]:
-    """The arguments of the main function as tensors, and those that are inputs."""
+    """Returns the arguments of the main function as tensors, and those that are inputs."""
     arguments: list[Tensor] = []
     inputs: list[Value] = []
     for number, argument in enumerate(entry.arguments):

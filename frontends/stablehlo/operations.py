@@ -23,7 +23,7 @@ from xdsl_spirv.frontends.stablehlo.importer import Importer, array_of, operatio
 
 
 def integers(op: Any, name: str, default: Sequence[int] = ()) -> list[int]:
-    """The integers of an attribute; the default where it is left out."""
+    """Returns the integers of an attribute, or the default if it is missing."""
     return list(op.attributes[name]) if name in op.attributes else list(default)
 
 
@@ -90,7 +90,9 @@ def custom_call(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
 def bitcast_convert(b: Importer, op: Any, x: Tensor) -> Tensor:
     element, sizes = type_of(op.results[0])
     if sizes != x.sizes:
-        b.refuse(f"{x} as {element}: other numbers of bits", "use a type as wide")
+        b.refuse(
+            f"{x} cannot be read as {element}: their sizes differ", "use a type of the same size"
+        )
     return b.elementwise(lambda s, x: s.reinterpret(x, element), x, element=element)
 
 
@@ -199,7 +201,7 @@ def pad_tensor(
     high: Sequence[int],
     between: Sequence[int],
 ) -> Tensor:
-    """More elements around a tensor and between its elements; negative amounts take some away."""
+    """Pads a tensor around and between its elements; negative amounts remove elements."""
     if not x.rank:
         return x
     spans = [n + max(n - 1, 0) * k for n, k in zip(x.sizes, between, strict=True)]  # pyright: ignore
@@ -255,7 +257,7 @@ def convolution(b: Importer, op: Any, x: Tensor, w: Tensor) -> Tensor:
     dims = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     element, sizes = type_of(op.results[0])
     if number(op, "batch_group_count") != 1:
-        b.refuse("batches in groups are not imported", "use feature_group_count")
+        b.refuse("batch_group_count is not supported", "use feature_group_count")
     space, kernel = list(dims.input_spatial_dimensions), list(dims.kernel_spatial_dimensions)
     ones = [1] * len(space)
     pads = op.attributes["padding"] if "padding" in op.attributes else None
@@ -331,7 +333,7 @@ def gather(b: Importer, op: Any, x: Tensor, indices: Tensor) -> Tensor:
 
 
 def _of_vector(s: Scalars, places: Reader, row: list[Number], vector: int, k: int) -> Number:
-    """One index of a vector of them, in i64."""
+    """Returns one index of an index vector, in i64."""
     if vector == len(places.extents):
         return places.read(s, row).to(I64)
     return places.read(s, [*row[:vector], s.number(k, I64), *row[vector:]]).to(I64)
@@ -342,7 +344,7 @@ def scatter(b: Importer, op: Any, *tensors: Tensor) -> Tensor:
     """
     Imports a scatter: each element of the result applies its updates in a loop over all.
 
-    An update is skipped if its window is not inside of the tensor.
+    An update is skipped if its window does not lie entirely inside the tensor.
     """
     hlo: Any = import_module("jaxlib.mlir.dialects.stablehlo")
     if len(tensors) != 3:

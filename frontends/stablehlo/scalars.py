@@ -1,5 +1,5 @@
 """
-Operations on elements: a row each, for whole tensors and for the regions of reductions and sorts.
+Elementwise operations, one row each, for whole tensors and for the regions of reductions and sorts.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ COMPARE = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 
 
 def of_math(op: Any) -> Body:
-    """An operation of `math`, in f32 where numbers are narrower."""
+    """Returns the body for an operation of `math`; narrower numbers are computed in f32."""
     return rounded_once(lambda s, x: s.unary(op, x))
 
 
 def write_shift(shift: Callable[[Number, Number], Number], unsigned: bool) -> Body:
-    """A shift; by the width or more it leaves 0, or the sign."""
+    """Writes a shift. A shift by the width or more gives 0, or copies of the sign."""
 
     def body(s: Scalars, x: Number, y: Number) -> Number:
         kind = ELEMENTS[("ui" if unsigned else "i") + str(x.element.bits)]
@@ -48,7 +48,7 @@ def write_shift(shift: Callable[[Number, Number], Number], unsigned: bool) -> Bo
 
 
 def sign(s: Scalars, x: Number) -> Number:
-    """-1, 0 or 1; a zero keeps its sign, and NaN stays."""
+    """Returns -1, 0 or 1; a zero keeps its sign, and NaN stays."""
     one = s.number(1, x.element)
     positive = s.select(x > 0, one, x)
     return (
@@ -63,7 +63,7 @@ def power(s: Scalars, x: Number, y: Number) -> Number:
 
 
 def convert_number(s: Scalars, x: Number, element: Element) -> Number:
-    """An element in another type; floats beyond an integer's range become its ends."""
+    """Converts an element to another type; floats beyond an integer's range are clamped."""
     if not x.element.is_float or element.is_float or element.is_bool:
         return x.to(element)
     if element.bits < 32:
@@ -74,7 +74,7 @@ def convert_number(s: Scalars, x: Number, element: Element) -> Number:
 
 
 def compare(s: Scalars, x: Number, y: Number, direction: str, total: bool) -> Number:
-    """A comparison; in total order -NaN comes first, then -0 before 0, and NaN last."""
+    """Compares; in the total order -NaN comes first, then -0 before 0, and NaN last."""
     if total and x.element.is_float:
         element = ELEMENTS[f"i{x.element.bits}"]
         x, y = (s.reinterpret(n, element) for n in (x, y))
@@ -169,7 +169,7 @@ BODIES: dict[str, Body] = {
 
 
 def _known_comparison(x: Any, y: Any, direction: str, total: bool) -> Any:
-    """The comparison of sizes; None where it depends on open ones."""
+    """Compares sizes; returns None if the result depends on dynamic ones."""
     below, above = surely_below(x, y), surely_below(y, x)
     if not isinstance(x, SymbolicSize) and not isinstance(y, SymbolicSize):
         return getattr(python, direction.lower())(x, y)
@@ -188,4 +188,4 @@ FOLDS: dict[str, Callable[..., Any]] = {
     "stablehlo.compare": _known_comparison,
     "stablehlo.convert": lambda x: x,
 }
-"""Computes a result while importing, of integers without dimensions, sizes among them."""
+"""Compute results during import, of integers without dimensions, which may be sizes."""

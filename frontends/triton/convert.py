@@ -1,5 +1,5 @@
 """
-A kernel of Triton becomes a program over tiles.
+Converts a kernel of Triton to a program over tiles.
 
     tt.func @f(%x: !tt.ptr<f32>, %n: i32) { ... }
  -> tile.program @f { ^bb0(%x: !tile.view<?xf32>, %n: index): ... }
@@ -33,23 +33,25 @@ from xdsl_spirv.frontends.triton.reading import name_of
 from xdsl_spirv.frontends.triton.writing import INDEX, Writer
 
 REGISTERED = (loops, operations)
-"""The modules whose functions convert operations."""
+"""The modules that register functions for operations."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """An argument of a kernel: a buffer of a rank, or a number where `rank` is None."""
+    """An argument of a kernel: a buffer of a rank, or a number if `rank` is None."""
 
     name: str
     element: Attribute
     rank: int | None
     of: tuple[str, str, int] | None = None
-    """For a number that Triton adds: the array, `shape` or `stride`, and the axis it stands for."""
+    """
+    For a number that Triton adds: the array, `shape` or `stride`, and the axis for which it stands.
+    """
 
 
 @dataclass
 class Converted:
-    """A program, its parameters, and the files of Python that it comes from."""
+    """A program, its parameters, and the Python files of its source."""
 
     program: tile.ProgramOp
     parameters: list[Parameter]
@@ -57,7 +59,10 @@ class Converted:
 
 
 def kernel_of(module: ModuleOp, name: str | None = None) -> FunctionOp:
-    """The kernel of a module. Raises `FrontendError` if it is not one."""
+    """
+    Returns the kernel of a module. Raises `FrontendError` unless there is exactly one, or `name`
+    selects it.
+    """
     functions = [op for op in module.body.block.ops if isinstance(op, FunctionOp)]
     names = [cast(StringAttr, op.attributes["sym_name"]).data for op in functions]
     if name is None and len(functions) == 1:
@@ -65,11 +70,13 @@ def kernel_of(module: ModuleOp, name: str | None = None) -> FunctionOp:
     if name in names:
         return functions[names.index(name)]
     listed = ", ".join(names) or "none"
-    raise FrontendError("the module has no single kernel", f"kernels: {listed}", "name one")
+    raise FrontendError(
+        "the module does not have exactly one kernel", f"kernels: {listed}", "name one"
+    )
 
 
 def parameters_of(kernel: FunctionOp) -> list[Parameter]:
-    """The parameters of a kernel, as Python names them."""
+    """Returns the parameters of a kernel, with their names in Python."""
     found: list[Parameter] = []
     sizes: list[tuple[str, str, int]] = []
     for argument in kernel.regions[0].blocks[0].args:
@@ -89,7 +96,9 @@ def parameters_of(kernel: FunctionOp) -> list[Parameter]:
         elif type in (i32, i64, Float32Type()):
             found.append(Parameter(name, type, None))
         else:
-            raise FrontendError(f"a parameter of type {type} is not read", name, "pass i32 or fp32")
+            raise FrontendError(
+                f"a parameter of type {type} is not supported", name, "pass i32 or fp32"
+            )
     return found
 
 
@@ -99,7 +108,7 @@ def convert(
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Converted:
     """
-    The program of a kernel, for these integers and sizes of arrays; others stay open.
+    Converts a kernel for these integers and sizes of arrays; others stay dynamic.
 
     Raises `FrontendError` for operations that tiles do not have, with the line of Python.
     """

@@ -1,8 +1,8 @@
 """
-The forms of a kernel's values, and operations on them.
+Converts operations on a kernel's values, which have several forms.
 
-Every value has a form: a sum where integers, pointers and masks allow it, or a value of the
-program. Sums are written down where something asks for them.
+The form of a value is a sum if it is an integer, pointer or mask that allows it; else it is a value
+of the tile program. Sums are written as operations only when another operation needs them.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from xdsl_spirv.frontends.triton.forms import (
 from xdsl_spirv.frontends.triton.writing import Writer
 
 SUMS = (i32, i64)
-"""Types of integers that are sums."""
+"""Types of integers that may be sums."""
 
 Handler: TypeAlias = Callable[["Converter", Operation], None]
 
 HANDLERS: dict[str, Handler] = {}
-"""Functions that convert operations which are not functions of elements."""
+"""Functions that convert operations which are not elementwise."""
 
 
 def converts(*names: str) -> Callable[[Handler], Handler]:
@@ -51,7 +51,7 @@ def converts(*names: str) -> Callable[[Handler], Handler]:
 
 
 class Converter:
-    """The conversion of a kernel; `forms` has the form of each value of Triton."""
+    """Converts a kernel; `forms` has the form of each value of Triton."""
 
     def __init__(self, writer: Writer, arguments: list[SSAValue]):
         self.writer, self.arguments = writer, arguments
@@ -129,11 +129,13 @@ class Converter:
                     self.convert(op)
 
     def _return_early(self, op: Operation) -> None:
-        """`if c: return` leaves the rest to an `scf.if`."""
+        """Puts the operations after `if c: return` into an `scf.if`."""
         w, condition = self.writer, self.operand(op.operands[0])
         leaves = [_returns(block) for block in op.successors]
         if not any(leaves):
-            w.refuse("a branch that returns to a later line is not read", "leave early by `return`")
+            w.refuse(
+                "a branch that returns to a later line is not supported", "leave early by `return`"
+            )
         if leaves[0]:
             true = w.add(arith.ConstantOp(IntegerAttr(1, i1)))
             condition = w.add(arith.XOrIOp(condition, true))
@@ -156,25 +158,28 @@ class Converter:
         except UNFORESEEN as error:
             # Operations of TTIR have no verifiers here: operands, attributes and types may be any.
             self.writer.refuse(
-                f"{op.name} is not as Triton writes it: {type(error).__name__}: {error}"
+                f"{op.name} is not in the form that Triton writes: {type(error).__name__}: {error}"
             )
 
     def elements(self, op: Operation) -> None:
         """Converts an elementwise operation."""
         if len(op.results) != 1 or op.regions:
-            self.writer.refuse(f"{op.name} is not read")
+            self.writer.refuse(f"{op.name} is not supported")
         result = op.results[0]
         element, shape = element_of(result.type), shape_of(result)
         values = [self.operand(value) for value in op.operands]
         if any(isinstance(element_of(v.type), PointerType) for v in (*op.operands, result)):
-            self.writer.refuse(f"{op.name} of pointers is not read")
+            self.writer.refuse(f"{op.name} of pointers is not supported")
         made = self.writer.map(
             shape, element, values, lambda given: compute(self.writer, op, given, element)
         )
         self.define(result, made)
 
     def _as_sum(self, op: Operation) -> bool:
-        """Whether an operation on integers or masks was done on their forms."""
+        """
+        Converts an operation on integers or masks by their forms; returns False if that is not
+        possible.
+        """
         forms = [self.forms[value] for value in op.operands]
         if len(op.results) != 1:
             return False
@@ -218,7 +223,7 @@ class Converter:
 
     def _wrap(self, a: Affine, b: Affine) -> Affine | None:
         """
-        (n * x + index) % (n * m) = n * (x % m) + index, of an index below n.
+        Rewrites (n * x + index) % (n * m) to n * (x % m) + index, for an index below n.
 
         Kernels write this so that rows beyond the last one are the first ones again.
         """
@@ -264,7 +269,7 @@ class Converter:
         return Affine.uniform(w.number(made, sure), a.shape)
 
     def _choose(self, op: Operation, a: Form, b: Form) -> Form | None:
-        """One of two pointers or integers whose steps are equal."""
+        """Selects one of two pointers or integers whose steps are equal."""
         w, condition = self.writer, self.operand(op.operands[0])
         first = a.offset if isinstance(a, Pointer) else a
         second = b.offset if isinstance(b, Pointer) else b
@@ -281,7 +286,7 @@ class Converter:
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The sizes of a tensor; none of a scalar."""
+    """Returns the sizes of a tensor; none for a scalar."""
     type = value.type
     return tuple(type.get_shape()) if isinstance(type, TensorType) else ()
 

@@ -2,7 +2,7 @@
 Triton's dialect `tt`, as far as kernels are read: the syntax of its operations and types.
 
 An operation here is a name with operands, attributes and results. Nothing is verified: Triton did
-that, and the conversion refuses what it does not know.
+that, and the conversion refuses unknown operations.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ Types: TypeAlias = tuple[Sequence[Attribute], Sequence[Attribute]]
 """The types of operands, and the types of results."""
 
 Typing: TypeAlias = Callable[[int, list[Attribute]], Types]
-"""Makes the types of all operands (the number is given) and results from the types in the text."""
+"""
+Makes the types of all operands (whose number is given) and results from the types in the text.
+"""
 
 
 @irdl_attr_definition
@@ -90,7 +92,7 @@ def shaped_like(type: Attribute, element: Attribute) -> Attribute:
 
 
 def element_of(type: Attribute) -> Attribute:
-    """The element of a tensor, a scalar as it is."""
+    """Returns the element type of a tensor; other types are returned unchanged."""
     return type.element_type if isinstance(type, TensorType) else type
 
 
@@ -100,7 +102,7 @@ def _pointee(type: Attribute) -> Attribute:
 
 
 class TritonOperation(IRDLOperation):
-    """An operation of Triton: anything that its text says."""
+    """An operation of Triton, with everything that its text states."""
 
     given = var_operand_def()
     made = var_result_def()
@@ -108,7 +110,9 @@ class TritonOperation(IRDLOperation):
 
 
 def _scan(parser: Parser) -> tuple[list[Any], dict[str, Attribute]]:
-    """Everything before the types: operands, words (`x`), settings (`a = b`), a dictionary."""
+    """
+    Scans everything before the types: operands, words (`x`), settings (`a = b`), a dictionary.
+    """
     names: list[Any] = []
     words: list[Attribute] = []
     settings: dict[str, Attribute] = {}
@@ -126,7 +130,7 @@ def _scan(parser: Parser) -> tuple[list[Any], dict[str, Attribute]]:
 
 
 def _types(parser: Parser) -> list[Attribute]:
-    """The types of a text, in order; a function type stands for its inputs and outputs."""
+    """Returns the types in a text, in order; a function type stands for its inputs and outputs."""
     if parser.parse_optional_punctuation(":") is None:
         return []
     found: list[Attribute] = []
@@ -144,7 +148,7 @@ def _types(parser: Parser) -> list[Attribute]:
 
 
 def _operation(name: str, typing: Typing, *traits: Any) -> type[Operation]:
-    """The class of an operation."""
+    """Makes the class of an operation."""
 
     def parse(cls: type[TritonOperation], parser: Parser) -> Operation:
         names, attributes = _scan(parser)

@@ -1,4 +1,4 @@
-"""Functions of elements: each operation of Triton on tensors as operations on scalars."""
+"""Converts elementwise operations of Triton on tensors to operations on scalars."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ LIBRARY: dict[str, type[Operation]] = {
     "rsqrt": math.RsqrtOp, "sin": math.SinOp, "sqrt": math.SqrtOp, "tan": math.TanOp,
     "tanh": math.TanhOp,
 }  # fmt: skip
-"""Functions of the devices' libraries, `__nv_tanhf` or `__ocml_tanh_f32`, by their names."""
+"""
+Functions of the devices' libraries (`__nv_tanhf`, `__ocml_tanh_f32`), by their names without
+prefix.
+"""
 
 
 def check_element(writer: Writer, type: Attribute) -> None:
-    """Refuses types of elements that tiles do not have."""
+    """Refuses element types that tiles do not support."""
     if isinstance(type, AnyFloat) and not isinstance(type, FLOATS):
-        writer.refuse(f"elements of {type} are not read", "convert them before the kernel")
+        writer.refuse(f"elements of {type} are not supported", "convert them before the kernel")
 
 
 def compute(writer: Writer, op: Operation, values: Sequence[SSAValue], type: Attribute) -> SSAValue:
@@ -53,12 +56,12 @@ def compute(writer: Writer, op: Operation, values: Sequence[SSAValue], type: Att
         case "tt.fp_to_fp":
             if given.get("rounding", StringAttr("rtne")) != StringAttr("rtne"):
                 writer.refuse(
-                    "only rounding to the nearest is read", "leave fp_downcast_rounding out"
+                    "only rounding to nearest is supported", "leave fp_downcast_rounding out"
                 )
             return _convert(writer, values[0], type)
         case "tt.clampf":
             if given["propagateNan"] != StringAttr("none"):
-                writer.refuse("clamp keeps no NaN here", "leave propagate_nan out")
+                writer.refuse("a clamp that keeps NaN is not supported", "leave propagate_nan out")
             low = writer.add(arith.MaxnumfOp(values[0], values[1]))
             return writer.add(arith.MinnumfOp(low, values[2]))
         case "tt.extern_elementwise":
@@ -68,11 +71,11 @@ def compute(writer: Writer, op: Operation, values: Sequence[SSAValue], type: Att
                 op.create(operands=values, result_types=[type], properties=op.properties)
             )
         case _:
-            writer.refuse(f"{name} is not read")
+            writer.refuse(f"{name} is not supported")
 
 
 def _convert(writer: Writer, value: SSAValue, type: Attribute) -> SSAValue:
-    """A float of another type, rounded to the nearest."""
+    """Converts a float to another type, rounded to nearest."""
     wide, narrow = _width(value.type), _width(type)
     if wide == narrow:
         return value
@@ -86,11 +89,11 @@ def _width(type: Attribute) -> int:
 
 
 def _call(writer: Writer, symbol: Attribute, values: Sequence[SSAValue]) -> SSAValue:
-    """A function of a device's library."""
+    """Calls a function of a device's library."""
     assert isinstance(symbol, StringAttr)
     name = symbol.data.removeprefix("__nv_").removeprefix("fast_").removeprefix("__ocml_")
     name = name.removesuffix("_f32").removesuffix("_f64")
     kind = LIBRARY.get(name) or LIBRARY.get(name.removesuffix("f"))
     if kind is None:
-        writer.refuse(f"the function {symbol.data} of a device's library is not read")
+        writer.refuse(f"the function {symbol.data} of a device's library is not supported")
     return writer.add(kind(*values))

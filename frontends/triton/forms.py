@@ -1,5 +1,6 @@
 """
-Integers, pointers and masks of a kernel as sums: what a box of a view is recognised by.
+Represents integers, pointers and masks of a kernel as sums, from which boxes of views are
+recognised.
 
 An integer is a sum of products of numbers (`Sum`); a tensor of integers is a sum, plus for each
 axis a sum times the index along it (`Affine`). Anything else is a tile or a number of the program.
@@ -14,7 +15,7 @@ from typing import TypeAlias
 from xdsl.ir import SSAValue
 
 Product: TypeAlias = tuple[int, ...]
-"""The numbers that are multiplied, in order; none for the constant."""
+"""The numbers that are multiplied, in order; empty for the constant."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Sum:
 
     @property
     def constant(self) -> int | None:
-        """Its value, if it has no number in it."""
+        """Its value, if it is a constant."""
         if not self.terms:
             return 0
         (product, factor), *rest = self.terms
@@ -38,7 +39,7 @@ class Sum:
 
     @property
     def numbers(self) -> set[int]:
-        """The numbers that it has."""
+        """The numbers that occur in it."""
         return {number for product, _ in self.terms for number in product}
 
     def __add__(self, other: Sum) -> Sum:
@@ -62,14 +63,14 @@ class Sum:
         return Sum.collect(terms)
 
     def divide(self, by: int) -> Sum | None:
-        """The quotient, if every factor is a multiple."""
+        """Returns the quotient, if every factor is a multiple of the divisor; else None."""
         if any(factor % by for _, factor in self.terms):
             return None
         return Sum(tuple((product, factor // by) for product, factor in self.terms))
 
 
 def literal(value: int) -> Sum:
-    """A constant."""
+    """Makes a constant."""
     return Sum.collect({(): value})
 
 
@@ -91,7 +92,7 @@ class Affine:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all elements are one number."""
+        """True if all elements are equal."""
         return not any(step.terms for step in self.steps)
 
     def __add__(self, other: Affine) -> Affine:
@@ -102,7 +103,7 @@ class Affine:
         return Affine(self.shape, -self.start, tuple(-step for step in self.steps))
 
     def scale(self, by: Sum) -> Affine:
-        """Every element, times a number."""
+        """Multiplies every element by a number."""
         return Affine(self.shape, self.start * by, tuple(step * by for step in self.steps))
 
     def move(self, shape: Sequence[int], axes: Iterable[int | None]) -> Affine:
@@ -135,7 +136,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class Mask:
-    """Where all conditions are true: comparisons, and truth values that are uniform."""
+    """True where all conditions hold: comparisons, and truth values that are uniform."""
 
     shape: tuple[int, ...]
     parts: tuple[Compare | SSAValue, ...]
@@ -143,7 +144,7 @@ class Mask:
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A view of an array; elements outside of it are `outside`."""
+    """A view of an array; reads outside of it give `outside`."""
 
     view: SSAValue
     nan: bool = False
@@ -154,7 +155,7 @@ Form: TypeAlias = Affine | Pointer | Mask | Descriptor | SSAValue
 
 @dataclass
 class Bounds:
-    """The indices of an axis that a mask leaves: from `first` to before each of `ends`."""
+    """The indices of an axis that a mask allows: from `first` to before each of `ends`."""
 
     first: Sum
     ends: list[Sum]
@@ -162,9 +163,10 @@ class Bounds:
 
 def bounds_of(mask: Mask) -> tuple[list[Bounds], list[SSAValue], list[Compare]] | None:
     """
-    The bounds along each axis, the uniform conditions, and comparisons of uniform numbers.
+    Returns the bounds along each axis, the uniform conditions, and comparisons of uniform numbers.
 
-    None for a mask that is not a box: one that compares indices of two axes, or steps other than 1.
+    Returns None for a mask that is not a box: if it compares indices of two axes, or has steps
+    other than 1.
     """
     axes = [Bounds(ZERO, []) for _ in mask.shape]
     lowest: dict[int, Sum] = {}
@@ -194,7 +196,7 @@ def bounds_of(mask: Mask) -> tuple[list[Bounds], list[SSAValue], list[Compare]] 
 
 
 def _as_less(part: Compare) -> Affine | None:
-    """A sum that is negative exactly if the comparison holds; None if there is no such sum."""
+    """Returns a sum that is negative exactly if the comparison holds, or None if there is none."""
     a, b = (part.a, part.b) if part.predicate[1] == "l" else (part.b, part.a)
     if part.predicate not in ("slt", "sle", "sgt", "sge"):
         return None

@@ -1,10 +1,11 @@
 """
 Loops and branches.
 
-A value that a loop carries keeps its form. A pointer or integer that grows by the same in each
-iteration is its first value plus a multiple of the loop's index, and is not carried; another one is
-carried as one index if its steps stay, and as a tile if not. The end of the body shows the case:
-the body is converted again until the assumed one holds.
+Converts loops and branches. A value that a loop carries keeps its form. A pointer or integer that
+grows by the same amount in each iteration is its first value plus a multiple of the loop's index,
+and is not carried. Others are carried as one index if their steps stay, else as a tile. Only the
+end of the body shows which case holds, so the body is converted again until the assumption is
+right.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Carried:
 
 
 def _affine(form: Form) -> Affine | None:
-    """The integers of a form that are a sum."""
+    """Returns the integers of a form that is a sum."""
     if isinstance(form, Pointer) and form.rest is None:
         return form.offset
     return form if isinstance(form, Affine) else None
@@ -65,7 +66,7 @@ class Loop:
         self.c, self.op, self.w = c, op, c.writer
         self.lower, self.upper, self.step = (c.total(v) for v in (op.lb, op.ub, op.step))
         self.counts = self.step.constant is None
-        """Whether the loop counts iterations, since its step is not a constant."""
+        """True if the loop counts iterations, because its step is not a constant."""
         firsts = [c.forms[value] for value in op.iter_args]
         self.carried = [Carried(first, _affine(first)) for first in firsts]
 
@@ -73,7 +74,7 @@ class Loop:
         """Writes the loop."""
         w = self.w
         if not self.counts and cast(int, self.step.constant) < 1:
-            w.refuse("a loop that counts down is not read", "count up, and subtract")
+            w.refuse("a loop that counts down is not supported", "count up, and subtract")
         ends = (
             (ZERO, self.trips(), literal(1)) if self.counts else (self.lower, self.upper, self.step)
         )
@@ -140,14 +141,16 @@ class Loop:
         return self._tile(first).type
 
     def _tile(self, form: Form) -> SSAValue:
-        """The tile or number that a loop carries for a value that is not a sum."""
+        """Returns the tile or number that a loop carries for a value that is not a sum."""
         if isinstance(form, Pointer):
             return flat_numbers(self.w, form)
         if isinstance(form, Affine):
             return self.w.tile(form, i32)
         if isinstance(form, SSAValue):
             return form
-        self.w.refuse("a loop that changes a mask or a descriptor is not read", "compute it inside")
+        self.w.refuse(
+            "a loop that changes a mask or a descriptor is not supported", "compute it inside"
+        )
 
     def _inside(self, carried: Carried, given: SSAValue, argument: SSAValue) -> Form:
         first = carried.first
@@ -159,7 +162,7 @@ class Loop:
         return given
 
     def _grown(self, growth: Sum, index: Sum) -> Sum:
-        """The growth up to the iteration with this index."""
+        """Returns the growth up to the iteration with this index."""
         if self.counts:
             return growth * index
         share = growth.divide(cast(int, self.step.constant))
@@ -174,7 +177,7 @@ class Loop:
             if isinstance(now, Pointer) and (
                 not isinstance(then, Pointer) or then.argument != now.argument
             ):
-                self.w.refuse("a pointer that a loop moves to another buffer is not read")
+                self.w.refuse("a loop that moves a pointer to another buffer is not supported")
             if carried.form is None:
                 continue
             a, b = _affine(now), _affine(then)
@@ -229,7 +232,10 @@ def _for(c: Converter, op: Operation) -> None:
 
 @converts("scf.if")
 def _if(c: Converter, op: Operation) -> None:
-    """A branch: integers and pointers of equal steps are one index, others tiles or numbers."""
+    """
+    Converts a branch: integers and pointers of equal steps become one index, others tiles or
+    numbers.
+    """
     assert isinstance(op, scf.IfOp)
     w, condition = c.writer, c.operand(op.cond)
     arms: list[Block] = []
@@ -253,7 +259,7 @@ def _if(c: Converter, op: Operation) -> None:
         targets = {form.argument for form in (c.forms[first], c.forms[second])
                    if isinstance(form, Pointer)}  # fmt: skip
         if len(targets) > 1 or (targets and forms[-1] is None):
-            w.refuse("a branch between pointers of two buffers or steps is not read")
+            w.refuse("a branch between pointers of two buffers or steps is not supported")
     for block, end in zip(arms, ends, strict=True):
         with w.inside(block):
             values = [_pass_on(c, value, form) for value, form in zip(end, forms, strict=True)]

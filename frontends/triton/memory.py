@@ -1,4 +1,4 @@
-"""Loads and stores: boxes of views where pointers and masks are sums, or else gathers."""
+"""Converts loads and stores: to boxes of views if pointers and masks are sums, else to gathers."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from xdsl_spirv.frontends.triton.writing import Writer
 
 
 class Box(NamedTuple):
-    """A box of a view: a mask leaves exactly its elements inside of the view."""
+    """A box of a view; its mask allows exactly the elements inside the view."""
 
     view: SSAValue
     indices: list[SSAValue]
     is_cut: bool
-    """Whether a mask may leave less than all."""
+    """True if the mask may hide elements."""
 
 
 def find_box(
     writer: Writer, views: Sequence[SSAValue], pointer: Pointer, mask: Mask | None
 ) -> Box | None:
     """
-    The box that pointers and a mask mean; None if they mean none.
+    Returns the box that pointers and a mask describe, or None if they describe none.
 
-    An axis is counted from the lowest index that the mask may allow, so that a bound that moves
-    with the workgroup (`offsets < n - start`) becomes the size `n` and the first index `start`.
+    An axis is counted from the lowest index that the mask may allow. So a bound that moves with the
+    workgroup (`offsets < n - start`) becomes the size `n` and the first index `start`.
     """
     if pointer.rest is not None:
         return None
@@ -66,7 +66,7 @@ def find_box(
 
 
 def _lowest(writer: Writer, bounds: Bounds) -> Sum:
-    """The index that an axis of the view is counted from."""
+    """Returns the index from which an axis of the view is counted."""
     if bounds.first.terms or not bounds.ends:
         return bounds.first
     taken = Sum(tuple(term for term in bounds.ends[0].terms if term[1] < 0))
@@ -74,7 +74,7 @@ def _lowest(writer: Writer, bounds: Bounds) -> Sum:
 
 
 def _size(writer: Writer, bounds: Bounds, lowest: Sum, size: int) -> SSAValue:
-    """The size of an axis of the view."""
+    """Returns the size of an axis of the view."""
     ends = bounds.ends or [literal(size)]
     counts = [end - lowest for end in ends]
     known = [count.constant for count in counts]
@@ -89,7 +89,7 @@ def _size(writer: Writer, bounds: Bounds, lowest: Sum, size: int) -> SSAValue:
 
 
 def flat_numbers(writer: Writer, pointer: Pointer) -> SSAValue:
-    """The elements' numbers in the buffer, as a tile of i32."""
+    """Returns the elements' numbers in the buffer, as a tile of i32."""
     known = pointer.offset.start.terms or not pointer.offset.is_uniform
     if pointer.rest is None:
         return writer.tile(pointer.offset, i32)
@@ -106,7 +106,7 @@ def flat_numbers(writer: Writer, pointer: Pointer) -> SSAValue:
 
 
 def add_tiles(writer: Writer, form: Affine, rest: SSAValue) -> SSAValue:
-    """Integers plus a tile."""
+    """Adds a tile to integers."""
     element = tile.tile_of(rest).element
     first = writer.scalar(form.start, element) if form.is_uniform else writer.tile(form, element)
     add = lambda values: writer.add(arith.AddiOp(values[0], values[1]))  # noqa: E731
@@ -114,7 +114,7 @@ def add_tiles(writer: Writer, form: Affine, rest: SSAValue) -> SSAValue:
 
 
 def load_box(writer: Writer, box: Box, shape: Sequence[int], outside: SSAValue | None) -> SSAValue:
-    """A box's elements; those outside are a constant or anything."""
+    """Loads a box's elements; elements outside are a constant, or undefined."""
     constant = outside.owner if outside is not None else None
     value = constant.value if isinstance(constant, arith.ConstantOp) else None
     load = tile.LoadOp(box.view, box.indices, shape, value)  # pyright: ignore[reportArgumentType]

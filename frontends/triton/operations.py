@@ -1,4 +1,4 @@
-"""Tensors, pointers, loads and stores, products and reductions of Triton."""
+"""Converts tensors, pointers, loads and stores, products and reductions of Triton."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _constant(c: Converter, op: Operation) -> None:
     if isinstance(value, DenseIntOrFPElementsAttr):
         values = value.get_values()
         if not value.is_splat():
-            c.writer.refuse("a constant of several numbers is not read", "load them")
+            c.writer.refuse("a constant of several different numbers is not supported", "load them")
         kind = IntegerAttr if isinstance(element, IntegerType) else FloatAttr
         value = kind(values[0], cast(Any, element))
     if element in SUMS:
@@ -81,7 +81,7 @@ def _make_range(c: Converter, op: Operation) -> None:
 
 @converts("tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.splat", "tt.trans")
 def _move(c: Converter, op: Operation) -> None:
-    """splat, expand_dims, broadcast, trans and reshape."""
+    """Converts splat, expand_dims, broadcast, trans and reshape."""
     w, form, result = c.writer, c.forms[op.operands[0]], op.results[0]
     before, after = shape_of(op.operands[0]), shape_of(result)
     axes = _axes(op, before, after)
@@ -103,11 +103,11 @@ def _move(c: Converter, op: Operation) -> None:
         moved = w.full(made, after) if is_one else _moved_tile(c, op, made, after)
         c.define(result, moved)
     else:
-        w.refuse(f"{op.name} of pointers is not read")
+        w.refuse(f"{op.name} of pointers is not supported")
 
 
 def _axes(op: Operation, before: Sequence[int], after: Sequence[int]) -> list[int | None] | None:
-    """The old axis of each new one; None if a reshape has no such axes."""
+    """Returns the old axis of each new one, or None if a reshape has no such axes."""
     match op.name:
         case "tt.splat":
             return [None for _ in after]
@@ -133,7 +133,10 @@ def _moved_tile(c: Converter, op: Operation, value: SSAValue, shape: Sequence[in
         if axes == list(range(len(shape))):
             return value
         if axes != list(range(len(shape)))[::-1]:
-            w.refuse(f"a transposition to the order {axes} is not read", "only .T of matrices is")
+            w.refuse(
+                f"a transposition to the order {axes} is not supported",
+                "only .T of matrices is supported",
+            )
         return w.add(tile.TransposeOp(value))
     if op.name == "tt.broadcast":
         return w.broadcast(value, shape)
@@ -144,7 +147,9 @@ def _moved_tile(c: Converter, op: Operation, value: SSAValue, shape: Sequence[in
 def _add_pointer(c: Converter, op: Operation) -> None:
     pointer, added = c.forms[op.operands[0]], c.forms[op.operands[1]]
     if not isinstance(pointer, Pointer):
-        c.writer.refuse("a pointer that was loaded is not read", "pass buffers as arguments")
+        c.writer.refuse(
+            "a pointer loaded from memory is not supported", "pass buffers as arguments"
+        )
     if isinstance(added, Affine):
         made = replace(pointer, offset=pointer.offset + added)
     elif pointer.rest is None:
@@ -164,7 +169,9 @@ def _access(c: Converter, op: Operation, mask: SSAValue | None) -> tuple[Pointer
     """Returns the pointers and mask of a load or store; a single element becomes a row."""
     pointer, form = c.forms[op.operands[0]], None if mask is None else c.forms[mask]
     if not isinstance(pointer, Pointer):
-        c.writer.refuse("a pointer that was loaded is not read", "pass buffers as arguments")
+        c.writer.refuse(
+            "a pointer loaded from memory is not supported", "pass buffers as arguments"
+        )
     if not pointer.offset.shape:
         return as_row(pointer, cast(Mask | None, form))
     return pointer, form
@@ -223,7 +230,7 @@ def _make_descriptor(c: Converter, op: Operation) -> None:
     base = c.forms[op.operands[0]]
     padding = op.attributes.get("padding")
     if not isinstance(base, Pointer):
-        w.refuse("a descriptor of a pointer that was loaded is not read")
+        w.refuse("a descriptor of a pointer loaded from memory is not supported")
     numbers = [w.index(c.total(value)) for value in op.operands[1:]]
     made = tile.ViewOp(_flat(c, base), w.index(base.offset.start), numbers[:rank], numbers[rank:])
     is_nan = isinstance(padding, IntegerAttr) and padding.value.data == 2
@@ -233,7 +240,7 @@ def _make_descriptor(c: Converter, op: Operation) -> None:
 def _find_descriptor(c: Converter, op: Operation, count: int) -> tuple[Descriptor, list[SSAValue]]:
     descriptor = c.forms[op.operands[0]]
     if not isinstance(descriptor, Descriptor):
-        c.writer.refuse("a descriptor that a loop or branch changes is not read")
+        c.writer.refuse("a descriptor that a loop or branch changes is not supported")
     indices = [c.writer.index(c.total(value)) for value in op.operands[1 : 1 + count]]
     return descriptor, indices
 
@@ -260,9 +267,9 @@ def _descriptor_store(c: Converter, op: Operation) -> None:
 def _dot(c: Converter, op: Operation) -> None:
     a, b, total = (c.tile(value) for value in op.operands)
     if len(tile.tile_of(a).shape) != 2:
-        c.writer.refuse("a product of batches is not read", "multiply matrices in a loop")
+        c.writer.refuse("a product of batches is not supported", "multiply matrices in a loop")
     if tile.tile_of(a).element != tile.tile_of(b).element:
-        c.writer.refuse("factors of two types are not read", "convert one of them")
+        c.writer.refuse("factors of two different types are not supported", "convert one of them")
     c.define(op.results[0], c.writer.add(tile.MultiplyAddOp(a, b, total)))
 
 
@@ -292,7 +299,7 @@ def _reduce(c: Converter, op: Operation) -> None:
 
 @converts("tt.join")
 def _join(c: Converter, op: Operation) -> None:
-    """Two tiles side by side along a new last axis."""
+    """Joins two tiles along a new last axis."""
     w, shape = c.writer, shape_of(op.results[0])
     sides = [w.broadcast(w.reshape(c.tile(v), (*shape[:-1], 1)), shape) for v in op.operands]
     index = w.tile(Affine(shape, literal(0), (*[literal(0)] * (len(shape) - 1), ONE)), i32)
@@ -308,7 +315,7 @@ def _join(c: Converter, op: Operation) -> None:
 
 @converts("llvm.intr.assume")
 def _assume(c: Converter, op: Operation) -> None:
-    """A promise of the kernel's author: that a sum is not negative is believed, others are not."""
+    """Uses an assumption by the kernel's author: that a sum is not negative. Others are ignored."""
     form = c.forms[op.operands[0]]
     for part in form.parts if isinstance(form, Mask) else ():
         said = c.writer.compared.get(part) if isinstance(part, SSAValue) else None

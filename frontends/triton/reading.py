@@ -1,7 +1,7 @@
 """
-Reads TTIR as text. Locations stay: an operation's `location` names the line of Python.
+Reads TTIR as text, with locations: an operation's `location` is its line of Python.
 
-MLIR prints most of a module's locations behind it, which xDSL's parser does not look up: they are
+MLIR prints most locations after the module, where xDSL's parser does not look them up, so they are
 read first.
 """
 
@@ -37,9 +37,9 @@ _OWN = "triton/language/"
 
 def read(text: str, name: str = "<ttir>") -> ModuleOp:
     """
-    The module that a text of TTIR is.
+    Parses a text of TTIR.
 
-    Raises `FrontendError` for text that is not TTIR and for operations that are not known.
+    Raises `FrontendError` for text that is not TTIR, and for unknown operations.
     """
     ctx = Context()
     for dialect in ("arith", "builtin", "cf", "math", "scf"):
@@ -56,7 +56,7 @@ def read(text: str, name: str = "<ttir>") -> ModuleOp:
 
 
 def _read_locations(parser: Parser, ctx: Context, text: str) -> None:
-    """Tells the parser the locations that have names."""
+    """Gives the parser the named locations."""
     texts = {name: location for name, location in _ALIAS.findall(text)}
 
     def define(name: str) -> None:
@@ -76,7 +76,7 @@ def _read_locations(parser: Parser, ctx: Context, text: str) -> None:
 
 
 def _refusal(parser: Parser, text: str, name: str, number: int, error: Exception) -> FrontendError:
-    """The error of a line that does not parse, with the line of Python that it comes from."""
+    """Makes the error for a line that does not parse, with its line of Python."""
     lines = text.splitlines()[number - 1 :]
     used = next((found for line in lines if (found := _USED.findall(line))), [])
     places = [line_of(parser.attribute_aliases.get(alias)) for alias in used]
@@ -89,7 +89,9 @@ def _refusal(parser: Parser, text: str, name: str, number: int, error: Exception
 
 
 def line_of(location: object) -> tuple[str, int] | None:
-    """The file and line of Python: the innermost one that is not in Triton's own functions."""
+    """
+    Returns the file and line of Python: the innermost one that is not in Triton's own functions.
+    """
     match location:
         case FileLineColLoc():
             return location.filename.data, location.line.data
@@ -117,7 +119,7 @@ def name_of(location: object) -> str | None:
 
 
 def read_file(path: Path) -> ModuleOp:
-    """The module of a file. Raises `FrontendError`."""
+    """Reads the module of a file. Raises `FrontendError`."""
     try:
         return read(path.read_text(), str(path))
     except (OSError, UnicodeDecodeError) as error:

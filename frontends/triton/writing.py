@@ -29,21 +29,21 @@ INDEX = IndexType()
 
 
 class Writer:
-    """The program while it is written: `block` is where."""
+    """Writes the tile program; `block` is where the next operation goes."""
 
     def __init__(self, block: Block, name: str):
         self.block, self.name = block, name
         self.numbers: list[SSAValue] = []
-        """The values of the numbers in sums: indices."""
+        """The values of the numbers in sums, as indices."""
         self.not_negative: set[int] = set()
         self.assumed: set[Sum | None] = set()
         """Sums that the kernel's author says are not negative."""
         self.compared: dict[SSAValue, Compare] = {}
         self._casts: dict[int, SSAValue] = {}
-        """For numbers converted to indices, the integers that they came from."""
+        """For numbers converted to indices, the original integers."""
         self._known: list[dict[object, SSAValue]] = [{}]
         self.splats: dict[SSAValue, SSAValue] = {}
-        """The number of each tile that is one number everywhere."""
+        """The number of each tile that has one number everywhere."""
         self.location: FileLineColLoc | UnknownLoc = UnknownLoc()
         self.files: set[str] = set()
         self.hint: str | None = None
@@ -51,7 +51,7 @@ class Writer:
     # Places
 
     def at(self, op: Operation) -> None:
-        """Gives operations that are written next the location of this operation of Triton."""
+        """Gives the operations that are written next the location of this operation of Triton."""
         place, self.hint = line_of(op.location), name_of(op.location)
         if place is not None:
             file, line = place
@@ -59,7 +59,7 @@ class Writer:
             self.location = FileLineColLoc(StringAttr(Path(file).name), IntAttr(line), IntAttr(0))
 
     def refuse(self, cause: str, remedy: str = "") -> NoReturn:
-        """Refuses the operation at work, with the line of Python."""
+        """Refuses the current operation, with the line of Python."""
         place, at = self.location, self.name
         if isinstance(place, FileLineColLoc):
             at = f"{place.filename.data}:{place.line.data}"
@@ -80,7 +80,7 @@ class Writer:
 
     @contextmanager
     def inside(self, block: Block) -> Generator[None]:
-        """Within the `with` block, operations are written to this block."""
+        """Writes operations to this block within the `with` block."""
         before, self.block = self.block, block
         self._known.append({})
         try:
@@ -111,14 +111,14 @@ class Writer:
         return Sum.collect({(len(self.numbers) - 1,): 1})
 
     def is_not_negative(self, total: Sum) -> bool:
-        """Whether a sum is known not to be negative."""
+        """True if a sum is known not to be negative."""
         share = gcd(*(factor for _, factor in total.terms)) or 1
         if total.divide(share) in self.assumed:
             return True
         return all(factor > 0 for _, factor in total.terms) and total.numbers <= self.not_negative
 
     def constant(self, value: int) -> SSAValue:
-        """An index."""
+        """Writes a constant index."""
         make = lambda: self.add(arith.ConstantOp.from_int_and_width(value, INDEX))  # noqa: E731
         return self.once(("constant", value), make)
 
@@ -150,7 +150,7 @@ class Writer:
         return value
 
     def compare(self, part: Compare) -> SSAValue:
-        """A comparison of uniform numbers."""
+        """Compares uniform numbers."""
         a, b = self.index(part.a.start), self.index(part.b.start)
         made = self.add(arith.CmpiOp(a, b, part.predicate))
         self.compared[made] = part
@@ -198,13 +198,13 @@ class Writer:
         return self.map(form.shape, type, ranges, add)
 
     def _range(self, shape: Sequence[int], axis: int) -> SSAValue:
-        """The index along an axis, in a shape."""
+        """Writes the index along an axis, in a shape."""
         row = self.add(tile.RangeOp(shape[axis]))
         flat = [size if number == axis else 1 for number, size in enumerate(shape)]
         return self.broadcast(self.reshape(row, flat), shape)
 
     def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """A tile in another shape."""
+        """Writes a tile in another shape."""
         same = tile.tile_of(value).shape == tuple(shape)
         return value if same else self.add(tile.ReshapeOp(value, shape))
 
@@ -220,7 +220,7 @@ class Writer:
         operands: Sequence[SSAValue],
         make: Callable[[list[SSAValue]], SSAValue],
     ) -> SSAValue:
-        """A function of tiles and numbers; of numbers alone where the shape has no axes."""
+        """Applies a function to tiles and numbers; to numbers alone if the shape has no axes."""
         tiles = [value for value in operands if isinstance(value.type, tile.TileType)]
         if not tiles:
             value = make(list(operands))

@@ -1,4 +1,4 @@
-"""Describes one instruction's accesses to memory, and where they meet earlier ones."""
+"""Describes the memory accesses of one instruction, and their conflicts with earlier accesses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xdsl_spirv.interpreter.memory import Memory
 from xdsl_spirv.interpreter.numbers import Array
 
 Layout: TypeAlias = tuple[tuple[int, ...], Mask, tuple[int, ...]]
-"""The shape of accesses over (w, s, l), the active ones, and the shape of further axes."""
+"""Shape of the accesses over (w, s, l), mask of the active ones, and shape of further axes."""
 
 
 class Access:
@@ -40,17 +40,21 @@ class Access:
         self.scope = scope
         self.memory: Memory = None  # pyright: ignore
         self.offset = 0
-        """Where the memory begins in its region."""
+        """Offset of the memory in its region, in bytes."""
         self.new: Callable[[], Array] | None = None
-        """Values that a store is about to write to the elements, and the old ones."""
+        """
+        The new values that a store is about to write to the elements, and the values it replaces.
+        """
         self.old: Callable[[], Array] | None = None
         self.layout: Layout = (), None, ()
         self.apart = False
-        """Whether the race check saw that no two invocations of a store write the same place."""
+        """True if the race check found that no two invocations of a store write the same place."""
 
 
 class Conflicts:
-    """Accesses to bytes that were accessed before: positions, and the codes of both accessors."""
+    """
+    Accesses to bytes that were accessed before: their positions, and the codes of both accessors.
+    """
 
     def __init__(self, which: str, where: Array, index: Array, who: Array, earlier: Array):
         self.which = which

@@ -2,9 +2,9 @@
 Codes for the accessors of a place in memory: one invocation, or all of a subgroup, a workgroup or
 several.
 
-A history keeps one code for each place, so whoever reads it together with others is joined to the
-smallest group that holds them all. A code is a kind, an absolute number of that kind in the launch,
-and two flags that the access had: that it was an atomic, and that it was private.
+A history keeps one code for each place, so several readers of a place are recorded as the smallest
+group that contains them all. A code is a kind, an absolute number of that kind in the launch, and
+two flags that the access had: that it was an atomic, and that it was private.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ ATOMIC, PRIVATE = 1 << 29, 1 << 28
 NUMBER = PRIVATE - 1
 IDENTITY = KIND | NUMBER
 WHO = (1 << 32) - 1
-"""The code in a history's word, below its time stamp."""
+"""The bits of a history's word that hold the accessor's code, below the time stamp."""
 
 Triple: TypeAlias = tuple[int, int, int]
 
 SAME_INVOCATION, SAME_SUBGROUP, SAME_WORKGROUP, SAME_DEVICE = range(4)
-"""The smallest scope that holds two accessors; a scope of this level or above reaches both."""
+"""The smallest scope that contains two accessors. Any scope of this level or above reaches both."""
 
 
 class Accessors:
@@ -97,7 +97,7 @@ class Accessors:
         return np.where(self.are_one_invocation(a, b), SAME_INVOCATION, same)
 
     def between(self, a: int, b: int) -> int:
-        """`distance` of two invocations."""
+        """Returns the `distance` of two invocations."""
         a, b = a & NUMBER, b & NUMBER
         if a == b:
             return SAME_INVOCATION
@@ -107,7 +107,7 @@ class Accessors:
 
     @staticmethod
     def are_one_invocation(a: Array, b: Array) -> Array:
-        """Returns where two codes are of the same single invocation."""
+        """Returns a mask of the places where both codes are the same single invocation."""
         return ((a & KIND) == LANE) & (((a ^ b) & IDENTITY) == 0)
 
     def join(self, a: Array, b: Array) -> Array:

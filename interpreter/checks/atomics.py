@@ -1,4 +1,7 @@
-"""Checked atomics: bounds, alignment, defined addresses and operands; the race check's order."""
+"""
+Checks atomics: bounds, alignment, undefined addresses and operands; and reports them to the race
+check.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ ATOMICS = [op for op in TABLE if issubclass(op, ops.AtomicOperation | kernel.Ato
 
 
 def note_atomic(checker: Checker, op: Any, access: CheckedAccess, mask: Mask, wrote: Array) -> None:
-    """Give an atomic to the race check; a comparison that failed has only read."""
+    """Give an atomic to the race check; a compare-exchange that failed counts as a read."""
     if checker.races is None:
         return
     changed = within(mask, wrote)
@@ -49,7 +52,7 @@ def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
 
 
 class CheckedAtomic:
-    """An atomic on memory that has bytes; `form` is what it changes there."""
+    """Runs an atomic on memory that has bytes, with checks; `form` computes the new contents."""
 
     def __init__(self, op: Any, form: Plain, compiler: CheckedCompiler, function: Function):
         self.op = op
@@ -82,7 +85,7 @@ class CheckedAtomic:
         return by_case(values[self.place], batch.mask, one_memory, _merge)
 
     def _update(self, batch: Batch, values: list[Any], pointer: Pointer) -> tuple[Any, Shadow]:
-        """The atomic in the lanes that are inside the memory; the others are reported."""
+        """Runs the atomic in the lanes that are inside the memory; the others are reported."""
         op, checker, mask = self.op, self.checker, batch.mask
         pointer = aligned(checker, op, pointer, self.form.dtype.itemsize, "an atomic")
         access = CheckedAccess(checker, op, pointer, self.form, mask, "an atomic access")
@@ -102,7 +105,7 @@ class CheckedAtomic:
         return result, shadow
 
     def _shadow(self, access: CheckedAccess, mask: Mask) -> Shadow:
-        """Undefined bits of the value read; the value written counts as defined."""
+        """Returns the undefined bits of the value read. The value written counts as defined."""
         shadow = None
         if not isinstance(self.op, WRITES_ONLY):
             self.plain.shadows.clear()
@@ -113,11 +116,11 @@ class CheckedAtomic:
         if isinstance(self.op, ops.AtomicExchangeOp):
             # The written value does not depend on the value that is read.
             return shadow
-        self.checker.find_undefined(self.op, "what the atomic changes", shadow, mask)
+        self.checker.find_undefined(self.op, "the value that the atomic writes", shadow, mask)
         return None
 
 
 def _merge(lanes: Mask, new: tuple[Any, Shadow], old: tuple[Any, Shadow]) -> tuple[Any, Shadow]:
-    """The results of two memories, and the undefined parts of either."""
+    """Merges the results of an atomic on two memories; a part undefined in either is undefined."""
     shadows = [shadow for shadow in (new[1], old[1]) if shadow is not None]
     return merge_results(lanes, new[0], old[0]), largest(shadows) if shadows else None

@@ -1,4 +1,4 @@
-"""State of a checked launch: its findings, the order of its accesses, and the memory's shadows."""
+"""State of a checked launch: its findings, the order of its accesses, and its memories' shadows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Checker(Findings):
         self.counters = Counters(checks.report) if checks.counters else None
         self.chunk: Batch = None  # pyright: ignore
         self.others: dict[Batch, tuple[dict[Operation, list[Array]], dict[str, Any] | None]] = {}
-        """Knowledge of chunks that wait."""
+        """Knowledge of the chunks that wait while another chunk runs."""
 
     def resume(self, chunk: Batch, batch: Batch) -> None:
         """Switches to a batch of a chunk; restores the chunk's state if another one ran before."""
@@ -46,15 +46,15 @@ class Checker(Findings):
         self.existing = batch.existing
 
     def report_release(self, op: Operation, lanes: Array) -> None:
-        """Reports PROGRESS-01: invocations polled with this read until another workgroup wrote."""
+        """Reports PROGRESS-01: this read was polled until another workgroup wrote."""
         self.find(
             "PROGRESS-01",
             op,
-            "a workgroup waits in a loop, by this read, until another workgroup writes: Vulkan "
-            "promises no progress of one workgroup while another one waits",
+            "this read is polled in a loop until another workgroup writes: Vulkan does "
+            "not promise that other workgroups make progress while one waits",
             where=lanes,
-            remedy="continue in a second launch, or allow the rule where every device that the "
-            "kernel is for runs workgroups fairly",
+            remedy="split the work into two launches, or allow this rule if every device that "
+            "the kernel is for schedules workgroups fairly",
         )
 
     def start(self, batch: Batch) -> None:
@@ -79,7 +79,9 @@ class Checker(Findings):
 
     @contextmanager
     def of_whole_chunk(self, batch: Batch, lanes: Array) -> Generator[None]:
-        """Runs the body of the `with` for these lanes, perhaps of several batches of the chunk."""
+        """
+        Runs the body of the `with` for these lanes, which several batches of the chunk may hold.
+        """
         own = batch.mask
         batch.mask, self.existing = lanes, self.chunk.existing
         yield

@@ -2,15 +2,15 @@
 Checks that results do not depend on choices of an implementation.
 
 A launch's first workgroups run again, unchecked, with other choices, and their results are compared
-with the launch's (with a run of the same workgroups, where atomics let others change it). Bits may
-not depend on the component mapping (CM-18). Floats may depend on the order of a MulAdd's additions
-and on bfloat16's rounding within an interval. That of docs/numerics.md is (n + 1) u M + v |x| + (2
-n + 1) s, where M is what the kernel computes from absolute values: a run in which every MulAdd is
-|A| |B| + |C| gives it, as long as everything after the MulAdds is linear or clamps. n, the length
-of the longest sum, is at most the number of MulAdds that were executed times their K. A kernel
-whose floats go through nothing but such operations, to floats in memory, stays in the interval by
-its derivation: nothing runs. Where a kernel applies another function to floats no interval is
-derived, and only integers are compared.
+with the launch's. (If atomics let other workgroups change the results, they are compared with
+another run of the same workgroups.) The results may not depend on the component mapping in any bit
+(CM-18). Floats may depend on the order of a MulAdd's additions and on bfloat16's rounding, but only
+within the interval of docs/numerics.md: (n + 1) u M + v |x| + (2 n + 1) s, where M is the kernel's
+result from absolute values: a run in which every MulAdd is |A| |B| + |C| gives it, as long as
+everything after the MulAdds is linear or clamps. n, the length of the longest sum, is at most the
+number of executed MulAdds times their K. A kernel that applies only such operations to floats, and
+stores floats, stays in the interval by construction, so it is not run again. If a kernel applies
+another function to floats, no interval can be derived, and only integers are compared.
 """
 
 from __future__ import annotations
@@ -63,13 +63,15 @@ LINEAR = (
     glsl.GLFClampOp,
     glsl.GLFmaOp,
 )
-"""Functions of floats through which the derived interval holds."""
+"""Functions of floats for which the derived interval stays valid."""
 
 _MOVING = ("Load", "Store", "Composite", "VectorShuffle", "Constant", "Copy", "Undef", "Variable")
 
 
 class Choices:
-    """Finds the choices that a module's results may depend on, and tests whether they do."""
+    """
+    Finds the implementation choices that a module's results may depend on, and tests if they do.
+    """
 
     def __init__(self, module: Operation, options: Options):
         assert options.checks is not None
@@ -89,7 +91,7 @@ class Choices:
 
     @property
     def any(self) -> bool:
-        """True if the module has a choice to run again with."""
+        """True if there is a choice with which the module can be run again."""
         return bool(self.components or self.sums or self.bfloat)
 
     def explore(
@@ -100,8 +102,9 @@ class Choices:
         run: Run,
     ) -> None:
         """
-        Run with every choice and compare; `buffers` are as the launch found them, `results` as it
-        left them. A program that fails unchecked is not compared: why it fails was reported.
+        Runs the module with every choice and compares the results. `buffers` hold the contents
+        before the launch, `results` those after it. A program that fails unchecked is not compared:
+        the cause of the failure was reported already.
         """
         tried = self.plain
 
@@ -196,14 +199,14 @@ class Choices:
                 return
 
     def _different(self, place: Place, own: Array, other: Array) -> Array:
-        """Places written by the repeated workgroups where bits differ."""
+        """Mask of the elements, written by the repeated workgroups, whose bits differ."""
         different = _raw(own) != _raw(other)
         if self.partial and different.any():
             different &= _raw(other) != _raw(self.before[place])
         return different
 
     def _beyond(self, rule: str, own: Array, other: Array, magnitude: Array) -> Array:
-        """Where two floats differ by more than the derived interval allows."""
+        """Mask of the floats that differ by more than the derived interval allows."""
         dtype = own.dtype
         own, other, magnitude = (x.astype(np.float64) for x in (own, other, magnitude))
         allowed = self._allowed(rule, own, np.abs(magnitude), dtype)
@@ -243,8 +246,8 @@ class Choices:
         finding = Finding(
             rule,
             op.name,
-            f"the result at {name_of_buffer(op, place)} is another one with {what}",
-            "let no result depend on an implementation's choice",
+            f"the result at {name_of_buffer(op, place)} changes with {what}",
+            "make the result independent of an implementation's choice",
         )
         finding.values = [
             f"{count} elements differ, the first at {list(first)}: {own[first]} and {other[first]}"
@@ -255,15 +258,15 @@ class Choices:
         self._add(finding, op)
 
     def _fail(self, options: Options, error: InterpreterError) -> None:
-        """Reports a choice with which the program fails."""
+        """Reports an implementation choice with which the program fails."""
         op, rule = self.components, "CHOICE-01"
         if options.accumulation != self.plain.accumulation:
             op, rule = self.sums[0], "CHOICE-02"
         elif options.bfloat16_rounding != self.plain.bfloat16_rounding:
             op, rule = self.bfloat, "CHOICE-03"
         assert op is not None
-        message = f"the program fails where an implementation may choose: {error}"
-        remedy = "let no address depend on an implementation's choice"
+        message = f"the program fails for one of the choices that an implementation has: {error}"
+        remedy = "do not let an address depend on an implementation's choice"
         self._add(Finding(rule, op.name, message, remedy), op)
 
     def _add(self, finding: Finding, op: Operation) -> None:
@@ -272,8 +275,8 @@ class Choices:
 
 
 ORDERS: dict[Accumulation, str] = {
-    "halves": "begun with C and done in two halves",
-    "exact": "exact and rounded once",
+    "halves": "a MulAdd that adds C first and sums in two halves",
+    "exact": "a MulAdd that is exact and rounded once",
 }
 
 
@@ -288,7 +291,7 @@ def _matrix(type: Any) -> bool:
 
 
 SAID_BY_OTHERS = ("lavapipe", "nvidia-h200", "amd-rdna3.5", "intel-lnl")
-"""Targets whose mapping equals another target's; `nvidia` covers all sizes."""
+"""Targets left out because their mapping equals another target's; `nvidia` covers all sizes."""
 
 
 def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMapping]:
@@ -326,12 +329,14 @@ def _form(type: Any) -> CooperativeMatrix | None:
 
 
 def sees_components(module: Operation) -> Operation | None:
-    """Returns a module's first operation that accesses single components of a matrix, or None."""
+    """
+    Returns the first operation of a module that accesses single components of a matrix, or None.
+    """
     return next((op for op in module.walk() if _sees_components(op)), None)
 
 
 def _sees_components(op: Operation) -> bool:
-    """Whether an operation looks at the components of one invocation."""
+    """True if an operation looks at the components of one invocation."""
     if isinstance(op, matrices.CooperativeMatrixLengthOp):
         return True
     if isinstance(op, composite.CompositeExtractOp | composite.CompositeInsertOp):
@@ -372,7 +377,7 @@ def _makes_bfloat16(op: Operation) -> bool:
 
 
 def _leaves_floats(op: Operation) -> bool:
-    """Whether an operation makes something other than floats out of floats, also through memory."""
+    """True if an operation computes a result other than floats from floats, also through memory."""
     if any(isinstance(operand.type, UntypedPointerType) for operand in op.operands):
         return True
     if isinstance(op, matrices.CooperativeMatrixStoreOp):
@@ -390,7 +395,7 @@ def _float(type: Any) -> bool:
 
 
 def _is_linear(op: Operation) -> bool:
-    """True if the result's interval follows from the intervals of the floating operands."""
+    """True if the interval of the result follows from the intervals of the float operands."""
     if not op.results or isinstance(op, LINEAR):
         return True
     if any(part in op.name for part in _MOVING) or not op.name.startswith("spirv."):

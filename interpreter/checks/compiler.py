@@ -1,8 +1,8 @@
 """
-Compiling a function so that every step sees its operands' shadows.
+Compiles a function so that every step also sees its operands' shadows.
 
-A value's slot is followed by its shadow's. An operation's check is found like its meaning, by exact
-class (`CHECKED`); the rest follows values.py's general rule.
+A value's slot is followed by the slot of its shadow. The check of an operation is found by its
+exact class, like its meaning (`CHECKED`); all others follow the general rule of values.py.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from xdsl_spirv.interpreter.semantics import Function, Key, key_of
 from xdsl_spirv.interpreter.variables import VariablePointer
 
 Checked: TypeAlias = Callable[[Batch, list[Any], list[Any]], tuple[Any, Any]]
-"""(batch, operands, their shadows) -> (result, its shadow)."""
+"""A checked step: (batch, operands, their shadows) -> (result, its shadow)."""
 
 CheckedStage: TypeAlias = Callable[[Any, "CheckedCompiler", Function], Checked]
-"""(operation, compiler, its unchecked second stage) -> the checked one."""
+"""Makes a checked step: (operation, compiler, the unchecked second stage) -> the checked step."""
 
 MODULES = (
     "values",
@@ -48,14 +48,16 @@ MODULES = (
     "vendor",
     "images",
 )
-"""The modules of this package that say how operations are checked."""
+"""The modules of this package that define how operations are checked."""
 
 CHECKED: dict[Key, CheckedStage] = {}
-"""Operations whose check is not the general rule's. The modules of this package fill it."""
+"""Operations with a check of their own. The modules of this package fill the table."""
 
 
 GENERAL: dict[str, CheckedStage] = {}
-"""By kind of meaning: the check of operations that have none of their own. values.py fills it."""
+"""
+For each kind of meaning, the check of operations without their own. values.py fills the table.
+"""
 
 
 def checked(*ops: Key) -> Callable[[CheckedStage], CheckedStage]:
@@ -96,7 +98,7 @@ class CheckedCompiler(Compiler):
         self.checker = checker
 
     def _widens_binary16(self) -> bool:
-        """Always False: checks see values in their own types."""
+        """Always False: checks need every value in its own type."""
         return False
 
     def new_slot(self, initial: Any = None) -> int:
@@ -213,7 +215,9 @@ class CheckedCompiler(Compiler):
         def call(env: Env) -> Any:
             shadow = env[slot]
             if undefined and shadow is not None:
-                checker.find_undefined(op, "what decides the branch", shadow, env[WAVE].mask, form)
+                checker.find_undefined(
+                    op, "the condition of a branch", shadow, env[WAVE].mask, form
+                )
             leaving = terminate(env)
             if not isinstance(leaving, int):
                 checker.note_parting(op, [mask for _, mask in leaving])
@@ -241,7 +245,10 @@ class CheckedCompiler(Compiler):
 
 
 def merge_shadows(merge: Merge, mask: Mask, value: Any, new: Any, old: Any) -> Any:
-    """Merges two values' shadows as `merge` merges the values; pointers have one number a lane."""
+    """
+    Merges two values' shadows as `merge` merges the values. A pointer's shadow has one number per
+    lane.
+    """
     if new is None and old is None:
         return None
     new = nothing_like(old) if new is None else new
@@ -260,7 +267,7 @@ def nothing_like(shadow: Any) -> Any:
 
 @cache
 def load() -> None:
-    """Import the modules that say how operations are checked, which fills the tables."""
+    """Imports the modules that define how operations are checked, which fills the tables."""
     for name in MODULES:
         import_module(f"xdsl_spirv.interpreter.checks.{name}")
 
@@ -273,7 +280,7 @@ def stage_of(op: Operation, kind: str) -> CheckedStage:
 
 def observe(context: Context, checks: Checks) -> None:
     """
-    Have the functions of a module checked: functions of SPIR-V only, not the kernels before it.
+    Turns on the checks for a module's SPIR-V functions; kernels before lowering are not checked.
     """
     checker = context.checker = Checker(context, checks)
     context.steps = context.steps or Budget(BLOCKS)

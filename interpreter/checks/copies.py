@@ -1,9 +1,9 @@
 """
-Checked instructions that are made of plain loads and stores: copies of bytes, subgroups' blocks,
-cooperative vectors, elements of tensors.
+Checks instructions that are made of plain loads and stores: copies of bytes, block accesses of
+subgroups, cooperative vectors, elements of tensors.
 
-Such an instruction is run as its meaning says, with checked loads and stores in the place of plain
-ones, and once more for the shadows, if there are any.
+Such an instruction runs by its meaning, with checked loads and stores in place of plain ones. If
+any part is undefined, it runs a second time on the shadows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from xdsl_spirv.interpreter.spirv.kernel import block_read, block_write
 from xdsl_spirv.interpreter.spirv.pointer import copy_bytes
 
 Stage: TypeAlias = Callable[[Any, Any, Any], Function]
-"""Takes an operation, a context, and the load or store of a plain value; returns the function."""
+"""
+Makes the function of an instruction from the operation, a context, and a load or store of plain
+values.
+"""
 
 
 def addresses(
@@ -111,7 +114,7 @@ def write_block(op: Any, compiler: CheckedCompiler, function: Function) -> Check
 
 
 class Moves:
-    """Checked loads and stores of plain values, with the shadow of each at hand."""
+    """Checked loads and stores of plain values that also pass the values' shadows."""
 
     def __init__(self, op: Any, compiler: CheckedCompiler):
         self.access = PlainAccess(compiler.checker, op)
@@ -134,7 +137,9 @@ class Moves:
 def copy_sized(
     op: pointer.CopyMemorySizedOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """Checks a copy of bytes, which may be undefined, between places inside their memories."""
+    """
+    Checks a copy of bytes, which may be undefined, between places that must lie in their memories.
+    """
     moves = Moves(op, compiler)
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:

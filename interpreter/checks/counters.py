@@ -1,4 +1,6 @@
-"""Counters: how often each instruction's results saturated, wrapped, or left the normal numbers."""
+"""
+Counts for each instruction how often its results saturated, wrapped, or left the normal numbers.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ class Counters:
 
 
 def _at_limits(result: Array, dtype: DType, sign: bool) -> Array:
-    """Results at the ends of the range, which a sum may also reach exactly."""
+    """Mask of results at the ends of the range (also those that a sum reaches exactly)."""
     limits = np.iinfo(dtype)
     return (result == limits.min) | (result == limits.max) if sign else result == -1
 

@@ -1,6 +1,5 @@
 """
-Collects a checked launch's findings, the origins of undefined values, and the branches that parted
-lanes.
+Collects a checked launch's findings, origins of undefined values, and branches that split lanes.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ SHOWN = 4
 
 @dataclass
 class Origin:
-    """An instruction that makes undefined values, with the reason and its first such operands."""
+    """An instruction that produces undefined values: its first example, and the reason."""
 
     op: Operation
     rule: str
@@ -38,7 +37,7 @@ class Origin:
 
 
 class Findings:
-    """Reports what instructions break in the invocations of the batch that runs."""
+    """Reports broken rules of the instructions in the batch that runs."""
 
     def __init__(self, context: Context, checks: Checks):
         self.context = context
@@ -55,7 +54,8 @@ class Findings:
     def origin(self, op: Operation, rule: str, message: str) -> int:
         """
         Returns the number of an instruction that makes undefined values, assigned at first use. The
-        last number is shared once all are taken. 0 (as of defined values) if no check needs it.
+        last number is shared once all are taken. Returns 0, which means "defined", if no check
+        needs origins.
         """
         if self.checks.of_data and not (rule in OF_INTEGERS and depends_on_data(op)):
             return 0
@@ -108,7 +108,9 @@ class Findings:
         """Returns where an undefined value comes from."""
         origin = self.origins[number] if number < len(self.origins) else None
         if origin is None:
-            several = "one of more instructions than are told apart"
+            several = (
+                "the origin is not known: more instructions make undefined values than are numbered"
+            )
             never = "a variable that was never written"
             return [f"it comes from {several if number == LAST_ORIGIN else never}"]
         return [places.relate("it comes from", origin.op, origin.message), *origin.values]
@@ -139,9 +141,9 @@ class Findings:
         remedy: str,
     ) -> None:
         """
-        Record what an instruction breaks, in the invocations `where` (w, s, l) holds, if the rule's
-        check is made. `values` are shown for the first of them; `notes` is only called for a new
-        finding.
+        Records that an instruction breaks a rule in the invocations of the mask `where` (w, s, l),
+        if the check of that rule is on. `values` are shown for the first of them; `notes` is only
+        called for a new finding.
         """
         if not getattr(self.checks, check_of(rule)) or self.report.seen(rule, op):
             return
@@ -197,15 +199,20 @@ class Findings:
         self.partings[op] = masks
 
     def who_parted(self, here: Array, missing: Array) -> list[Related]:
-        """Describes the last branch that sent lanes of the two masks different ways; else empty."""
+        """
+        Describes the last branch that sent lanes of the two masks different ways, or returns empty
+        text.
+        """
         for op, masks in reversed(self.partings.items()):
             sides = [(bool((here & m).any()), bool((missing & m).any())) for m in masks]
             if any(a for a, _ in sides) and any(b and not a for a, b in sides):
-                return [places.relate("the branch that parted them", op)]
+                return [places.relate("the branch that split the invocations", op)]
         return []
 
     def missing(self, mask: Mask, axes: tuple[int, ...]) -> Array | None:
-        """Returns the inactive invocations of partly active scope instances; None without any."""
+        """
+        Returns the invocations missing from scope instances that are only partly active, or None.
+        """
         if mask is None or mask is self.existing:
             return None
         active = np.broadcast_to(mask, self.batch.shape)

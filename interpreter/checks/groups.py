@@ -1,4 +1,4 @@
-"""Checked group instructions: full scopes, uniform operands, clusters, inactive invocations."""
+"""Checks group instructions: full scopes, uniform operands, clusters, inactive invocations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from xdsl_spirv.interpreter.spirv.group import SOURCES, group_for, sources
 
 
 def _in_group(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """A result that is undefined where an active member's operand is."""
+    """Computes the shadow of a result that depends on the operands of all active members."""
     context = compiler.context
     group = group_for(op)
     forms = [context.form(operand.type) for operand in op.operands]
@@ -79,8 +79,8 @@ def check_cluster(checker: Any, op: Any, cluster: Array, group: Group, batch: Ba
         checker.find(
             op.CLUSTER,
             op,
-            f"a cluster of {size} in a group of {members} invocations: it must be a power of two "
-            "and at most that",
+            f"a cluster of {size} in a group of {members} invocations is invalid: the "
+            "size must be a power of two and at most that of the group",
             where=batch.active(),
             remedy="choose a cluster that fits the smallest subgroup the program may run with",
         )
@@ -160,5 +160,5 @@ def _report_inactive(
         where=where,
         values=values,
         notes=lambda: checker.who_parted(here, ~here),
-        remedy="let all invocations of the group (or the cluster) execute it together",
+        remedy="make all invocations of the group (or the cluster) execute it together",
     )

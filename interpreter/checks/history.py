@@ -1,10 +1,11 @@
 """
 Records the last writer and the readers of each place of memory.
 
-Memory is divided into granules, of the finest step that its accesses take. For each, two words
-keep the last write and the reads since: a time stamp and a code (accessors.py). Where several read
-a granule, or several atomics change it, the code is of a group that holds them all; if atomics can
-order invocations, the single accesses are kept beside it.
+Memory is divided into granules, whose size divides the size and address of every access. For each
+granule two words hold the last write and the reads since then: a time stamp and a code
+(accessors.py). If several invocations read a granule, or several atomics change it, the code is
+that of a group that contains them all; if atomics can order invocations, the single accesses are
+kept, too.
 
 Buffers that share bytes, as one array bound twice does, have one history.
 """
@@ -27,13 +28,15 @@ from xdsl_spirv.interpreter.memory import Memory, Rows
 from xdsl_spirv.interpreter.numbers import Array
 
 KEPT = 1 << 24
-"""Number of single accesses of a region that are kept; beyond it only groups are known."""
+"""Number of single accesses of a region that are kept. If there are more, only groups are known."""
 
 HELD = 8
-"""Most reads of a region that are held back."""
+"""Number of reads of a region that may be delayed before they are recorded."""
 
 LAST_READS, OTHER_READS = "last reads", "other reads"
-"""Keys of words for places with several readers: the last reader, and the last other one."""
+"""
+Names of the words that hold the last reader of a place, and the last reader other than that one.
+"""
 
 Single: TypeAlias = tuple[Array, Array]
 """Granules, and the words of single accesses to them."""
@@ -61,7 +64,7 @@ class Region:
         self._kept = 0
 
     def words_of(self, which: str) -> Array:
-        """Returns the words, one a granule, that are kept under the name `which`."""
+        """Returns the words of one name (`writes`, `reads`, ...): one for each granule."""
         if which not in self.words:
             self.words[which] = np.zeros(self.count * self.length, np.int64)
         return self.words[which]
@@ -91,7 +94,7 @@ class Region:
         return (row[:, None] * length + np.minimum(fine, length - 1)).reshape(-1)
 
     def keep(self, which: str, index: Array, words: Array) -> None:
-        """Record single accesses before a word joins them."""
+        """Records single accesses before they are merged into a group's word."""
         if self._kept < KEPT:
             self._kept += index.size
             self.singles[which].append((index, words))
@@ -126,8 +129,8 @@ class Region:
         keep: bool,
     ) -> None:
         """
-        Store the words `now`, joined with the earlier words that are `fresh`; with `keep` also the
-        single accesses.
+        Stores the words `now`, each joined with the `earlier` word where `fresh` is set. With
+        `keep`, also records the single accesses.
         """
         words, join = self.words[which], accessors.join
         new = np.where(fresh, join(earlier, now), now) if fresh.any() else now
@@ -147,14 +150,16 @@ class Region:
         words[np.broadcast_to(index, clash.shape)[clash]] = join(
             np.broadcast_to(back, clash.shape)[clash], own
         )
-        # The join of three groups may have lost a part: whoever still differs is joined again.
+        # Joining three groups may have lost a part, so all words that still differ are joined
+        # again.
         again = words[index]
         words[index] = np.maximum(again, join(again, np.broadcast_to(now, again.shape)))
 
     def singles_at(self, which: str, index: Array, words: Array) -> tuple[Array, Array]:
         """
         Returns the single accesses recorded for positions in `index`, up to the time of the
-        position's word, as (positions, words). A position without any has its own word.
+        position's word, as (positions, words). A position without recorded accesses gives its own
+        word.
         """
         if self._kept >= KEPT or not self.singles[which]:
             return np.arange(index.size), words
@@ -188,7 +193,7 @@ class History:
 
 @dataclass
 class Bytes:
-    """Addresses from `start` to `end` that buffers of some names share; their region, once used."""
+    """A span of addresses that buffers of these names share, and its region once one is needed."""
 
     start: int
     end: int
@@ -206,20 +211,20 @@ class Bytes:
 
 @dataclass
 class Histories:
-    """The histories of a launch's memories; None for memory that is not written."""
+    """The histories of a launch's memories. Memory that is never written has none."""
 
     written: AbstractSet[str] | None
-    """The variables that something writes, None if it may be any."""
+    """The variables that the module writes, or None if it may write any."""
     buffers: list[Bytes] = field(default_factory=list)
 
     def bind(self, memories: Iterable[Memory]) -> None:
-        """Find out which buffers of a launch share bytes."""
+        """Finds out which buffers of a launch share bytes."""
         spans = ((*_span(memory), memory.names) for memory in memories)
         shared = [Bytes(s, e, set[str]().union(*names)) for s, e, names in overlapping(spans)]
         self.buffers = [bytes for bytes in shared if self._is_written(bytes.names)]
 
     def of(self, memory: Memory, granule: int) -> History | None:
-        """The history of a memory, None if it is not written or not shared."""
+        """Returns the history of a memory, or None if it is not written or not shared."""
         if memory.rows == "lane":
             return None
         if memory.rows == "workgroup":
@@ -238,7 +243,7 @@ class Histories:
 
 
 class MemoryShadow:
-    """The checks' knowledge of a memory: which bytes are written, and by whom."""
+    """The checks' knowledge of a memory: the bytes that were written, and the accesses to them."""
 
     def __init__(self, memory: Memory, undefined: bool):
         self.memory = memory
@@ -246,7 +251,10 @@ class MemoryShadow:
         self.known: History | None = None
         self.tracked: bool | None = None
         self._read = 0
-        """Bytes read since all bytes were last examined; -1 if nothing was stored since then."""
+        """
+        Number of bytes read since all bytes were last examined; -1 if there was no store since
+        then.
+        """
         self._all_defined = not undefined
         if undefined:
             data = np.full(memory.data.shape, UNWRITTEN, np.uint8)
@@ -257,7 +265,8 @@ class MemoryShadow:
         """
         The mask of undefined bytes for a load of `count` bytes; None if all bytes are defined.
 
-        After stores, it examines all bytes once loads have read that many.
+        After a store, the mask of all bytes is examined again once loads have read as many bytes as
+        the memory has.
         """
         if self._all_defined or self.undefined is None:
             return None
@@ -269,14 +278,16 @@ class MemoryShadow:
         return None if self._all_defined else self.undefined
 
     def to_store(self, defined: bool) -> Memory | None:
-        """The mask of undefined bytes for a store to update; None if nothing would change."""
+        """
+        Returns the mask of undefined bytes for a store to update, or None if nothing would change.
+        """
         if defined and self._all_defined:
             return None
         self._all_defined, self._read = self.undefined is None, max(self._read, 0)
         return self.undefined
 
     def history(self, histories: Histories, granule: int) -> History | None:
-        """Returns who accessed the memory, None if that cannot matter; made at the first access."""
+        """Returns the memory's history, made at the first access, or None if it cannot matter."""
         if self.tracked is None:
             self.known = histories.of(self.memory, granule)
             self.tracked = self.known is not None

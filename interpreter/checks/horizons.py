@@ -1,14 +1,15 @@
 """
 Tracks what barriers order: for each workgroup and subgroup, the time before which all is ordered.
 
-A control barrier moves a horizon to the present. There are four, since a write must not only happen
-before another invocation's read, but have been made available before it and be made visible to it,
-and either may be done by the accesses themselves or by barriers:
+A control barrier moves a horizon to the present. There are four horizons: a write must not only
+happen before another invocation's read, it must also have been made available and then visible to
+the reader, and the accesses themselves or barriers may do either:
 
-- EXECUTION: accesses before it happen before later ones;
-- AVAILABLE: a barrier has made it available;
-- VISIBLE: a barrier has made visible what was available by itself;
-- SEEN: a barrier has made it available and one has made it visible since.
+- EXECUTION: accesses before this horizon happen before later ones;
+- AVAILABLE: barriers have made available all writes before this horizon;
+- VISIBLE: barriers have made visible all writes before it that the accesses themselves made
+  available;
+- SEEN: barriers have made all writes before it available, and later visible.
 """
 
 from __future__ import annotations
@@ -28,19 +29,22 @@ STORAGES = 3
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The horizons of a chunk at one time, by storage and kind; later ones are other arrays."""
+    """
+    The horizons of a chunk at one time, by storage and kind. The arrays are never changed later.
+    """
 
     first: int
     groups: Array
     near: Array
     moved: bool
-    """Whether there was a barrier since the chunk began."""
+    """True if there was a barrier since the chunk began."""
 
 
 class Horizons:
     """
-    The horizons of one chunk: `groups` (storage, kind, w), `near` (storage, kind, w, s), and
-    `low`, the lowest one for each storage and kind."""
+    The horizons of one chunk: `groups` (storage, kind, w), `near` (storage, kind, w, s), and `low`,
+    the minimum for each storage and kind.
+    """
 
     def __init__(self, accessors: Accessors, start: int):
         workgroups, subgroups, _ = accessors.lanes.shape
@@ -55,7 +59,10 @@ class Horizons:
         return Snapshot(self.first, self.groups, self.near, self.moved)
 
     def barrier(self, semantics: Semantics, level: int, mask: Mask, now: int) -> None:
-        """A control barrier over subgroups or workgroups; `now` is when they came to it."""
+        """
+        Moves the horizons at a control barrier of subgroups or workgroups, whose invocations
+        arrived at `now`.
+        """
         self.moved = True
         level = min(level, semantics.scope if semantics.release | semantics.acquire else level)
         self.groups, self.near = self.groups.copy(), self.near.copy()

@@ -1,4 +1,4 @@
-"""Checked accesses to texels: defined coordinates and values, bounds, races of single texels."""
+"""Checks accesses to texels: defined coordinates and values, bounds, races of single texels."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ACCESSES: dict[str, type[Any]] = {
     "OpImageWrite": Write,
     "OpImageSampleExplicitLod": Sample,
 }
-"""Instructions that access texels, and the second stages that take another access to them."""
+"""Instructions that access texels, each with the second stage that takes another texel access."""
 
 
 class CheckedTexels(TexelAccess):
-    """Texels whose races are checked, and whose coordinates are inside."""
+    """Accesses texels, reports coordinates outside of the image, and feeds the race check."""
 
     def __init__(self, op: RawOp, compiler: CheckedCompiler):
         self.op, self.checker = op, compiler.checker
@@ -55,7 +55,9 @@ class CheckedTexels(TexelAccess):
             outside,
             mask,
             values={"texel": coordinates},
-            remedy="Vulkan drops the store: guard it by imageSize, or allow the rule"
+            remedy=(
+                "Vulkan drops the store: guard it by a comparison with imageSize, or allow the rule"
+            )
             if write
             else "compare the coordinates with the image's size",
         )

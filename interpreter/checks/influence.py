@@ -1,8 +1,9 @@
 """
 Finds the memory that can change another memory's contents: by values, addresses and branches.
 
-Used to tell whether a difference in a result is the consequence of a race somewhere else. An answer
-may be yes where it should be no, through calls and pointers whose variable is not obvious.
+Used to tell whether a difference in a result is the consequence of a race somewhere else. The
+analysis is conservative: for calls, and pointers whose variable is not obvious, it may say yes
+where no is right.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from xdsl_spirv.interpreter.pointers import (
 )
 
 Node: TypeAlias = str | VariableOp | None
-"""A module's variable, a function's, or one that is not known."""
+"""A module's variable, a function's variable, or an unknown one."""
 
 
 def memory_of(op: Operation, write: bool) -> Node:
@@ -66,7 +67,7 @@ class Influence:
 
 
 def _read_by(values: Iterable[SSAValue]) -> set[Node]:
-    """The memory that some values are computed from."""
+    """Returns the memory from which some values are computed."""
     memories: set[Node] = set()
     pending, seen = [*values], set[SSAValue]()
     while pending:
@@ -95,7 +96,7 @@ def _decides(op: Operation) -> bool:
 
 
 def _incoming(block: Block) -> list[SSAValue]:
-    """Values that may become a block's arguments: operands that terminators pass."""
+    """Returns the values that terminators pass to a block's arguments."""
     region = block.parent
     if region is None:
         return []
@@ -108,7 +109,9 @@ def _incoming(block: Block) -> list[SSAValue]:
 
 
 def _conditions(op: Operation) -> list[SSAValue]:
-    """Values that decide whether an instruction is executed: branches of the regions around it."""
+    """
+    Returns the values that decide if an instruction is executed: branches of the regions around it.
+    """
     conditions: list[SSAValue] = []
     region = op.parent_region()
     while region is not None:

@@ -1,14 +1,15 @@
 """
-Tracks what atomics order: the accesses of others that each invocation knows to lie behind it.
+Tracks the order that atomics give: for each invocation, the accesses of others that happened
+before.
 
-A release makes a record of all that its invocation knows; the record stays with the location that
-the atomic writes, joined by the records of later read-modify-writes (the release sequence), until a
-store without a release begins anew. An acquire there takes over the records, if the scopes of both
-sides hold both invocations, for the storage that both sides name. A memory barrier releases with
-the atomic writes behind it, and acquires with the atomic reads before it.
+A release records everything that its invocation knows. The record belongs to the location that the
+atomic writes, and records of later read-modify-writes join it (the release sequence), until a store
+without a release starts anew. An acquire of that location takes over the records, if the scopes of
+both sides contain both invocations, for the storage that both sides name. A memory barrier releases
+together with the atomic writes after it, and acquires together with the atomic reads before it.
 
 Nothing of this is computed while a launch runs: atomics and barriers are only logged. The log is
-read when an access is found that no barrier orders, which does not happen in most launches.
+processed when an access is found that no barrier orders, which is rare.
 """
 
 from __future__ import annotations
@@ -43,12 +44,15 @@ from xdsl_spirv.interpreter.checks.memory_model import Semantics
 from xdsl_spirv.interpreter.numbers import Array
 
 LOGGED = 1 << 23
-"""When this many atomic accesses are logged, the log is read and emptied."""
+"""Number of logged atomic accesses at which the log is processed and emptied."""
 
 
 @dataclass
 class Barrier:
-    """A logged barrier: its parties by subgroup or workgroup, or a barrier that does not wait."""
+    """
+    A logged barrier, with its participants by subgroup or workgroup; or a memory barrier, which
+    does not wait.
+    """
 
     op: Operation
     stamp: int
@@ -56,13 +60,15 @@ class Barrier:
     lanes: Array
     local: Snapshot
     level: int = SAME_INVOCATION
-    """The execution scope's level; of a memory barrier none."""
+    """Level of the execution scope. A memory barrier has none."""
     fences: bool = True
 
 
 @dataclass
 class Atomic:
-    """A logged atomic: its places, its invocations in their order, and the effect of each."""
+    """
+    A logged atomic: its places, its invocations in their order, and its effect for each of them.
+    """
 
     op: Operation
     stamp: int
@@ -73,13 +79,15 @@ class Atomic:
     lanes: Array
     wrote: Array
     semantics: tuple[Semantics, Semantics]
-    """Semantics for invocations that wrote, and for invocations that only read."""
+    """Semantics for invocations that wrote, then for invocations that only read."""
     local: Snapshot
 
 
 @dataclass
 class Failure:
-    """Two atomics that met without synchronizing, the reason, and the workgroups involved."""
+    """
+    Two atomics on one location that do not synchronize: the reason, and the workgroups involved.
+    """
 
     release: Operation
     acquire: Operation
@@ -94,7 +102,7 @@ class Knowledge:
 
     active: bool
     fenced: bool = True
-    """Whether there are barriers that release or acquire for atomics around them."""
+    """True if there are barriers that release or acquire for atomics around them."""
     tables: Tables = None  # pyright: ignore
     log: list[Barrier | Atomic] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -103,7 +111,7 @@ class Knowledge:
         self.logged = 0
         self.nodes: dict[int, Node] = {}
         self.chains: dict[tuple[int, int], dict[int, Link]] = {}
-        """The releases that a location holds: the last one of each group, and of all."""
+        """For each location, its releases: the last one of each group, and of all groups."""
         self.fences: dict[tuple[int, int, int], Release] = {}
         self.pending: dict[int, dict[tuple[int, int], tuple[Heads, int]]] = {}
 
@@ -188,13 +196,13 @@ class Knowledge:
         self.nodes[lane] = Acquire(lane, semantics, before, heads, local)
 
     def _explain(self, op: Operation, lane: int, release: Release, semantics: Semantics) -> None:
-        """Records why a release does not synchronize, for messages."""
+        """Records why a release does not synchronize, for use in messages."""
         level = self.tables.accessors.between(release.lane, lane)
         why = ""
         if not release.semantics.release & semantics.acquire:
-            why = "they name no storage in common"
+            why = "they have no storage class in common"
         elif min(release.semantics.scope, semantics.scope) < level:
-            why = "their scopes do not hold both invocations"
+            why = "their scopes do not include both invocations"
         if not why:
             return
         pairs = ((f.release, f.acquire) for f in self.failures)
@@ -210,7 +218,7 @@ class Knowledge:
         return next((f for f in self.failures if (earlier, later) in f.between), None)
 
     def _fences_of(self, lane: int, scope: int) -> Iterable[Release]:
-        """The earlier memory barriers that make an invocation's atomic writes releases."""
+        """Returns the earlier memory barriers that make an invocation's atomic writes releases."""
         fences: dict[int, Release] = {}
         for storage in range(STORAGES):
             for level in range(SAME_SUBGROUP, LEVELS):
@@ -255,7 +263,7 @@ class Knowledge:
 
     def _join(self, event: Barrier) -> None:
         """
-        An invocation that passes a control barrier learns the knowledge of the others in its scope.
+        Gives an invocation that passes a control barrier the knowledge of the others in its scope.
         """
         semantics = event.semantics
         self._meet(event)
@@ -280,7 +288,9 @@ class Knowledge:
                 self._pass(members, semantics, list(others.values()), level)
 
     def _meet(self, event: Barrier) -> None:
-        """Passes on releases by fences for storage that the barrier does not order itself."""
+        """
+        Passes on releases by memory barriers, for storage that the control barrier does not order.
+        """
         accessors, lanes = self.tables.accessors, event.lanes
         near = event.level == SAME_SUBGROUP
         teams = (accessors.subgroup_of if near else accessors.group_of)(lanes)
@@ -320,7 +330,7 @@ class Knowledge:
                 joined[key] = Join(lane, semantics, before, gathered)
             self.nodes[lane] = joined[key]
 
-    # Questions.
+    # Queries.
 
     def rows(self, lanes: Array, codes: Array, storage: int) -> Array:
         """Returns (n, ROWS): the times up to which each invocation knows the accesses of a code."""
@@ -336,6 +346,6 @@ class Knowledge:
 
 
 def last_of(heads: Heads) -> Release:
-    """The latest of the releases that a read synchronizes with."""
+    """Returns the latest of the releases that a read synchronizes with."""
     assert heads[-1] is not None
     return heads[-1].release

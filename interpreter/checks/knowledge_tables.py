@@ -1,15 +1,16 @@
 """
 Tables of the accesses that invocations know of each other.
 
-A table says for each storage and each party that ever released (an invocation, and the subgroup and
-workgroup whose barriers it passed) times before which its accesses are known. Row EXECUTION says
-that they happen before; the others that they were made available for the level `k` around who knows
-(0: visible to it), and hold for writes that by themselves were made available for the level `m` at
-least. A table is computed from the tables of the nodes before, when it is needed.
+For each storage and each party that ever released (an invocation, and the subgroup and workgroup
+whose barriers it passed), a table holds times before which the party's accesses are known. Row
+EXECUTION is the time before which they happen before the present. Each other row (m, k) is the time
+before which writes that were by themselves available at level `m` or above were made available at
+level `k` around the knowing invocation (0: visible to it). A table is computed when it is needed,
+from the tables of the preceding nodes.
 
-Tables are trees that are never changed: a node's table shares all parts that are as in the tables
-before it, and a part that many tables share is changed once. So a message through thousands of
-invocations costs each of them the few parties that are new, in time and memory.
+Tables are immutable trees: a node's table shares all unchanged parts with the tables before it, and
+a change to a part that many tables share is computed once. So a message that passes through
+thousands of invocations costs each of them only the parties that are new, in time and memory.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ LEVELS = 4
 ROWS = 1 + LEVELS * LEVELS
 EXECUTION = 0
 WIDTH = 16
-"""Number of parts of an inner part of a tree."""
+"""Fan-out of the trees: number of parts of an inner node."""
 MEMOS = 1 << 17
-"""Number of remembered changes after which the earlier ones are forgotten."""
+"""Number of cached changes at which the cache is cleared."""
 
 
 def row(m: int, k: int) -> int:
-    """The row for writes available for `m` by themselves and now for `k`."""
+    """Returns the number of the row for writes available at `m` by themselves and now at `k`."""
     return 1 + m * LEVELS + k
 
 
@@ -69,8 +70,8 @@ class Release:
 @dataclass(eq=False, slots=True)
 class Link:
     """
-    A release in the sequence of releases that a location holds. `before` are the release before it
-    by the same invocation, in the same subgroup, in the same workgroup, and by any.
+    A release in the sequence of releases that a location holds. `before` holds the previous release
+    by the same invocation, in the same subgroup, in the same workgroup, and by any invocation.
     """
 
     before: Heads
@@ -78,12 +79,12 @@ class Link:
 
 
 Heads: TypeAlias = tuple[Link | None, ...]
-"""For each level, the last release by an invocation that close to this one."""
+"""For each level, the last release by an invocation within that distance of this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The knowledge that an acquire gets at a level, from a release and earlier ones."""
+    """The knowledge that an acquire gets at one level, from a release and the ones before it."""
 
     link: Link
     level: int
@@ -150,10 +151,10 @@ class Tables:
         self.steps: dict[Step, int] = {}
         self.changed: dict[tuple[int, int, int], tuple[Tree, Tree]] = {}
         self.origins: dict[int, tuple[Tree, Tree]] = {}
-        """For each changed tree, its original: the next change may restore that."""
+        """For each changed tree, its original, so that the next change can restore that object."""
 
     def groups(self, lane: int) -> tuple[int, ...]:
-        """For each level, the code of the group around an invocation."""
+        """Returns for each level the code of the group around an invocation."""
         return (lane, *self.accessors.wider(lane), SEVERAL)
 
     def table(self, node: Node) -> Tree:
@@ -182,7 +183,7 @@ class Tables:
         if isinstance(node, Gathered):
             known = EMPTY
             for other, one in node.others:
-                # One of those who come to a barrier makes available what it can.
+                # An invocation at the barrier makes available everything that it can.
                 theirs = self.change(self.states[one], (push, node.semantics), other)
                 known = self.union(known, self._pass(theirs, node.semantics.both, node.level))
             return known
@@ -200,7 +201,9 @@ class Tables:
         return self.change(known, (pull, node.semantics), node.lane)
 
     def _local(self, lane: int, local: Snapshot) -> Iterator[tuple[int, tuple[int, bytes]]]:
-        """Yields what barriers ordered an invocation with: parties, their levels, and times."""
+        """
+        Yields the orderings that barriers gave an invocation: parties, their levels, and times.
+        """
         if not local.moved:
             return
         subgroup, group = self.accessors.wider(lane)
@@ -222,7 +225,10 @@ class Tables:
         return self._change_all(tree, level, self._number(step), step)
 
     def change(self, tree: Tree, step: Step, lane: int) -> Tree:
-        """The table with changed columns, by the level of each party around an invocation."""
+        """
+        Returns the table with changed columns; the change depends on each party's level around an
+        invocation.
+        """
         own = self.accessors
         s, w = lane // own.lanes_each, lane // own.per_workgroup
         lanes = (s * own.lanes_each, (s + 1) * own.lanes_each, SAME_SUBGROUP)
@@ -283,7 +289,7 @@ class Tables:
             if len(self.changed) > MEMOS:
                 self.changed.clear()
                 self.origins.clear()
-            # The tree stays with its change, so that no other gets its number.
+            # Keeping the tree in the cache prevents that its id is used again.
             known = self.changed[key] = made, tree
         return known[0]
 
@@ -299,7 +305,7 @@ class Tables:
         return made
 
     def union(self, a: Tree, b: Tree) -> Tree:
-        """The later times of two tables."""
+        """Returns the union of two tables: the later time of each entry."""
         if a is b or b is None:
             return a
         if a is None:
@@ -329,7 +335,7 @@ class Tables:
         return _rebuild(tree or PARTS, parts)
 
     def _row(self, tree: Tree, code: int, storage: int) -> Array:
-        """The times that one party has by itself; zeros if it is in no table."""
+        """Returns the times of one party by itself; zeros if the table does not have it."""
         if code & KIND == SEVERAL:
             return self.zeros[storage]
         tree, size, number = tree[KINDS.index(code & KIND)], self.size, code & NUMBER
@@ -339,7 +345,9 @@ class Tables:
         return self.zeros[storage] if tree is None else tree[storage]
 
     def row_of(self, table: Tree, code: int, storage: int) -> Array:
-        """Returns a table's row for one party: for a group, at least the rows of all members."""
+        """
+        Returns a table's row for one party. For a group, at least the rows of all its members.
+        """
         best = self._row(table, code, storage)
         for wider in self.accessors.wider(code):
             best = np.maximum(best, self._row(table, wider, storage))
@@ -351,7 +359,7 @@ class Tables:
 
 
 def _rebuild(tree: Tree, parts: list[Tree]) -> Tree:
-    """The same tree if all parts are unchanged, else a new one."""
+    """Returns the same tree if all parts are unchanged, else a new one."""
     return tree if all(map(is_, tree, parts)) else tuple(parts)
 
 
@@ -389,7 +397,7 @@ def pull(column: Array, level: int, semantics: Semantics) -> None:
 
 
 def pass_over(column: Array, _: int, how: tuple[int, int]) -> None:
-    """Clears the times that a message does not pass on to an invocation that is a level away."""
+    """Clears the times that a message does not pass to an invocation at this level of distance."""
     storages, level = how
     for storage in range(STORAGES):
         if not storages & 1 << storage:
@@ -399,7 +407,7 @@ def pass_over(column: Array, _: int, how: tuple[int, int]) -> None:
 
 
 def _add_own(column: Array, _: int, how: tuple[int, Semantics]) -> None:
-    """Adds the knowledge of itself that an invocation releases."""
+    """Adds the releasing invocation's knowledge of its own accesses."""
     stamp, semantics = how
     column[:, EXECUTION] = stamp
     for storage in range(STORAGES):
@@ -409,7 +417,7 @@ def _add_own(column: Array, _: int, how: tuple[int, Semantics]) -> None:
 
 
 def _add_local(column: Array, _: int, how: tuple[int, bytes]) -> None:
-    """Adds the order that a group's barriers made."""
+    """Adds the order that barriers of a group made."""
     level, times = how[0], np.frombuffer(how[1], np.int64).reshape(STORAGES, -1)
     pairs = [
         (EXECUTION, horizons.EXECUTION),
@@ -421,11 +429,11 @@ def _add_local(column: Array, _: int, how: tuple[int, bytes]) -> None:
         column[:, number] = np.maximum(column[:, number], times[:, kind])
 
 
-# The nodes before a node.
+# The predecessors of a node.
 
 
 def _passing(node: Heard) -> int:
-    """The storage kinds (as bits) for which a release synchronizes with an acquire."""
+    """Returns the storage kinds (as bits) for which a release synchronizes with an acquire."""
     semantics = node.link.release.semantics
     if node.level > min(semantics.scope, node.scope):
         return 0
@@ -433,7 +441,10 @@ def _passing(node: Heard) -> int:
 
 
 def _rest(node: Heard) -> Heard | None:
-    """The knowledge from earlier releases of the chain; None if the last release includes it."""
+    """
+    Returns the knowledge from earlier releases of the chain, or None if the last release includes
+    it.
+    """
     link = node.link.before[node.level]
     if link is None or _covers(node.link, node.acquire):
         return None
@@ -453,7 +464,10 @@ def _covers(link: Link, acquire: int) -> bool:
 
 
 def _taken_over(node: Acquire) -> list[Heard]:
-    """The releases that an acquire learns from, by level; only the last if it has the rest."""
+    """
+    Returns the releases that an acquire learns from, by level; only the last if it includes the
+    others.
+    """
     acquire, scope = node.semantics.acquire, node.semantics.scope
     heard = [Heard(link, k, acquire, scope) for k, link in enumerate(node.heads) if link]
     last = heard[-1].link

@@ -1,4 +1,4 @@
-"""Checked cooperative loads, stores and multiplications."""
+"""Checks cooperative loads, stores and multiplications."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from xdsl_spirv.interpreter.spirv.cooperative_matrix import (
 
 
 class Matrices:
-    """The tiles that one load or store touches, checked; `store` says which it is."""
+    """Checks the tiles that one load or store touches; `store` is True for a store."""
 
     def __init__(
         self,
@@ -58,7 +58,10 @@ class Matrices:
     def check_operands(
         self, batch: Batch, pointer: Pointer, stride: Array | None, shadows: list[Any]
     ) -> Pointer:
-        """CM-27, CM-12, alignment; the pointer, with aligned addresses."""
+        """
+        Checks CM-27, CM-12 and alignment; returns the pointer, with its addresses rounded down to
+        aligned ones.
+        """
         checker, op = self.checker, self.op
         if checker.checks.rules:
             if batch.mask is not checker.existing:
@@ -73,7 +76,8 @@ class Matrices:
                     stride < (1 if self.store else 0),
                     batch.mask,
                     values={"Stride": stride},
-                    remedy="give the elements from one row (or column) to the next",
+                    remedy="the Stride is the number of elements from one row (or column) to "
+                    "the next: give a positive one",
                 )
         for number, shadow in enumerate(shadows):
             if shadow is not None:
@@ -114,7 +118,7 @@ class Matrices:
         try:
             tiles = self.place.tiles(batch, pointer, stride)
         except InterpreterError:
-            # A negative Stride was reported; the places it would reach are not.
+            # A negative Stride was reported. The places it would reach are not checked.
             tiles = self.place.tiles(batch, pointer, np.zeros((1, 1, 1), np.int32))
         length = pointer.memory.length(raw_dtype(self.form.dtype))
         extent = (tiles.lines - 1) * int(tiles.stride.max()) + tiles.width
@@ -163,7 +167,7 @@ class Matrices:
         if tiles.stride.size == 1 and outside is None:
             start = leaders(pointer, batch.mask, self.place.axes)
             step = step_of(start, int(tiles.stride.item()) * size, self.line_bytes)
-            # A step may say less than the elements: of a pointer chosen in a branch it is 1.
+            # The step may be finer than the elements: for a pointer chosen by a branch it is 1.
             granule = step if step % size == 0 else size
         history = shadow.history(order.histories, granule)
         if history is None:
@@ -202,7 +206,7 @@ def _span(numbers: Array) -> str:
 
 
 def _safe(tiles: Tiles, outside: Array, memory: Memory, dtype: numbers.DType) -> Array:
-    """Reads the elements of tiles; 0 outside of the memory."""
+    """Reads the elements of tiles, and 0 outside of the memory."""
     view = memory.view(raw_dtype(dtype))
     items = np.where(outside, 0, tiles.items(tiles.starts))
     if memory.rows == "workgroup":
@@ -236,7 +240,7 @@ def loading(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
                 number = checker.origin(op, "UNDEF-01", message)
                 shadow = np.where(parts == UNWRITTEN, np.uint8(number), parts)
         if outside is not None and checker.checks.undefined and not memory.robust:
-            number = checker.origin(op, "UNDEF-07", "a load outside its memory")
+            number = checker.origin(op, "UNDEF-07", "a load outside of its memory")
             shadow = np.where(outside, np.uint8(number), np.uint8(0))
         if shadow is None:
             return None
@@ -295,7 +299,7 @@ def storing(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
         lines = np.ascontiguousarray(lines.astype(form.dtype, copy=False))
         matrices.note(batch, pointer, tiles, outside)
         if outside is not None and not pointer.memory.robust:
-            # Only the tiles that lie inside as a whole are written.
+            # Only tiles that lie entirely inside are written.
             kept = ~outside.any(axis=(2, 3))[..., None]
             mask = batch.mask
             batch.mask = np.broadcast_to(within(mask, kept), batch.shape)
@@ -328,13 +332,13 @@ def _check_overlap(matrices: Matrices, batch: Batch, tiles: Tiles, lines: Array)
         different[..., None],
         batch.mask,
         values={"first element": tiles.starts},
-        remedy="store tiles at places that are a tile apart",
+        remedy="place the tiles of one store so that they do not overlap",
     )
 
 
 @checked(ops.CooperativeMatrixMulAddOp, CooperativeMatrixMulAddNVOp)
 def multiply_add(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """CM-27, CM-24; an undefined component of A spoils its row, of B its column."""
+    """Checks CM-27 and CM-24. An undefined component of A spoils its row, one of B its column."""
     checker = compiler.checker
     result = matrix_form(op.result.type, compiler.context)
     exact = _inner_overflow(op, compiler) if checker.checks.rules else None
@@ -362,7 +366,7 @@ def multiply_add(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
 
 @checked(ops_2.CooperativeMatrixReduceOp, ops_2.CooperativeMatrixPerElementOp)
 def by_function(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks CM-27; an undefined component or argument makes the whole result undefined."""
+    """Checks CM-27. An undefined component or argument makes the whole result undefined."""
     checker = compiler.checker
     result = matrix_form(op.result.type, compiler.context)
     matrices = [isinstance(operand.type, CooperativeMatrixType) for operand in op.operands]

@@ -1,8 +1,8 @@
 """
-Checked loads and stores: bounds, alignment, overlapping stores, shadow bytes, and races.
+Checks loads and stores: bounds, alignment, overlapping stores, undefined bytes, and races.
 
-A memory has one shadow byte for each of its bytes where it starts undefined (Workgroup memory); a
-buffer is defined. The shadow is a memory itself, read and written by the same accesses.
+Memory that starts undefined (Workgroup memory) has one shadow byte for each of its bytes; buffers
+start defined. The shadow is itself a memory, read and written by the same accesses.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from xdsl_spirv.interpreter.numbers import Array
 
 def aligned(checker: Checker, op: Operation, pointer: Pointer, size: int, what: str) -> Pointer:
     """
-    The pointer, with addresses rounded down where they are not multiples of `size`, which is
-    reported.
+    Returns the pointer with addresses rounded down to multiples of `size`, and reports those that
+    were not.
     """
     if pointer.scale % size == 0 and pointer.base % size == 0:
         return pointer
@@ -46,7 +46,7 @@ def aligned(checker: Checker, op: Operation, pointer: Pointer, size: int, what: 
 def check_aligned_operand(
     checker: Checker, op: Any, pointer: Pointer | memory.Pointers, name: str
 ) -> None:
-    """The memory operand Aligned promises that every address is a multiple of its number."""
+    """Checks that every address is a multiple of the number in the memory operand Aligned."""
     if isinstance(pointer, memory.Pointers):
         for one, _ in pointer.cases:
             check_aligned_operand(checker, op, one, name)
@@ -61,16 +61,16 @@ def check_aligned_operand(
     checker.find_active(
         "ALIGN-02",
         op,
-        f"the memory operand says Aligned {size}, but the address is not a multiple of that",
+        f"the memory operand says Aligned {size}, but the address is not a multiple of {size}",
         address % size != 0,
         checker.batch.mask,
         values={"address": address},
-        remedy="state the alignment that the addresses have",
+        remedy="state an alignment that all addresses have",
     )
 
 
 class CheckedAccess(memory.Access):
-    """An access whose lanes outside the memory are reported and left out."""
+    """An access that reports and leaves out the lanes outside of the memory."""
 
     def __init__(
         self, checker: Checker, op: Operation, pointer: Pointer, form: Plain, mask: Mask, what: str
@@ -116,7 +116,7 @@ class CheckedAccess(memory.Access):
     def note(
         self, mask: Mask, *, write: bool, atomic: bool = False, value: Array | None = None
     ) -> tuple[History, Access] | None:
-        """Give the access to the race check, with the value that a store is about to write."""
+        """Gives the access to the race check, with the value that a store is about to write."""
         order = self.checker.races
         if order is None:
             return None
@@ -146,7 +146,10 @@ class CheckedAccess(memory.Access):
 
     @staticmethod
     def _inside_only(items: Array, lost: Array) -> tuple[Array, Array]:
-        """Replaces elements outside by inside ones of the same lane; returns who has any."""
+        """
+        Replaces elements outside by inside ones of the same lane; returns the lanes that have any
+        inside.
+        """
         if items.ndim == 3:
             return items, ~lost
         some = ~lost.all(axis=3)
@@ -167,7 +170,7 @@ class PlainAccess:
         self.name = f"an access by {op.name}"
         self.shadows: list[Any] = []
         self.astray: Array | None = None
-        """Lanes whose address is undefined: their accesses are unknown."""
+        """Lanes whose address is undefined, so that the place they access is unknown."""
 
     def placed(self, mask: Mask) -> Mask:
         """Returns the mask of active lanes whose address is defined."""
@@ -185,7 +188,7 @@ class PlainAccess:
             tail = (1,) * len(form.shape)
             value = np.where(outside.reshape(outside.shape + tail), 0, value).astype(value.dtype)
             if checker.checks.undefined:
-                number = checker.origin(self.op, "UNDEF-07", "a load outside its memory")
+                number = checker.origin(self.op, "UNDEF-07", "a load outside of its memory")
                 lost = np.where(outside, np.uint8(number), np.uint8(0))
                 lost = np.broadcast_to(
                     lost.reshape(lost.shape + tail), lost.shape + tuple(form.shape)
@@ -256,7 +259,10 @@ class PlainAccess:
         access.put(undefined.view(access.dtype), octets, mask)
 
     def _check_overlap(self, access: CheckedAccess, value: Array, mask: Mask) -> None:
-        """Lanes whose value is not in memory now were overwritten by others."""
+        """
+        Reports lanes whose value was overwritten by another lane: it is not in memory after the
+        store.
+        """
         if access.items.shape[2] == 1 and value.shape[2] == 1:
             return
         stored = access.gather(access.memory.view(access.dtype))
@@ -274,7 +280,7 @@ class PlainAccess:
             different,
             mask,
             values={"element": access.items, "value": value},
-            remedy="let one invocation write each place, or use an atomic",
+            remedy="make one invocation write each place, or use an atomic",
         )
 
 

@@ -1,13 +1,13 @@
 """
 Reads the memory order of instructions, under the memory model that a module declares.
 
-Under the Vulkan memory model each access says whether it is non-private, and for which scope it
-makes what it writes available or makes visible what it reads; barriers and atomics may do so for
-all that lies before or behind them. GLSL450 has no such words, so it is read as the SPIR-V upgrade
-pass of SPIRV-Tools reads it: Workgroup memory and what is Coherent or Volatile is made available
-and visible by each access. Buffers without those decorations are kept by a barrier for its
-workgroup only. A fence directly before a control barrier orders what it names on both sides.
-OpenCL's memory is coherent throughout.
+Under the Vulkan memory model each access states if it is non-private, and the scope for which it
+makes its writes available or its reads visible; barriers and atomics may do so for all accesses
+before or after them. The GLSL450 model has no such operands, so it is interpreted as the upgrade
+pass of SPIRV-Tools does: each access to Workgroup memory, or to a Coherent or Volatile variable,
+makes it available and visible. Buffers without those decorations are made available and visible by
+a barrier, but only for its own workgroup. A memory barrier directly before a control barrier orders
+the storage that it names on both sides. OpenCL's memory is always coherent.
 
 Device and QueueFamily are one scope here: a launch is in one queue.
 """
@@ -47,25 +47,27 @@ from xdsl_spirv.interpreter.pointers import CHAINS, accessed_pointer, is_write, 
 from xdsl_spirv.interpreter.spirv.image import operands_of
 
 WORKGROUPS, BUFFERS, IMAGES = range(3)
-"""The kinds of storage that invocations share, for which barriers have a word each."""
+"""The kinds of storage that invocations share: barriers have a semantics bit for each."""
 
 LEVELS = {
     Scope.Invocation: SAME_INVOCATION,
     Scope.Subgroup: SAME_SUBGROUP,
     Scope.Workgroup: SAME_WORKGROUP,
 }
-"""Scopes below a whole launch."""
+"""Number of scopes smaller than a whole launch."""
 
 
 def level_of(scope: Scope) -> int:
-    """Returns the largest distance between two invocations of a scope."""
+    """
+    Returns the largest distance between two invocations that one instance of a scope contains.
+    """
     return LEVELS.get(scope, SAME_DEVICE)
 
 
 @dataclass(frozen=True)
 class Facts:
     """
-    One access of an instruction: whether it is private, an atomic's scope, and its variable.
+    Properties of one access: if it is private, the scope if it is atomic, and the variable.
 
     `available` and `visible` are the levels to which it makes a write available or for which it
     makes it visible.
@@ -76,7 +78,7 @@ class Facts:
     visible: int = SAME_INVOCATION
     scope: int = SAME_INVOCATION
     plain: bool = False
-    """Whether it is an access of GLSL450 to a buffer that is not coherent."""
+    """True for an access under GLSL450 to a buffer that is not coherent."""
     variable: str | None = None
 
 
@@ -121,7 +123,7 @@ _STORAGE = (
 
 
 class MemoryModel:
-    """The words of one module."""
+    """Derives the memory order of the instructions of one module."""
 
     def __init__(self, context: Context):
         self.context = context
@@ -159,7 +161,7 @@ class MemoryModel:
         )
 
     def _operand(self, op: Operation, write: bool) -> tuple[MemoryAccess, Scope | None]:
-        """The memory operand of a read or a write; a copy has one for each."""
+        """Returns the memory operand of a read or a write; a copy has one for each."""
         if isinstance(op, RawOp):
             return _texel_operand(op, write)
         names = ["memory_access", "memory_operand"]
@@ -177,7 +179,9 @@ class MemoryModel:
         return scope.data if isinstance(scope, ScopeAttr) else None
 
     def _older_facts(self, pointer: SSAValue | None, variable: str | None, op: Operation) -> Facts:
-        """The facts of an access under GLSL450 or OpenCL, by storage class and decorations."""
+        """
+        Returns the facts of an access under GLSL450 or OpenCL, from storage class and decorations.
+        """
         storage = storage_of(pointer)
         if storage == StorageClass.Workgroup:
             return Facts(False, SAME_WORKGROUP, SAME_WORKGROUP, variable=variable)
@@ -193,7 +197,7 @@ class MemoryModel:
         return Facts(False, level, level, plain=not coherent, variable=variable)
 
     def _is_coherent(self, pointer: SSAValue, variable: str) -> bool:
-        """Whether the variable, or a member on the way, is Coherent or Volatile."""
+        """True if the variable, or a member in its access chain, is Coherent or Volatile."""
         declared = self.context.symbols.get(variable)
         if declared is None or not {"coherent", "volatile"}.isdisjoint(declared.attributes):
             return True
@@ -218,19 +222,19 @@ class MemoryModel:
         )
 
     def is_aliased(self, variable: str) -> bool:
-        """Whether a variable may reach memory that another one reaches."""
+        """True if a variable may reach memory that another variable reaches."""
         declared = self.context.symbols.get(variable)
         return declared is not None and "aliased" in declared.attributes
 
     def is_restricted(self, variable: str) -> bool:
-        """Whether a variable promises to be the only way to its memory."""
+        """True if a variable is declared restrict: no other variable reaches its memory."""
         declared = self.context.symbols.get(variable)
         return declared is not None and "restrict" in declared.attributes
 
     # Barriers and atomics.
 
     def semantics(self, op: Operation, name: str = "") -> Semantics:
-        """Returns the order that a barrier makes, or an atomic by its property `name`."""
+        """Returns the semantics of a barrier, or of an atomic by its property `name`."""
         semantics = self._semantics.get((op, name))
         if semantics is None:
             semantics = self._semantics[op, name] = self._read_semantics(op, name)
@@ -263,8 +267,9 @@ class MemoryModel:
         """
         GLSL450: `memoryBarrierBuffer(); barrier();` orders buffers as one instruction would.
 
-        The fences directly before a control barrier count for both sides: where they stand, an
-        invocation has fenced before any other goes on. They make nothing available or visible.
+        Memory barriers directly before a control barrier count for both sides: every invocation has
+        executed them before any other passes the control barrier. They make nothing available or
+        visible.
         """
         before = op.prev_op
         while before is not None and (
@@ -311,7 +316,7 @@ def _is_module(module: Operation) -> bool:
 
 
 def _texel_operand(op: RawOp, write: bool) -> tuple[MemoryAccess, Scope | None]:
-    """Translates image operands to the memory operand and scope that mean the same for a buffer."""
+    """Translates image operands to the equivalent memory operand and scope of a buffer access."""
     operands = operands_of(op)
     scope = operands.get("MakeTexelAvailable" if write else "MakeTexelVisible")
     level = None if scope is None else _constant(op.arguments[scope])

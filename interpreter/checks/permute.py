@@ -2,15 +2,14 @@
 Tests whether a result depends on the order in which invocations run.
 
 A launch's first workgroups run again, unchecked, under several schedules (schedule.py), and their
-buffers are compared with lockstep's. The legal interval of the difference is zero: each invocation
-does the same, so without a race every bit is the same. Only atomics may rightly give another result
-in another order, where the program uses their results or they do not commute; the theorem that
-data-race-free programs depend on nothing else says when a difference is a bug.
+buffers are compared with the lockstep run's. No difference is allowed: a program without data races
+gives the same bits in every order. The exception are atomics, if the program uses their results or
+if they do not commute.
 
-So where races are looked for as well, nothing runs unless one was found: then a difference that its
-memory can bring about is that finding's consequence, and stands with it. Any other is a finding of
-its own. A program that fails when it runs unchecked is not asked for more: what makes it fail was
-reported, or is allowed.
+So if the check `races` is on, too, other schedules run only if it found a race. A difference that
+the racing memory can cause is then added to that finding as its consequence. Any other difference
+is a finding of its own. A program that fails when it runs unchecked is not run again: the cause of
+the failure was reported, or is allowed.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ Run: TypeAlias = Callable[[Options, dict[Place, Array], int], object]
 """Run some of the first workgroups with some options over some buffers."""
 
 SEEDS = (1, 2, 3)
-"""The schedules that are tried."""
+"""Seeds of the schedules that are tried."""
 WITNESSES = 2
 """
 Number of workgroups of a large launch that run again, in one order, to show the effect of a race.
@@ -53,7 +52,7 @@ Number of workgroups of a large launch that run again, in one order, to show the
 SHOWN = 3
 """Number of elements that a finding names."""
 ORDERED = ("races", "overlap", "barriers")
-"""Checks whose findings say that an order is missing."""
+"""Checks that report a missing order."""
 COMMUTING = (
     atomic.AtomicIAddOp,
     atomic.AtomicISubOp,
@@ -67,11 +66,11 @@ COMMUTING = (
     atomic.AtomicIIncrementOp,
     atomic.AtomicIDecrementOp,
 )
-"""Atomics whose order is visible only in their results."""
+"""Atomics that commute: the order of their execution shows only in the values they return."""
 
 
 class Permuted:
-    """Runs a module's first workgroups in other orders and says where results differ."""
+    """Runs a module's first workgroups in other orders, and reports where results differ."""
 
     def __init__(self, module: Operation, options: Options):
         assert options.checks is not None
@@ -118,7 +117,9 @@ class Permuted:
                 return
 
     def _are_local(self, causes: list[Finding]) -> bool:
-        """Whether all findings are about Workgroup memory: one workgroup then shows them."""
+        """
+        True if all findings are about Workgroup memory: one workgroup is then enough to show them.
+        """
         ops = [self.report.where(cause) for cause in causes]
         return all(
             isinstance(op, Operation)
@@ -146,7 +147,7 @@ class Permuted:
         return False
 
     def _reasons(self, shared: list[Place], causes: list[Finding]) -> list[Finding]:
-        """The findings whose memory can influence these buffers."""
+        """Returns the findings whose memory can influence these buffers."""
         if not causes:
             return []
         influence = Influence(self.module)
@@ -159,7 +160,7 @@ class Permuted:
         return reasons
 
     def _causes(self) -> list[Finding]:
-        """The findings, also allowed ones, that say that an order is missing."""
+        """Returns the findings, also allowed ones, that report a missing order."""
         findings = (*self.report.findings, *self.report.allowed)
         return [finding for finding in findings if finding.check in ORDERED]
 
@@ -233,12 +234,12 @@ class Permuted:
 
 
 def _bytes(array: Array) -> Array:
-    """(elements, bytes)."""
+    """Views an array as (elements, bytes)."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, -1)
 
 
 def depends_on_order(module: Operation) -> bool:
-    """Whether a module has atomics whose order its results may rightly depend on."""
+    """True if a module has atomics whose order may legally change its results."""
     return any(
         _depends_on_order(op) for op in module.walk() if isinstance(op, atomic.AtomicOperation)
     )
@@ -249,7 +250,7 @@ def _depends_on_order(op: Operation) -> bool:
 
 
 def names_of(module: Operation, place: Place) -> set[str]:
-    """The variables that are bound to a (set, binding)."""
+    """Returns the variables that are bound to a (set, binding)."""
     return {
         op.sym_name.data
         for op in module.regions[0].block.ops

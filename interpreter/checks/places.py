@@ -1,4 +1,6 @@
-"""Where a finding is: an instruction's text and line, an invocation's number, its values."""
+"""
+Formats the place of a finding: an instruction's text and line, an invocation's number, its values.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ from xdsl_spirv.interpreter.source import hint_of, source_of
 from xdsl_spirv.interpreter.source.location import quoted
 
 LINES: WeakKeyDictionary[Operation, int] = WeakKeyDictionary()
-"""Line numbers of operations, noted by the parser of the module."""
+"""Line numbers of operations, set by the parser of the module."""
 
 
 def line_of(op: Operation) -> int:
-    """The line of an operation in the text it was parsed from or in its source; 0 if unknown."""
+    """Returns the line of an operation in the parsed text or in its source; 0 if unknown."""
     line = LINES.get(op)
     if line is None:
         place = source_of(op)
@@ -30,7 +32,7 @@ def line_of(op: Operation) -> int:
 
 
 def locate(finding: Finding, op: Operation) -> None:
-    """Give a finding the place of its instruction."""
+    """Sets the place of a finding to its instruction."""
     finding.function, finding.text = function_of(op), text_of(op)
     finding.line, finding.source = line_of(op), source_of(op)
     finding.hint = hint_of(op)
@@ -51,7 +53,7 @@ def relate(role: str, op: Operation, detail: str = "", *, head: str = "") -> Rel
 
 
 def function_of(op: Operation) -> str:
-    """The name of the function around an operation."""
+    """Returns the name of the function around an operation."""
     parent = op.parent_op()
     while parent is not None:
         symbol = parent.properties.get("sym_name")
@@ -62,16 +64,22 @@ def function_of(op: Operation) -> str:
 
 
 _NUMBERS: WeakKeyDictionary[Operation, int] = WeakKeyDictionary()
-"""The numbers of functions' operations, while a launch runs and so no function changes."""
+"""
+Cache of the numbers of functions' operations. It is valid during a launch, which changes no
+function.
+"""
 
 
 def forget_numbers() -> None:
-    """Forgets the numbers of instructions, as a launch begins: functions may have changed."""
+    """
+    Clears the cached numbers of instructions. Called when a launch begins: functions may have
+    changed.
+    """
     _NUMBERS.clear()
 
 
 def number_of(op: Operation) -> int:
-    """An operation's number among its function's, from 1."""
+    """Returns the number of an operation in its function, from 1."""
     known = _NUMBERS.get(op)
     if known is not None:
         return known
@@ -87,7 +95,7 @@ def number_of(op: Operation) -> int:
 
 
 def name_of(value: SSAValue) -> str:
-    """A value's name, or the number of the operation that defines it."""
+    """Returns a value's name, or the number of the operation that defines it."""
     if value.name_hint:
         return f"%{value.name_hint}"
     owner = value.owner
@@ -97,7 +105,7 @@ def name_of(value: SSAValue) -> str:
 
 
 def text_of(op: Operation) -> str:
-    """An operation in few words: its number in the function, results, name and operands."""
+    """Describes an operation in short: its number in the function, results, name and operands."""
     results = [f"%{result.name_hint}" for result in op.results if result.name_hint]
     head = f"{', '.join(results)} = " if results else ""
     operands = ", ".join(name_of(operand) for operand in op.operands)
@@ -108,7 +116,7 @@ def text_of(op: Operation) -> str:
 
 
 def place(batch: Batch, workgroup: int, subgroup: int, lane: int) -> Place:
-    """An invocation of a chunk."""
+    """Describes an invocation of a chunk."""
     x, y, z = (int(axis[workgroup, 0, 0]) for axis in batch.workgroup_ids)
     return Place((x, y, z), int(batch.local_index[0, subgroup, lane]))
 
@@ -119,7 +127,7 @@ def values_at(values: Mapping[str, Any], shown: Iterable[Any], shape: tuple[int,
     for name, value in values.items():
         array = np.asarray(value)
         if array.ndim > 2 and array.shape[2] not in (1, shape[2]):
-            continue  # By component, in a function for a matrix's components.
+            continue  # One value for each component of a matrix.
         full = np.broadcast_to(array, tuple(shape) + array.shape[3:])
         texts = [_text(full[tuple(index)]) for index in shown]
         lines.append(f"{name}: {texts[0] if len(set(texts)) == 1 else ', '.join(texts)}")

@@ -1,4 +1,4 @@
-"""Writes the finding of a race: the rule, the two accesses, and the remedy."""
+"""Writes the finding for a race: the rule, the two accesses, and the remedy."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ from xdsl_spirv.interpreter.checks.report import Related
 from xdsl_spirv.interpreter.numbers import Array
 
 ORDERED, OPEN, HIDDEN, KEPT_PRIVATE, NARROW = range(5)
-"""Verdicts: not ordered; ordered but not available or visible; private; atomics too narrow."""
+"""
+Verdicts on a pair of accesses: not ordered; no verdict yet (only one rule of several holds);
+ordered but not available or visible; private; atomics of too small a scope.
+"""
 
 
 class Order(Protocol):
-    """The part of a launch's race check (races.py) that reports read."""
+    """The part of a launch's race check (races.py) that the reports use."""
 
     checker: Findings
     model: MemoryModel
@@ -59,8 +62,10 @@ KINDS = {
     ),
     "hidden": (
         "RACE-03",
-        "a {} and an earlier {} of {} are ordered, but the value is not made available to "
-        "and visible for both",
+        (
+            "a {} and an earlier {} of {} are ordered, but the value is not made available "
+            "to and visible for both"
+        ),
         "let the write make it available and the read visible for a scope that holds both, or the "
         "barriers or atomics between them (MakeAvailable and MakeVisible)",
     ),
@@ -76,12 +81,15 @@ KINDS = {
     ),
     "narrow": (
         "RACE-03",
-        "a {} and an earlier {} of {} are atomic, but for a scope that does not hold both",
-        "give the atomics a scope that holds all who use the place",
+        (
+            "a {} and an earlier {} of {} are atomic, but their scopes do not contain both "
+            "invocations"
+        ),
+        "give the atomics a scope that contains all invocations that use the place",
     ),
     "together": (
         "RACE-01",
-        "several invocations write one place of {2} at once",
+        "several invocations write one place of {2} in the same instruction",
         "put a barrier between them, or use atomics",
     ),
 }
@@ -98,7 +106,7 @@ class RaceReports:
         self._known: dict[Operation, str] = {}
 
     def repeats(self, op: Operation) -> bool:
-        """Whether an instruction already has a finding; if so, counts a repetition."""
+        """Returns True if an instruction already has a finding, and counts the repetition."""
         rule = self._known.get(op)
         return rule is not None and self.checker.report.seen(rule, op)
 
@@ -138,7 +146,7 @@ class RaceReports:
         who: Array,
         earlier: Array,
     ) -> None:
-        """ALIAS-01: memory that is reached through variables which may not alias."""
+        """Reports ALIAS-01: memory that is reached through two variables which may not alias."""
         if self.repeats(access.op) or facts.variable is None:
             return
         stamps = earlier >> 32
@@ -176,8 +184,8 @@ class RaceReports:
         self.checker.find(
             "ALIAS-01",
             access.op,
-            f"a {kinds[0]} through @{variable} meets an earlier {kinds[1]} of the same memory "
-            f"through @{other}, and {why}",
+            f"a {kinds[0]} through @{variable} reaches the same memory as an earlier "
+            f"{kinds[1]} through @{other}, and {why}",
             where=self._where(conflicts),
             notes=lambda: self._notes(access, region, conflicts, first[0], None),
             remedy="bind different memory, use one variable, or decorate both with Aliased",
@@ -220,14 +228,16 @@ class RaceReports:
         )
 
     def _first(self, access: Access, conflicts: Conflicts) -> int | None:
-        """The first conflict that is not between components of the same matrix."""
+        """Returns the first conflict that is not between components of the same matrix."""
         for number in range(min(conflicts.earlier.size, 64)):
             if not self._is_one_matrix(access, conflicts, number):
                 return number
         return None
 
     def _is_one_matrix(self, access: Access, conflicts: Conflicts, number: int) -> bool:
-        """Whether two matrix accesses by one scope instance are of one type, hence in order."""
+        """
+        True if two accesses are by one scope instance to matrices of one type, and so in order.
+        """
         earlier, who = int(conflicts.earlier[number]), int(conflicts.who[number])
         other = self.races.log[earlier >> 32]
         matrix = other is not None and matrix_type(other)
@@ -235,7 +245,7 @@ class RaceReports:
         return bool(matrix) and matrix == matrix_type(access.op) and same
 
     def _barrier(self, conflicts: Conflicts, first: int) -> Operation | None:
-        """A barrier that both sides passed, between the two accesses."""
+        """Returns a barrier that both sides passed between the two accesses."""
         stamp = int(conflicts.earlier[first]) >> 32
         codes = np.array([int(conflicts.who[first]), int(conflicts.earlier[first]) & WHO])
         groups = self.races.accessors.group_of(codes)
@@ -247,7 +257,7 @@ class RaceReports:
         """
         The word of the earlier access.
 
-        If the last of several readers is the writer itself, that is the last read by another
+        If the last of several readers is the writer itself, returns the last read by another
         invocation.
         """
         word, place = int(conflicts.earlier[first]), int(conflicts.index[first])
@@ -263,7 +273,7 @@ class RaceReports:
         return word if not other or stale else other
 
     def _failure(self, conflicts: Conflicts, first: int) -> Failure | None:
-        """Atomics between the two accesses that do not synchronize."""
+        """Returns the atomics between the two accesses that fail to synchronize."""
         codes = np.array([int(conflicts.earlier[first]) & WHO, int(conflicts.who[first])])
         earlier, later = self.races.accessors.group_of(codes).tolist()
         return self.races.knowledge.failure_between(earlier, later)
@@ -283,7 +293,9 @@ class RaceReports:
         if barrier is not None:
             notes.append(relate("the barrier", barrier))
         elif failure is not None:
-            notes.append(relate("what does not synchronize", failure.release, failure.why))
+            notes.append(
+                relate("the atomics that do not synchronize", failure.release, failure.why)
+            )
             notes.append(relate("with", failure.acquire))
         return notes
 
@@ -296,7 +308,7 @@ def matrix_type(op: Operation) -> Any:
 
 
 def _octets(access: Access, raw: Array) -> Array:
-    """(n, bytes): the active elements of a store."""
+    """Returns the bytes of a store's active elements, as (n, bytes)."""
     lead, chosen, _ = access.layout
     full = np.broadcast_to(raw, lead + raw.shape[3:])
     flat = full.reshape(-1, *raw.shape[3:]) if chosen is None else full[chosen]
@@ -304,7 +316,7 @@ def _octets(access: Access, raw: Array) -> Array:
 
 
 def _is_held(access: Access, where: Array) -> bool:
-    """Whether memory already holds what some elements of a store write."""
+    """True where memory already holds the value that an element of a store writes."""
     if access.new is None or access.old is None:
         return False
     rows = where.reshape(where.shape[0], -1).any(axis=1)

@@ -1,18 +1,18 @@
 """
-Data races, by the order that the Vulkan memory model gives.
+Finds data races, by the order that the Vulkan memory model gives.
 
-Two accesses to one location by different invocations, one of them a write and not both atomic, race
-unless they are location-ordered: the first happens before the second, and its value has been made
-available and visible to the reader. That lanes run in lockstep here orders nothing.
+Two accesses to one location by different invocations, at least one of them a write and not both
+atomic, race unless they are location-ordered: the first happens before the second, and its value
+was made available and visible to the second. Lockstep execution does not count as an order.
 
-The question is asked twice. First for all accesses of an instruction together, by the horizons that
-barriers move (horizons.py): in most launches they order everything. For the pairs they leave open
-it is asked exactly: the semantics of each access (memory_model.py), the order of barriers, and the
-knowledge of its invocation through atomics (knowledge.py).
+The order is tested in two steps. First for all accesses of an instruction together, by the horizons
+that barriers move (horizons.py): in most launches they order everything. Then exactly, for the
+pairs that are left: from the semantics of each access (memory_model.py), the order of barriers, and
+the knowledge that each invocation has through atomics (knowledge.py).
 
-The invocation that performs a component's access of a cooperative load or store is not known, so
-the whole scope instance counts; two such accesses with the same matrix type by the same instance
-are ordered.
+The specification does not say which invocation performs a component's access in a cooperative load
+or store, so the whole scope instance counts as the accessor. Two such accesses to the same matrix
+type by the same instance are ordered.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ from xdsl_spirv.interpreter.forms import Mask
 from xdsl_spirv.interpreter.numbers import Array
 
 CONTROL = barriers.ControlBarrierOp | kernel.SplitBarrier
-"""Barriers that hold invocations up."""
+"""Control barriers: invocations wait for each other there."""
 
 OF_CHUNK = ("batch", "accessors", "horizons")
 """Attributes that `Races.start` sets for each chunk of workgroups."""
 
 
 class Races:
-    """The order of a launch's accesses."""
+    """The order of a launch's accesses, and the search for races."""
 
     def __init__(self, checker: Findings):
         self.checker = checker
@@ -98,7 +98,7 @@ class Races:
         self.started = False
 
     def _needs_knowledge(self, ops: list[Operation]) -> bool:
-        """Whether a module has releases and acquires other than barriers of whole workgroups."""
+        """True if a module has releases and acquires other than barriers of whole workgroups."""
         model = self.model
         atomics = [op for op in ops if isinstance(op, AtomicOperation | kernel.AtomicFlag)]
         fences = [op for op in ops if self._is_fence(op)]
@@ -112,13 +112,13 @@ class Races:
         return both and bool(atomics or bare)
 
     def _is_fence(self, op: Operation) -> bool:
-        """Whether a barrier releases to invocations that do not come to it."""
+        """True if a barrier releases to invocations that do not wait at it."""
         if isinstance(op, CONTROL):
             return self.model.semantics(op).scope > level_of(op.execution_scope.data)
         return isinstance(op, barriers.MemoryBarrierOp)
 
     def start(self, batch: Batch) -> None:
-        """Begins a chunk of workgroups, whose accesses are all unordered yet."""
+        """Begins a chunk of workgroups; none of its accesses is ordered yet."""
         self.batch = batch
         self.accessors = Accessors(batch)
         self.horizons = Horizons(self.accessors, self.stamp)
@@ -130,16 +130,16 @@ class Races:
         self.knowledge.start(self.accessors)
 
     def chunk(self) -> dict[str, Any]:
-        """Returns the knowledge of the present chunk, for `resume`."""
+        """Returns the knowledge of the present chunk, for a later `resume`."""
         return {name: getattr(self, name) for name in OF_CHUNK}
 
     def resume(self, chunk: dict[str, Any]) -> None:
-        """Resumes a chunk that waited while others ran."""
+        """Continues a chunk that waited while others ran."""
         for name, value in chunk.items():
             setattr(self, name, value)
 
     def _has_narrow_atomics(self, storage: int) -> bool:
-        """True if some atomics have a scope that does not cover all who can reach the storage."""
+        """True if an atomic's scope does not contain all invocations that can reach its storage."""
         wanted = SAME_WORKGROUP if storage == WORKGROUPS else SAME_DEVICE
         atomics = (
             op for op in self.checker.context.module.walk() if isinstance(op, AtomicOperation)
@@ -173,7 +173,7 @@ class Races:
         self.horizons.barrier(semantics, level, mask, now if since is None else since)
 
     def fence(self, op: Operation, mask: Mask) -> None:
-        """A memory barrier: atomics and barriers around it synchronize by its semantics."""
+        """Records a memory barrier: atomics and barriers around it synchronize by its semantics."""
         self.tick(op)
         if self.knowledge.active:
             self._log_barrier(op, mask, 0, True)
@@ -216,7 +216,7 @@ class Races:
     # Accesses.
 
     def note(self, history: History, access: Access) -> None:
-        """Record accesses, and report unordered ones."""
+        """Records accesses, and reports those that are not ordered."""
         region = history.region
         region.refine(access.granule)
         access.memory, access.offset = history.memory, history.offset
@@ -259,10 +259,10 @@ class Races:
 
     def _can_wait(self, region: Region, access: Access, storage: int, facts: Facts) -> bool:
         """
-        True if recording a read can be delayed: it follows all writes and a barrier will end its
-        concern.
+        True if recording a read can be delayed: all writes came before it, and a barrier that
+        orders it will follow.
 
-        It must be recorded only if a write comes before that barrier.
+        The read is recorded only if a write comes before that barrier.
         """
         if storage != WORKGROUPS or access.atomic or self.model.vulkan or len(region.names) > 1:
             return False
@@ -271,7 +271,7 @@ class Races:
         return after_writes and self._is_coarse(storage)
 
     def _is_coarse(self, storage: int) -> bool:
-        """True if nothing but barriers that all workgroups have passed orders accesses."""
+        """True if accesses are ordered only by barriers that all workgroups have passed."""
         if storage != WORKGROUPS or self.near_barriers or self.knowledge.active:
             return False
         horizons = self.horizons
@@ -279,7 +279,7 @@ class Races:
         return int(horizons.low[storage, kinds.EXECUTION]) == int(groups.max())
 
     def _store_held(self, region: Region) -> None:
-        """Records the reads that were held back, except those that a barrier has settled."""
+        """Records the delayed reads, except those that a barrier has ordered."""
         held, region.held = region.held, []
         for stamp, history, access in held:
             if stamp < self.horizons.low[WORKGROUPS, kinds.EXECUTION]:
@@ -292,7 +292,9 @@ class Races:
     def _note_variable(
         self, region: Region, access: Access, facts: Facts, index: Array, who: Array, now: Array
     ) -> None:
-        """Records through which variable a place was read, if variables share memory."""
+        """
+        Records the variable through which a place was read, if several variables share memory.
+        """
         if len(region.names) < 2:
             return
         own = f"reads through {facts.variable}"
@@ -305,7 +307,10 @@ class Races:
                 self.reports.aliases(region, access, facts, "reads", index, who, earlier)
 
     def _flatten(self, history: History, access: Access) -> tuple[Array, Array]:
-        """Granules as (n, ...) and their accessors as (n, 1, ...); sets the access's layout."""
+        """
+        Flattens an access: granules as (n, ...) and accessors as (n, 1, ...). Sets the access's
+        layout.
+        """
         region, items, mask = history.region, access.items, access.mask
         factor = access.granule // region.granule
         if factor > 1:
@@ -319,7 +324,8 @@ class Races:
             if mask is not None:
                 mask = mask.any(axis=2 if near else (1, 2), keepdims=True)
         elif items.shape[2] not in (1, self.batch.shape[2]):
-            # A function for a matrix's components: some invocation of the scope calls it.
+            # A function that is called for a matrix's components: some invocation of the scope
+            # calls it.
             who = accessors.workgroups if items.shape[1] == 1 else accessors.subgroups
         elif not access.write and mask is None and items.shape[2] == 1 and self.batch.lanes > 1:
             who = accessors.subgroups
@@ -339,7 +345,7 @@ class Races:
         access.layout = lead, chosen, tail
         return items[chosen], _column(who[chosen], tail)
 
-    # The first question.
+    # First step: horizons.
 
     def _compare(
         self,
@@ -372,7 +378,7 @@ class Races:
             self.reports.conflicts(region, access, facts, conflicts, verdicts)
 
     def _horizon(self, which: str, storage: int, write: bool, facts: Facts) -> int:
-        """The kind of horizon before which earlier accesses are ordered with this one."""
+        """Returns the kind of horizon before which earlier accesses are ordered with this one."""
         if which == "reads":
             return kinds.EXECUTION
         available = self.weakest[storage] >= SAME_WORKGROUP
@@ -381,7 +387,7 @@ class Races:
         return kinds.VISIBLE if available else kinds.SEEN
 
     def _is_open(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
-        """A mask of the earlier accesses that horizons do not order, or that are private."""
+        """Mask of the earlier accesses that horizons do not order, or that are private."""
         accessors = self.accessors
         if int(who.flat[0]) & KIND == LANE and not ((earlier ^ who) & IDENTITY).any():
             return np.zeros(earlier.shape, np.bool_)
@@ -402,7 +408,7 @@ class Races:
         return others & ~ordered
 
     def _is_near(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
-        """A mask of the earlier accesses by the same subgroup that a subgroup barrier separates."""
+        """Mask of the earlier accesses by the same subgroup that a subgroup barrier separates."""
         stamp, subgroup = earlier >> 32, self.accessors.subgroup_of(who)
         near = self.horizons.near[storage, kind].reshape(-1)
         start = self.accessors.first * self.accessors.subgroups_each
@@ -410,16 +416,16 @@ class Races:
         same = (subgroup >= 0) & (subgroup == self.accessors.subgroup_of(earlier & WHO))
         return same & (stamp < near[own])
 
-    # The second question.
+    # Second step: pairs that horizons do not order.
 
     def _judge(
         self, region: Region, conflicts: Conflicts, storage: int, access: Access, facts: Facts
     ) -> Array:
-        """A verdict for each conflict."""
+        """Returns a verdict for each conflict."""
         verdicts = self._judge_singles(region, conflicts, storage, access.write, facts)
         if conflicts.which == "writes" and not access.write:
-            # An invocation that has read it by an access that makes it visible sees it from then
-            # on.
+            # If the invocation has read the value before by an access that makes it visible, it
+            # stays visible.
             reads = region.words["reads"][conflicts.index]
             again = self.accessors.are_one_invocation(reads, conflicts.who)
             again &= reads >> 32 > conflicts.earlier >> 32
@@ -432,7 +438,10 @@ class Races:
     def _judge_singles(
         self, region: Region, conflicts: Conflicts, storage: int, write: bool, facts: Facts
     ) -> Array:
-        """A verdict for each conflict. All accesses of a joined word must be ordered."""
+        """
+        Returns a verdict for each conflict from single accesses: all accesses of a joined word must
+        be ordered.
+        """
         words, who = conflicts.earlier, conflicts.who
         joined = (words & KIND) != LANE
         if not self.knowledge.active or not joined.any():
@@ -444,7 +453,7 @@ class Races:
             singles_of_places, who[places], conflicts.which, storage, write, facts
         )
         verdicts = np.zeros(words.size, np.int64)
-        # The one of several that is least ordered decides, and stands for all in the message.
+        # The least ordered of several accesses decides, and is the one that the message shows.
         worst = np.lexsort((single_verdicts == OPEN, single_verdicts != ORDERED))
         verdicts[places[worst]] = single_verdicts[worst]
         conflicts.earlier[places[worst]] = singles_of_places[worst]
@@ -474,7 +483,8 @@ class Races:
         verdicts = np.where(reached, ORDERED, np.where(before_now, HIDDEN, OPEN))
         verdicts = np.where((before_now | reached) & private, KEPT_PRIVATE, verdicts)
         if atomic.any():
-            # Atomics of one location are ordered among each other if both scopes hold both.
+            # Atomics on one location are ordered with each other if both scopes contain both
+            # invocations.
             scopes = np.array([self._atomic_scope(int(stamp)) for stamp in stamps])
             holds = np.minimum(scopes, facts.scope) >= distance
             verdicts = np.where(atomic & holds, ORDERED, verdicts)
@@ -487,7 +497,9 @@ class Races:
 
     @staticmethod
     def _is_shown(happens: Array, available: Array, visible: int) -> Array:
-        """A mask of the earlier writes that are available in `visible`, or made visible."""
+        """
+        Mask of the earlier writes that are visible: made available, and made visible for `visible`.
+        """
         shown = np.zeros(available.shape, np.bool_)
         for m in range(LEVELS):
             here = np.zeros_like(shown)
@@ -497,7 +509,10 @@ class Races:
         return shown
 
     def _times(self, words: Array, who: Array, storage: int) -> Array:
-        """The times up to which each access knows the earlier accessors' accesses, as (n, ROWS)."""
+        """
+        Returns the times up to which each access knows the earlier accessors' accesses, as (n,
+        ROWS).
+        """
         times = np.zeros((words.size, ROWS), np.int64)
         accessors, before = self.accessors, words & IDENTITY
         group, subgroup = accessors.group_of(who), accessors.subgroup_of(who)
@@ -525,7 +540,7 @@ class Races:
             times = np.maximum(times, self.knowledge.rows(lanes, before, storage))
         return times
 
-    # Keeping who read.
+    # Recording readers.
 
     def _read(
         self,
@@ -555,7 +570,10 @@ class Races:
         region.join("writes", index, now, earlier, fresh, self.accessors, self.knowledge.active)
 
     def _read_coarsely(self, region: Region, index: Array, now: Array, layout: Layout) -> None:
-        """Like `_read`, if only barriers of whole workgroups order accesses."""
+        """
+        Records readers like `_read`, for memory whose accesses only barriers of whole workgroups
+        order.
+        """
 
         def whole_groups(where: Array) -> Array:
             lead, chosen, tail = layout

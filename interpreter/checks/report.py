@@ -1,4 +1,4 @@
-"""The checks of a run, and their findings: records that print, compare and become JSON."""
+"""The checks of a run and their findings, as records that print, compare and become JSON."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from xdsl_spirv.speech import did_you_mean
 CHECKS: dict[str, str] = {
     "rules": "dynamic rules of the extensions: full scopes, uniform operands, strides, clusters",
     "undefined": "undefined values that reach a branch, an address, a buffer or a uniform operand",
-    "bounds": "accesses outside buffers, arrays, vectors and matrices' memory",
+    "bounds": "accesses outside of buffers, arrays, vectors, or the memory of matrices",
     "alignment": "addresses and strides that are not aligned as the access requires",
     "overlap": "lanes or rows that write one address in one instruction with different values",
     "barriers": "barriers that not all invocations of their scope reach together",
-    "progress": "loops that end only if another workgroup goes on, which Vulkan does not promise",
+    "progress": (
+        "loops that end only if another workgroup makes progress, which Vulkan does not promise"
+    ),
     "races": "conflicting accesses that nothing orders",
     "permute": "results that depend on the order in which invocations run",
     "choices": "results that depend on an implementation's choice",
     "counters": "saturated, wrapped, infinite, NaN and subnormal results by instruction",
 }
-"""Every check's name and what it finds. All but `counters` find bugs."""
+"""Name and purpose of every check. All but `counters` find bugs."""
 
 OF_INTEGERS = tuple(f"UNDEF-{number}" for number in ("03", "04", "05", "06", "10", "11", "13"))
-"""Rules on integers. Such results look valid, while undefined floats are mostly NaN."""
+"""Rules for undefined integers. Such results look valid, while undefined floats are mostly NaN."""
 
 FAMILIES = {
     **dict.fromkeys(("CM", "DOT", "ROT", "GROUP"), "rules"),
@@ -42,11 +44,11 @@ FAMILIES = {
     "SCHED": "permute",
     "CHOICE": "choices",
 }
-"""The check that a rule belongs to, by the rule's family."""
+"""Maps a rule's family (the prefix of its id) to the check that finds its breaches."""
 
 
 def check_of(rule: str) -> str:
-    """The check that finds breaches of a rule."""
+    """Returns the check that finds breaches of a rule."""
     return FAMILIES[rule.partition("-")[0]]
 
 
@@ -67,7 +69,8 @@ class Related:
     """
     Another instruction that a finding mentions, with its `role` and place.
 
-    `head` and `tail` are text around it; `line` and `source` are as in a finding.
+    `head` and `tail` are the text before and after the instruction; `line` and `source` are as in a
+    finding.
     """
 
     role: str
@@ -93,10 +96,11 @@ class Finding:
     One bug: what rule is broken, by which instruction, in which invocations, with which values.
 
     `rule` is a rule's id (docs/rules.md, docs/checks.md); `places` are the first few invocations of
-    `count`; `times` is how often the instruction ran and broke it. `source` is the instruction's
-    place in the source, None without debug information; `hint` says what would give it. `line` is
-    that of the text which the module was parsed from, or of the source, 0 if unknown. `notes` are
-    printed as they are; of those that speak of another instruction, `related` has the parts.
+    `count`; `times` is the number of executions that broke the rule. `source` is the instruction's
+    place in the source, None without debug information; `hint` then says how to compile with it.
+    `line` is the line in the text from which the module was parsed, or in the source; 0 if unknown.
+    `notes` are printed as they are; `related` holds the parts of the notes about other
+    instructions.
     """
 
     check: str = field(init=False)
@@ -152,7 +156,7 @@ class Allowed:
     """
     A finding that is not reported: every given field must equal the finding's.
 
-    `text` need only be contained in the instruction's text or a note: a variable's name, say.
+    `text` needs only to occur in the instruction's text or in a note, such as a variable's name.
     """
 
     rule: str = ""
@@ -160,7 +164,7 @@ class Allowed:
     text: str = ""
 
     def covers(self, finding: Finding) -> bool:
-        """Whether a finding is allowed."""
+        """True if this entry allows a finding."""
         texts = (finding.text, finding.message, *finding.notes, *finding.values)
         return (
             (not self.rule or self.rule == finding.rule)
@@ -170,7 +174,7 @@ class Allowed:
 
 
 class CheckError(InterpreterError):
-    """The first finding, where `Checks.stop` asks for an error; `finding` is the record."""
+    """Raised for the first finding if `Checks.stop` is set; `finding` is the record."""
 
     def __init__(self, finding: Finding):
         self.finding = finding
@@ -198,7 +202,7 @@ class Report:
         return len(self.findings)
 
     def seen(self, rule: str, op: object) -> bool:
-        """Counts a repetition of a finding; returns False if there is no such finding yet."""
+        """Counts a repetition of a finding; returns False if the finding is new."""
         known = self._known.get((rule, op))
         if known is None:
             return False
@@ -206,7 +210,7 @@ class Report:
         return True
 
     def add(self, finding: Finding, op: object, allow: tuple[Allowed, ...] = ()) -> bool:
-        """Records a finding of `op`; returns False if it is an allowed one."""
+        """Records a finding of `op`; returns False if the finding is allowed."""
         self._known[finding.rule, op] = finding
         if any(allowed.covers(finding) for allowed in allow):
             self.allowed.append(finding)
@@ -215,7 +219,7 @@ class Report:
         return True
 
     def where(self, finding: Finding) -> object:
-        """The operation that a finding is about."""
+        """Returns the operation that a finding is about."""
         return next((op for (_, op), known in self._known.items() if known is finding), None)
 
     def __str__(self) -> str:
@@ -253,7 +257,7 @@ class Checks:
     The checks to make, and the report that they fill; docs/checks.md describes each.
 
     `allow` lists findings that are intended. With `stop` the first finding that is not allowed
-    raises `CheckError`; `found` is called with each, and its operation, as it is made.
+    raises `CheckError`. `found` is called with each new finding and its operation.
     """
 
     rules: bool = False
@@ -270,14 +274,20 @@ class Checks:
     stop: bool = False
     allow: tuple[Allowed, ...] = ()
     of_data: bool = False
-    """Only find undefined integers that some contents of buffers cause."""
+    """If set, finds only undefined integers that depend on the contents of buffers."""
     launches_stand_alone: bool = True
-    """Also report launches that depend on the mapping although the program does not."""
+    """
+    If set, also reports launches that depend on the component mapping although the program does
+    not.
+    """
     report: Report = field(default_factory=Report, compare=False)
     found: Callable[[Finding, object], None] | None = field(default=None, compare=False)
 
     def record(self, finding: Finding, op: object) -> None:
-        """Report a finding of `op`; with `stop` raise the first that is not allowed."""
+        """
+        Reports a finding of `op`; with `stop`, raises `CheckError` for the first that is not
+        allowed.
+        """
         if not self.report.add(finding, op, self.allow):
             return
         if self.found is not None:
@@ -287,14 +297,14 @@ class Checks:
 
     @classmethod
     def all(cls, *, stop: bool = False, allow: tuple[Allowed, ...] = ()) -> Checks:
-        """Every check that finds bugs: all but the counters."""
+        """Returns every check that finds bugs: all but the counters."""
         on: dict[str, Any] = {name: name != "counters" for name in CHECKS}
         return cls(**on, stop=stop, allow=allow)
 
     @classmethod
     def of(cls, names: str, *, stop: bool = False, allow: tuple[Allowed, ...] = ()) -> Checks:
         """
-        The checks of a list like `races,bounds`; `all` is all that find bugs.
+        Parses a list of checks like `races,bounds`; `all` means every check that finds bugs.
 
         Raises `InterpreterError` for an unknown name.
         """

@@ -1,4 +1,6 @@
-"""Checks what all invocations of a scope must do together, and agree on."""
+"""
+Checks instructions that all invocations of a scope must execute together, or with equal operands.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def axes_of(scope: Scope) -> tuple[int, ...]:
 def full_scope(
     checker: Findings, op: Operation, form: CooperativeMatrix | Scope, rule: str = "CM-27"
 ) -> None:
-    """Checks that all invocations of a scope instance execute an instruction, or none does."""
+    """Checks that either all invocations of a scope instance execute an instruction, or none."""
     scope = form.scope if isinstance(form, CooperativeMatrix) else form
     axes = axes_of(scope)
     missing = checker.missing(checker.batch.mask, axes)
@@ -38,8 +40,11 @@ def full_scope(
         f"only part of the {scope.name.lower()} executes {op.name}: {count} invocations are here, "
         f"{int(missing.sum())} are missing",
         where=missing,
-        notes=lambda: ["(those that are missing)", *checker.who_parted(here & members, missing)],
-        remedy=f"let all invocations of the {scope.name.lower()} reach it, or none",
+        notes=lambda: [
+            "(the invocations that are missing)",
+            *checker.who_parted(here & members, missing),
+        ],
+        remedy=f"make all invocations of the {scope.name.lower()} reach it, or none",
     )
 
 

@@ -1,9 +1,9 @@
 """
-Shadows: which parts of a value are undefined, and by which instruction.
+Shadows: the parts of a value that are undefined, and the instruction that made them so.
 
-A shadow is None, or a uint8 array in the value's form (forms.py) whose last axes are all there; 0
-stands for a defined part. `UNWRITTEN` is memory that nothing wrote: a load puts its own number in
-its place.
+A shadow is None, or a uint8 array in the value's form (forms.py) whose last axes are never
+broadcast; 0 stands for a defined part. `UNWRITTEN` marks memory that was never written: a load
+replaces it by its own number.
 """
 
 from __future__ import annotations
@@ -42,33 +42,33 @@ def shadow_form(form: Form) -> Form:
 
 
 def whole(shadow: Shadow, form: Form) -> Any:
-    """A shadow as arrays, also where nothing is undefined; `form` is the shadow's."""
+    """Returns a shadow as arrays, also if nothing is undefined; `form` is the shadow's."""
     if shadow is not None:
         return shadow
     return zeros(form)
 
 
 def filled(form: Form, number: int) -> Any:
-    """The shadow of a value without a defined part."""
+    """Returns the shadow of a value without a defined part."""
     if isinstance(form, Composite):
         return tuple(filled(member, number) for member in form.members)
     return zeros(form) + U8.type(number)
 
 
 def normal(shadow: Any) -> Shadow:
-    """The shadow, or None if it marks nothing as undefined."""
+    """Returns the shadow, or None if it marks nothing as undefined."""
     return shadow if shadow is not None and is_undefined(shadow) else None
 
 
 def is_undefined(shadow: Any) -> bool:
-    """Whether any part is undefined."""
+    """True if any part is undefined."""
     if isinstance(shadow, tuple):
         return any(is_undefined(part) for part in shadow)  # pyright: ignore
     return bool(shadow.any())
 
 
 def by_lane(shadow: Shadow, form: Form) -> Array:
-    """(w, s, l): the number of some undefined part of each lane's value, 0 without one."""
+    """Returns for each lane (w, s, l) the origin of some undefined part of its value, or 0."""
     if isinstance(shadow, tuple):
         assert isinstance(form, Composite)
         parts = [by_lane(part, member) for part, member in zip(shadow, form.members, strict=True)]  # pyright: ignore
@@ -80,7 +80,7 @@ def by_lane(shadow: Shadow, form: Form) -> Array:
 
 
 def largest(parts: Sequence[Array]) -> Array:
-    """The elementwise maximum of arrays that broadcast."""
+    """Returns the elementwise maximum of arrays that broadcast."""
     total = parts[0]
     for part in parts[1:]:
         total = np.maximum(total, part)
@@ -88,7 +88,9 @@ def largest(parts: Sequence[Array]) -> Array:
 
 
 def spread(lanes: Array, form: Form) -> Shadow:
-    """Returns a shadow that gives every part of a value the number of its lane in `lanes`."""
+    """
+    Returns a shadow that marks every part of a lane's value with that lane's number in `lanes`.
+    """
     if isinstance(form, Composite):
         return tuple(spread(lanes, member) for member in form.members)
     if isinstance(form, CooperativeMatrix):
@@ -111,7 +113,7 @@ def same_shape(a: Form, b: Form) -> bool:
 
 def propagation(operands: Sequence[Form], result: Form) -> Callable[[Sequence[Shadow]], Shadow]:
     """
-    The rule for an operation without its own: undefined parts stay in place.
+    Returns the shadow function of an operation without a rule of its own.
 
     A part of the result is undefined if the same part of an operand is. An operand of another shape
     makes all parts undefined.
@@ -136,7 +138,7 @@ def propagation(operands: Sequence[Form], result: Form) -> Callable[[Sequence[Sh
 
 
 def merge_parts(parts: Sequence[Any]) -> Any:
-    """The union of shadows of one form."""
+    """Returns the union of shadows of one form."""
     if isinstance(parts[0], tuple):
         return tuple(merge_parts(members) for members in zip(*parts, strict=True))
     return largest(parts)

@@ -1,9 +1,4 @@
-"""
-Operands that make the result of a defined instruction undefined.
-
-Each entry is a rule, a message, and a test of the operands' values: true where the result's
-component is undefined. docs/checks.md says where each comes from.
-"""
+"""Operand values that make an instruction's result undefined although all operands are defined."""
 
 from __future__ import annotations
 
@@ -35,7 +30,7 @@ from xdsl_spirv.interpreter.forms import CooperativeMatrix, Plain
 from xdsl_spirv.interpreter.numbers import F64, Array, unsigned
 
 Test: TypeAlias = Callable[..., Array]
-"""(operands) -> where the result is undefined."""
+"""Takes the operands' values; returns the mask of components whose result is undefined."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +126,10 @@ QUOTIENT = Source(
 
 
 def _negative(op: Operation, context: Context) -> Test | None:
-    """A rule of Vulkan ("Vulkan Environment for SPIR-V"); OpenCL has SPIR-V's definition."""
+    """
+    Tests for negative operands: undefined in Vulkan's environment for SPIR-V, but defined in
+    OpenCL's.
+    """
     if "OpenCL" in str(context.module.properties.get("memory_model", "")):
         return None
     return lambda a, b: (a < 0) | (b < 0)
@@ -236,7 +234,7 @@ SOURCES: dict[type[Operation], tuple[Source, ...]] = {
         ),
     ),
     glsl.GLSmoothStepOp: (
-        _domain("a smooth step between edges that do not rise", lambda a, b, x: a >= b),
+        _domain("a smooth step whose first edge is not below the second", lambda a, b, x: a >= b),
     ),
     glsl_forms.GLLdexpOp: (_domain("a product beyond the type's range", _too_large),),
     glsl_forms.GLMatrixInverseOp: (
@@ -246,11 +244,11 @@ SOURCES: dict[type[Operation], tuple[Source, ...]] = {
         ),
     ),
 }
-"""By instruction: what makes a component of its result undefined."""
+"""For each instruction, the operand values that make a component of its result undefined."""
 
 
 def sources_of(op: Operation) -> tuple[Source, ...]:
-    """The ways in which an operation's result becomes undefined."""
+    """Returns the ways in which an operation's result can become undefined."""
     sources = SOURCES.get(type(op), ())
     if type(op) in _WRAPPING:
         sources = (*sources, Source("UNDEF-11", "overflow that a decoration rules out", _wraps))

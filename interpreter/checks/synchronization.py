@@ -1,4 +1,4 @@
-"""Checked barriers: all invocations of the scope reach them together; they order accesses."""
+"""Checks barriers: all invocations of the scope reach them together. Barriers order accesses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def control_barrier(
 def arrive(
     op: kernel.ControlBarrierArriveOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """Checks BARRIER-01; the other half orders what comes before it."""
+    """
+    Checks BARRIER-01 for the first half of a split barrier; the second half orders the accesses
+    before it.
+    """
     checker = compiler.checker
     known = op.execution_scope.data in (Scope.Subgroup, Scope.Workgroup)
 
@@ -65,7 +68,10 @@ def arrive(
 def memory_barrier(
     op: ops.MemoryBarrierOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """Orders what atomics and control barriers around it pass on."""
+    """
+    Records a memory barrier, which orders accesses together with the atomics and control barriers
+    around it.
+    """
     checker = compiler.checker
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:

@@ -1,5 +1,6 @@
 """
-Checked cooperative loads and stores that go by a tensor layout: each component has its own place.
+Checks cooperative loads and stores that use a tensor layout, where each component has its own
+place.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from xdsl_spirv.interpreter.spirv.tensor import TensorAccess
 
 
 class Components:
-    """Loads and stores of components (w, s, components), with bounds, shadows and races."""
+    """
+    Loads and stores components (w, s, components), and checks bounds, undefined values and races.
+    """
 
     def __init__(self, op: Any, compiler: CheckedCompiler, store: bool):
         self.op = op
@@ -70,7 +73,10 @@ class Components:
         return mask
 
     def _note(self, place: Pointer, form: Plain, mask: Array) -> None:
-        """Give the access to the race check; components that are not moved repeat another."""
+        """
+        Give the access to the race check; components that are not moved repeat the place of one
+        that is.
+        """
         order = self.checker.races
         if order is None:
             return
@@ -164,7 +170,7 @@ def load(
 
 
 def _states(values: list[Any]) -> tuple[Any, Any]:
-    """The layout and the view, None if there is none."""
+    """Returns the layout and the view (None if the instruction has no view)."""
     return values[2], values[3] if len(values) > 3 else None
 
 

@@ -1,4 +1,7 @@
-"""General rule for instructions without a check of their own, and those that move values about."""
+"""
+General rule for instructions without a check of their own, and rules for those that only move
+values.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +55,8 @@ from xdsl_spirv.interpreter.spirv.dot_product import components
 
 def _action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
     """
-    An instruction that needs the batch and has no check: its result is as undefined as its
-    operands.
+    Checks an instruction that needs the batch and has no check: undefined operands make its result
+    undefined.
     """
     propagate: list[Any] = []
 
@@ -113,7 +116,7 @@ def _uniform_scalar(op: Operation) -> tuple[str, int] | None:
 GENERAL.update(action=_action, value=_value)
 
 
-# Instructions whose result becomes undefined by its operands' values.
+# Instructions whose result becomes undefined for some values of their operands.
 
 
 def _sources(op: Operation, compiler: CheckedCompiler) -> Any:
@@ -146,16 +149,16 @@ def _sources(op: Operation, compiler: CheckedCompiler) -> Any:
     return add
 
 
-# Operands that decide a result whatever the other is.
+# Operands that decide a result, whatever the other operand is.
 
 
 def _zero_operand(values: Sequence[Any], shadows: Sequence[Any]) -> Any:
-    """A defined 0 (or false) makes a conjunction 0."""
+    """Mask of operands that are a defined 0 (or false), which makes a conjunction 0."""
     return _decided_operand(values, shadows, 0)
 
 
 def _one_operand(values: Sequence[Any], shadows: Sequence[Any]) -> Any:
-    """A defined -1 (or true) makes a disjunction -1."""
+    """Mask of operands that are a defined -1 (or true), which makes a disjunction -1."""
     return _decided_operand(values, shadows, -1)
 
 
@@ -175,7 +178,7 @@ ABSORBING: dict[type[Operation], Any] = {
 }
 
 
-# Instructions that move parts about are given the shadows in the place of the values.
+# Instructions that only move parts are run on the shadows in place of the values.
 
 MOVES: dict[type[Operation], tuple[int, ...]] = {
     composite.VectorShuffleOp: (0, 1),
@@ -189,7 +192,7 @@ MOVES: dict[type[Operation], tuple[int, ...]] = {
     cooperative_matrix_2.CooperativeMatrixTransposeOp: (0,),
     hints.ExpectOp: (0,),
 }
-"""By instruction: the operands that are moved (none: all); the others say where to."""
+"""For each instruction, the operands that are moved (none given: all); the others are positions."""
 
 
 def _move_shadow(op: Operation, compiler: CheckedCompiler, function: Function) -> Any:
@@ -223,7 +226,7 @@ for _op in (composite.CompositeExtractOp, composite.CompositeInsertOp):
 
 @checked(composite.CompositeConstructOp, replicated.CompositeConstructReplicateOp)
 def construct(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks CM-09: the constituent of a cooperative matrix is uniform over its scope."""
+    """Checks CM-09: the constituent of a cooperative matrix must be uniform over its scope."""
     form = compiler.context.form(op.result.type)
     moved = moved_action(op, compiler, function)
     checker = compiler.checker
@@ -295,13 +298,13 @@ def select(op: logic.SelectOp, compiler: CheckedCompiler, function: Function) ->
 
 @checked(hints.FreezeOp)
 def freeze(op: hints.FreezeOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """The result is defined, for any operand."""
+    """Marks the result as defined, whatever the operand is."""
     return lambda batch, values, shadows: (values[0], None)
 
 
 @checked(hints.AssumeTrueOp)
 def assume(op: hints.AssumeTrueOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks UNDEF-12: the assumed condition is defined and true."""
+    """Checks UNDEF-12: the assumed condition must be defined and true."""
     checker = compiler.checker
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
@@ -309,11 +312,11 @@ def assume(op: hints.AssumeTrueOp, compiler: CheckedCompiler, function: Function
         checker.find_active(
             "UNDEF-12",
             op,
-            "what is assumed does not hold",
+            "the condition of an assumption does not hold",
             ~values[0],
             batch.mask,
             values={"condition": values[0]},
-            remedy="assume only what is always true",
+            remedy="assume only conditions that always hold",
         )
         return None, None
 
@@ -335,7 +338,7 @@ def call_function(op: Any, compiler: CheckedCompiler, function: Function) -> Che
 
 @checked(dots.SDotAccSatOp, dots.UDotAccSatOp, dots.SUDotAccSatOp)
 def dot_accumulate(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks DOT-17: nothing overflows before the final addition."""
+    """Checks DOT-17: the sum must not overflow before the final addition."""
     checker = compiler.checker
     inner = _value(op, compiler, function)
     exact = _exact_dot(op, compiler)
@@ -372,7 +375,10 @@ def _largest_sum(op: Any, compiler: CheckedCompiler) -> float:
 
 
 def _exact_dot(op: Any, compiler: CheckedCompiler) -> Function:
-    """The sum in binary64, exact up to 2^53 and close enough beyond to tell an overflow."""
+    """
+    Computes the sum in binary64: exact up to 2^53, and precise enough beyond that to find an
+    overflow.
+    """
     forms = [compiler.context.plain(v.type) for v in (op.vector_1, op.vector_2)]
     signs = (op.SIGNEDNESS != DotSignedness.UNSIGNED, op.SIGNEDNESS == DotSignedness.SIGNED)
     wide = I64 if _component_form(op, compiler)[0] < 32 else np.dtype(np.float64)

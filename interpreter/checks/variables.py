@@ -1,4 +1,4 @@
-"""Checked variables, access chains, loads, stores and copies."""
+"""Checks variables, access chains, loads, stores and copies."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from xdsl_spirv.interpreter.spirv.memory import (
 from xdsl_spirv.interpreter.variables import VariablePointer, read_part, write_part
 
 BUFFERS = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.PhysicalStorageBuffer)
-"""Storage classes that others see: what is stored there must be defined."""
+"""Storage classes that others can read, so that values stored there must be defined."""
 
 
 @checked(ops.VariableOp)
@@ -101,7 +101,7 @@ class Reader:
     def __call__(
         self, batch: Batch, pointer: Any, astray: Array | None = None
     ) -> tuple[Any, Shadow]:
-        """The value and its shadow; the address of lanes `astray` is undefined."""
+        """Returns the value and its shadow. Lanes `astray` have an undefined address."""
         if self.bytes:
             self.plain.astray = astray
             shadows = self.plain.shadows
@@ -121,7 +121,9 @@ class Reader:
         return value, self._named(read_part(form, mapping, batch, shadow, pointer.path))
 
     def _named(self, shadow: Any) -> Shadow:
-        """The shadow with this instruction as the origin of values that were never written."""
+        """
+        Returns the shadow with this instruction as the origin of values that were never written.
+        """
         if normal(shadow) is None:
             return None
         name = read_by(self.op)
@@ -139,7 +141,7 @@ def _replace_origin(shadow: Any, number: int) -> Any:
 
 
 def label_of(pointer: Pointer | Pointers) -> str:
-    """Returns the memory that a pointer leads into, in words."""
+    """Describes the memory that a pointer leads into."""
     one = pointer if isinstance(pointer, Pointer) else pointer.cases[0][0]
     return one.memory.label or "a buffer"
 
@@ -166,7 +168,7 @@ class Writer:
     def __call__(
         self, batch: Batch, pointer: Any, value: Any, shadow: Shadow, astray: Array | None = None
     ) -> None:
-        """Write, but for lanes `astray`, whose address is undefined."""
+        """Writes the value, except in lanes `astray`, whose address is undefined."""
         if self.bytes:
             self.plain.astray = astray
             self.plain.shadows.clear()
@@ -194,7 +196,7 @@ class Writer:
 
 @checked(ops.LoadOp)
 def load(op: ops.LoadOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """A load is within bounds, aligned, of written memory, and does not race."""
+    """Checks that a load is within bounds, aligned, of written memory, and without a race."""
     if isinstance(op.results[0].type, RESOURCES):
         return lambda batch, values, shadows: (values[0], shadows[0])
     reader = Reader(op, op.pointer, accessed(op.pointer, op.results[0].type), compiler)
@@ -226,7 +228,7 @@ def parts_by_pointer(op: GLPointerForm, compiler: CheckedCompiler, function: Fun
 
 @checked(ops.StoreOp)
 def store(op: ops.StoreOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """A store within bounds, aligned, of a defined value, not racing."""
+    """Checks that a store is within bounds, aligned, of a defined value, and without a race."""
     writer = Writer(op, op.pointer, accessed(op.pointer, op.object.type), compiler)
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:

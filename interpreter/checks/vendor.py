@@ -1,4 +1,4 @@
-"""Checked matrices, cooperative vectors and tensors of single vendors' extensions."""
+"""Checks matrices, cooperative vectors and tensors of single vendors' extensions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from xdsl_spirv.interpreter.spirv import tensor_arm as tensor_semantics
 
 @checked(vendor.CooperativeMatrixLoadNVOp, vendor.CooperativeMatrixStoreNVOp)
 def move_matrix(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks a load or store like the later version's, once its operand gives the layout."""
+    """Checks a load or store like the KHR version's, after reading the layout from its operand."""
     checker, boolean = compiler.checker, compiler.context.form(op.column_major.type)
     type, store = (op.object.type, True) if not op.results else (op.result.type, False)
     both = [Matrices(op, compiler, type, store, by_rows) for by_rows in (True, False)]
@@ -59,7 +59,7 @@ class VectorLoads:
     def __call__(
         self, pointer: Pointer | Pointers, offset: Array, form: Plain, mask: Mask
     ) -> Array:
-        """Loads a vector `offset` bytes behind a pointer."""
+        """Loads a vector at `offset` bytes after a pointer."""
         parts: list[tuple[Mask, Shadow]] = []
 
         def load(one: Pointer, form: Plain, lanes: Mask) -> Array:
@@ -85,7 +85,9 @@ def load_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Check
 
 @checked(vectors.CooperativeVectorStoreOp)
 def store_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks a store of consecutive components: those stored to buffers must be defined."""
+    """
+    Checks a store of consecutive components, which must be defined if others can read the memory.
+    """
     seen = op.pointer.type.storage_class.data in BUFFERS
     report = (lambda values: f"the vector stored to {label_of(values[0])}") if seen else None
     return copies.storing(op, compiler, vector_semantics.store, (0, 1), 2, report)
@@ -93,7 +95,10 @@ def store_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
 
 @checked(vectors.CooperativeVectorMatrixMulOp, vectors.CooperativeVectorMatrixMulAddOp)
 def multiply(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Finds undefined result components: by their row and bias, or all if x has one."""
+    """
+    Returns the shadow of a product: by undefined rows and bias, or all of it if x has an undefined
+    part.
+    """
     loads = VectorLoads(op, compiler)
     product = vector_semantics.Product(op, compiler.context, loads)
     form = compiler.context.plain(op.operands[0].type)
@@ -121,7 +126,7 @@ def multiply(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
 
 
 def _spoiled_rows(lines: list[Array | None], by_columns: bool) -> list[Array]:
-    """For each row of a matrix, its undefined components; computed from rows or columns."""
+    """Returns for each row of a matrix its undefined components, computed from rows or columns."""
     known = [line for line in lines if line is not None]
     if by_columns:
         return known
@@ -148,7 +153,7 @@ class Sums:
                 mask = within(mask, ~access.outside)
                 lanes = within(lanes, mask)
             shadow = self.plain.read_shadow(access, lanes)
-            self.checker.find_undefined(self.op, "what is added to", shadow, lanes, form)
+            self.checker.find_undefined(self.op, "the value that is added to", shadow, lanes, form)
             self.plain.write_shadow(access, None, lanes)
         return mask
 
@@ -161,7 +166,7 @@ def _accumulate(
     form: Plain,
     added: range,
 ) -> Checked:
-    """Checks that the added operands, numbered by `added`, are defined."""
+    """Checks that the added operands, given by their numbers `added`, are defined."""
     sums, checker = Sums(op, compiler), compiler.checker
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
@@ -210,8 +215,7 @@ def accumulate_product(op: Any, compiler: CheckedCompiler, function: Function) -
     )
 
 
-# Tensors: an access outside of one is not an error, and the value in its place may be undefined,
-# too.
+# Tensors: an access outside of one is not an error, and the value used there may be undefined.
 
 
 @checked(tensor_arm.TensorReadOp)
@@ -223,5 +227,5 @@ def read_tensor(op: Any, compiler: CheckedCompiler, function: Function) -> Check
 @checked(tensor_arm.TensorWriteOp)
 def write_tensor(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """Checks that stored elements are defined."""
-    what = "what is written to a tensor"
+    what = "the value written to a tensor"
     return copies.storing(op, compiler, tensor_semantics.write, (1,), 2, lambda values: what)

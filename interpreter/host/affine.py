@@ -26,7 +26,7 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, value
 
 Point = Mapping[int, int]
-"""Loops that are fixed, with their indices."""
+"""The indices of the loops that are fixed."""
 
 
 def loop_sizes(maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]]) -> list[int]:
@@ -68,7 +68,7 @@ def _refuse_outside(
 
 
 def evaluate(expr: AffineExpr, loops: Sequence[Array]) -> Array:
-    """An affine expression over arrays of loop indexes."""
+    """Evaluates an affine expression on arrays of loop indexes."""
     match expr:
         case AffineDimExpr():
             return loops[expr.position]
@@ -94,7 +94,7 @@ def evaluate(expr: AffineExpr, loops: Sequence[Array]) -> Array:
 
 @value(affine.ApplyOp)
 def apply(op: affine.ApplyOp, context: Context) -> Function:
-    """The map's result at the operands, its dimensions first."""
+    """Evaluates an affine map on the operands, which are its dimensions."""
     map = op.map.data
     symbols = [AffineDimExpr(map.num_dims + number) for number in range(map.num_symbols)]
     dims = [AffineDimExpr(number) for number in range(map.num_dims)]
@@ -126,7 +126,7 @@ class Space:
         return (1,) * (self.rank - len(self.axes)) + self.shape
 
     def index(self, loop: int, point: Point) -> Array:
-        """A loop's index over the space."""
+        """Returns a loop's index over the space."""
         if loop in point:
             return np.full((1,) * self.rank, point[loop])
         shape = [1] * self.rank
@@ -134,7 +134,10 @@ class Space:
         return np.arange(self.sizes[loop]).reshape(shape)
 
     def operand(self, operand: Array, map: AffineMap, point: Point) -> Array:
-        """The operand over the space, the other loops at `point`; it broadcasts to the space."""
+        """
+        Returns an operand as an array that broadcasts to the space; the other loops are fixed at
+        `point`.
+        """
         if all(isinstance(expr, AffineDimExpr | AffineConstantExpr) for expr in map.results):
             view = _view(operand, map, self.axes, point)
             if view is not None:
@@ -144,7 +147,9 @@ class Space:
 
 
 def _view(operand: Array, map: AffineMap, axes: Sequence[int], point: Point) -> Array | None:
-    """Indexing, transposing and inserting axes; None if a loop is named twice."""
+    """
+    Views an operand by indexing, transposing and inserting axes; None if a loop is named twice.
+    """
     index: list[int | slice] = []
     kept: list[int] = []
     for expr in map.results:

@@ -1,4 +1,4 @@
-"""Where the host meets kernels: `gpu.launch_func`, and `linalg` that a kernel does as a whole."""
+"""Runs kernels from the host: `gpu.launch_func`, and `linalg` operations inside a kernel."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) ->
     """Run a kernel: a `gpu.func`, or an entry point of a `spirv.module`."""
     if not machine.launches:
         raise InterpreterError(
-            "a reference runs on tensors only, but the function launches a kernel",
+            "the reference interpreter runs on tensors only, but the function launches a kernel",
             op,
-            "pass the module as it was before it was compiled",
+            "pass the module as it was before compilation",
         )
     values = dict(zip(op.operands, operands, strict=True))
     grid = [int(values[v]) for v in (op.gridSizeX, op.gridSizeY, op.gridSizeZ)]
@@ -64,12 +64,14 @@ def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) ->
 
 
 def _size(argument: Array, dimension: int) -> int:
-    """The size of an array's dimension; a scalar argument is the size itself."""
+    """Returns a dimension of an array; a scalar argument is itself the size."""
     return argument.shape[dimension] if argument.ndim else int(argument)
 
 
 def argument(value: Array, kernel: str, number: int, buffer: bool = True) -> Pointer | Array:
-    """A kernel's argument: a memref as a pointer to its bytes, a scalar as a uniform value."""
+    """
+    Converts a kernel's argument: a memref to a pointer to its bytes, a scalar to a uniform value.
+    """
     if buffer:
         return start_of(Memory.of_array(value, f"argument {number} of @{kernel}"))
     return value.reshape(1, 1, 1)
@@ -103,13 +105,13 @@ def collective(op: CollectiveOp, compiler: Compiler) -> Step:
 
 
 def whole(value: SSAValue, held: Any) -> Array:
-    """A kernel's value as the host sees it: a memref as an array over its memory."""
+    """Converts a kernel's value to the host's form: a memref becomes an array over its memory."""
     if not isinstance(held, Pointer):
         return held.reshape(-1)[0]
     type = value.type
     assert isinstance(type, MemRefType)
     dtype = scalar_dtype(type.element_type)
     if dtype is None or held.base or held.index.any():
-        raise InterpreterError(f"a kernel's {type} cannot be worked on as a whole")
+        raise InterpreterError(f"a `linalg` operation in a kernel cannot take a {type}")
     shape = type.get_shape() if type.has_static_shape() else held.memory.shape
     return held.memory.view(dtype)[0].reshape(shape)

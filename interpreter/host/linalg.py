@@ -59,7 +59,7 @@ def index(op: linalg.ops.IndexOp, context: Context) -> Function:
 def run_structured(
     machine: Host, op: LinalgStructuredOperation, operands: Sequence[Any]
 ) -> list[Any]:
-    """Computes the outputs of a structured operation from inputs and outputs."""
+    """Runs a structured operation on its inputs and outputs; returns the new outputs."""
     maps = [attribute.data for attribute in op.get_indexing_maps()]
     kinds = [str(attribute.data) for attribute in op.get_iterator_types()]
     arrays = [np.asarray(operand) for operand in operands]
@@ -76,7 +76,10 @@ def run_structured(
 
 @on_arrays(SoftmaxOp)
 def softmax(op: SoftmaxOp, x: Array, _: Array) -> Array:
-    """Exponentials of the differences to the largest, divided by their sum; rounded once."""
+    """
+    Computes exponentials of the differences to the largest element, divided by their sum; rounded
+    once.
+    """
     axis = op.dimension.value.data
     with np.errstate(invalid="ignore"):
         wide = np.exp(x.astype(F64) - x.astype(F64).max(axis=axis, keepdims=True))
@@ -85,7 +88,9 @@ def softmax(op: SoftmaxOp, x: Array, _: Array) -> Array:
 
 @on_arrays(Winograd)
 def winograd(op: Winograd, x: Array, out: Array) -> Array:
-    """Each tile between two matrices, in binary64, rounded once."""
+    """
+    Multiplies each tile by a matrix from the left and from the right, in binary64, rounded once.
+    """
     left, right = (np.array(matrix) for matrix in op.matrices())
     (down, across), wide = op.steps(), x.astype(F64)
     match op.NUMBER:
@@ -123,7 +128,7 @@ def pack(op: PackOp, x: Array, dest: Array, *rest: Array) -> Array:
     tiles, order = _tiles(op, x.ndim, given), _split(op, x.ndim)
     lacking = [(0, -size % tile) for size, tile in zip(x.shape, tiles, strict=True)]
     if padding is None and any(high for _, high in lacking):
-        raise InterpreterError("a tile is not full, and there is no padding_value", op)
+        raise InterpreterError("a tile is not full, and padding_value is missing", op)
     whole = np.pad(x, lacking, constant_values=0 if padding is None else padding.item())
     pairs = [n for size, t in zip(whole.shape, tiles, strict=True) for n in (size // t, t)]
     packed = whole.reshape(pairs).transpose([*order, *_of_one(order, x.ndim)])
@@ -137,7 +142,9 @@ def unpack(op: UnpackOp, x: Array, dest: Array, *given: Array) -> Array:
     inner = tuple(tiles[position] for position in op.positions)
     if x.shape[dest.ndim :] != inner:
         raise InterpreterError(
-            f"linalg.unpack of tiles {inner}, but its input has {x.shape[dest.ndim :]}", op
+            f"linalg.unpack has tiles of {inner}, but the tiles of its input have "
+            f"{x.shape[dest.ndim :]}",
+            op,
         )
     order = [*order, *_of_one(order, dest.ndim)]
     pairs = [0] * 2 * dest.ndim
@@ -157,7 +164,7 @@ def _fitting(op: PackOp | UnpackOp, result: Array, dest: Array) -> Array:
 
 
 def _of_one(order: Sequence[int], rank: int) -> list[int]:
-    """Numbers of the inner halves of dimensions that are not tiled."""
+    """Indices of the inner dimension of each dimension that is not tiled."""
     return [at for at in range(1, 2 * rank, 2) if at not in order]
 
 
@@ -165,7 +172,7 @@ Evaluate: TypeAlias = Callable[[Points, Sequence[Array]], list[Array]]
 
 
 def body_for(machine: Host, block: Block) -> Body:
-    """A body, compiled once for each machine."""
+    """Returns a body, compiled once for each machine."""
     body = machine.bodies.get(block)
     if body is None:
         body = machine.bodies[block] = Body(machine.context, block)
@@ -214,7 +221,7 @@ class Body:
         self.template = compiler.template
 
     def bind_captured(self, machine: Host) -> Evaluate:
-        """Binds the body to the current values of `machine` for the values that it captures."""
+        """Binds the values that the body captures to their current values in `machine`."""
         values = [machine.value(captured) for captured in self.captured]
         return lambda points, arguments: self(points, arguments, values)
 
@@ -239,7 +246,10 @@ def reduce_points(
     sizes: Sequence[int],
     count: int,
 ) -> list[Array]:
-    """Evaluate a body over all parallel loops, one point of the reduction loops after the other."""
+    """
+    Evaluates a body over all parallel loops at once, one point of the reduction loops after
+    another.
+    """
     parallel = [loop for loop, kind in enumerate(kinds) if kind == PARALLEL]
     reduction = [loop for loop, kind in enumerate(kinds) if kind != PARALLEL]
     space = Space(sizes, parallel)
@@ -281,7 +291,7 @@ def place(
 
 
 Roles = tuple[bool, bool]
-"""Whether each of a contraction's two integer operands is sign-extended."""
+"""For each of a contraction's two integer operands, if it is sign-extended."""
 
 
 def contraction_roles(block: Block) -> Roles | None:
@@ -308,7 +318,9 @@ def contraction_roles(block: Block) -> Roles | None:
 
 
 def _cast_argument(value: SSAValue) -> tuple[SSAValue, bool] | None:
-    """The block argument that a value is, perhaps extended, and whether with its sign."""
+    """
+    Returns the block argument behind a value or its extension, and if the extension is signed.
+    """
     owner = value.owner
     if isinstance(owner, Block):
         return value, True
@@ -381,12 +393,14 @@ def _sum(
     shape = [sizes[loop] for loop in _loops(maps[2]) or ()]
     order = [space.axes.index(loop) for loop in _loops(maps[2]) or ()]
     if len(shape) != len(space.axes):
-        raise InterpreterError("a contraction's output is indexed by computed loops")
+        raise InterpreterError(
+            "a contraction's output is indexed by an expression, not by single loops"
+        )
     return total.reshape(space.shape).transpose(order)
 
 
 def _loops(map: AffineMap) -> list[int] | None:
-    """The loops that a map names, None if it computes or repeats."""
+    """Returns the loops that a map names, or None if it computes or repeats an index."""
     loops = [expr.position for expr in map.results if isinstance(expr, AffineDimExpr)]
     return loops if len(loops) == len(map.results) == len(set(loops)) else None
 

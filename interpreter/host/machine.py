@@ -33,11 +33,11 @@ ArrayFunctionT = TypeVar("ArrayFunctionT", bound=Callable[..., Any])
 """(operation, *operand values) -> the result's value, or None."""
 
 TABLE: dict[type[Operation], HostFunction] = {}
-"""Every operation of a host function, except those that `semantics.TABLE` has as `value`s."""
+"""The host functions of operations that have no `value` in `semantics.TABLE`."""
 
 
 def host(*ops: type[Operation]) -> Callable[[HostFunction], HostFunction]:
-    """Register what an operation does on the host; subclasses do the same."""
+    """Registers the function of operations on the host; subclasses use it, too."""
 
     def decorate(function: HostFunction) -> HostFunction:
         for op in ops:
@@ -48,7 +48,7 @@ def host(*ops: type[Operation]) -> Callable[[HostFunction], HostFunction]:
 
 
 def on_arrays(*ops: type[Operation]) -> Callable[[ArrayFunctionT], ArrayFunctionT]:
-    """Register what an operation makes of its operands alone: its one result, or None."""
+    """Registers a function from the operands' values alone to the one result, or None."""
 
     def decorate(function: ArrayFunctionT) -> ArrayFunctionT:
         def run(machine: Host, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
@@ -72,14 +72,17 @@ def refuse_other_sizes(op: Operation, array: Any) -> None:
     sizes = zip(type.get_shape(), array.shape, strict=True)
     if any(size not in (DYNAMIC_INDEX, given) for size, given in sizes):
         shape = "x".join(map(str, array.shape))
-        raise InterpreterError(f"{op.name} gives {shape} elements, not {type}: they do not fit", op)
+        raise InterpreterError(
+            f"{op.name} gives {shape} elements, but its result type is {type}", op
+        )
 
 
 class Host:
     """
     Runs the functions of a `builtin.module`.
 
-    Without `launches` a `gpu.launch_func` is refused: the function is then a reference on tensors.
+    Without `launches` a `gpu.launch_func` is refused: the function is then run as reference on
+    tensors.
     """
 
     def __init__(self, module: ModuleOp, options: Options, launches: bool = True):
@@ -106,13 +109,15 @@ class Host:
         )
 
     def call(self, name: str, arguments: Sequence[Any]) -> list[Any]:
-        """Run a function on values in the forms of its types."""
+        """Runs a function on values in the forms of its types."""
         block = self.function(name).body.blocks[0]
         env: dict[SSAValue, Any] = dict(zip(block.args, arguments, strict=True))
         return self.run(block, env)
 
     def run(self, block: Block, env: dict[SSAValue, Any]) -> list[Any]:
-        """Runs a block and those it branches to; returns the operands of the last terminator."""
+        """
+        Runs a block and the blocks it branches to; returns the operands of the last terminator.
+        """
         self._frames.append(env)
         passed: list[Any] = []
         following: Block | None = block
@@ -184,7 +189,7 @@ class Host:
                     op,
                     "tests/interpreter/test_coverage.py lists what is not executed, and why",
                 )
-            # Arithmetic on tensors is that of their elements.
+            # Arithmetic on tensors works element by element.
             elements = Block(arg_types=[element_of(value.type) for value in op.operands])
             one = of_each_element(op, elements.args)
             staged = meaning.stage(one, self.context)
@@ -195,7 +200,7 @@ class Host:
 
 
 def _follow_terminator(op: Operation, operands: list[Any]) -> tuple[Block | None, list[Any]]:
-    """The block that a terminator goes to, if it is a branch, and the values that it passes on."""
+    """Returns the block to which a terminator branches, if any, and the values that it passes."""
     match op:
         case cf.BranchOp():
             return op.successor, operands
@@ -221,14 +226,14 @@ def find(kind: type[Operation]) -> HostFunction | None:
 
 
 def check_input(value: Any, type: Attribute, place: str) -> Array:
-    """An argument in the form of its type; raises an error if it does not fit."""
+    """Converts an argument to the form of its type; raises an error if it does not fit."""
     array = np.asarray(value)
     if isinstance(type, TensorType | MemRefType):
         shape, dtype = tuple(type.get_shape()), scalar_dtype(type.element_type)
     else:
         shape, dtype = (), scalar_dtype(type)
     if dtype is None:
-        raise InterpreterError(f"inputs of type {type} are not taken", place)
+        raise InterpreterError(f"inputs of type {type} are not supported", place)
     fits = len(shape) == array.ndim and all(
         size in (DYNAMIC_INDEX, given) for size, given in zip(shape, array.shape, strict=True)
     )

@@ -1,9 +1,9 @@
 """
-Poison in host functions: numbers that `arith` leaves undefined, found by running a function twice.
+Finds poison in host functions (results that `arith` leaves undefined), by running a function twice.
 
 The first run notes which operations make poison. For each of them the function runs again with
-other bits in its place: if a result differs, it depends on poison. Poison behind a guard
-(`arith.select` of a defined value) does not matter and is not a finding.
+other bits in place of the poison: if a result differs, it depends on poison. Poison that
+`arith.select` discards does not matter and is not a finding.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from xdsl_spirv.interpreter.source.source_map import in_source
 
 
 class Poison:
-    """The operations that made poison, and the one whose poison has other bits in this run."""
+    """
+    The operations that made poison, and the one whose poison is replaced by other bits in this run.
+    """
 
     def __init__(self) -> None:
         self.noted: dict[tuple[Operation, Source], Finding] = {}
         self.changed: tuple[Operation, Source] | None = None
 
     def watch(self, op: Operation, context: Context, function: Function) -> Function:
-        """The function of an operation, which notes operands that make its result poison."""
+        """Wraps the function of an operation; notes operands that make its result poison."""
         tests = [(source, source.make(op, context)) for source in sources_of(op)]
         tests = [(source, test) for source, test in tests if test is not None]
         if not tests:
@@ -57,8 +59,8 @@ class Poison:
         finding = Finding(
             source.rule,
             op.name,
-            in_source(op, f"{source.message}, on which a result depends"),
-            "give it a defined value, or select another one where it is poison",
+            in_source(op, f"{source.message}, and a result depends on it"),
+            "give it a defined value, or select another value where it is poison",
         )
         places.locate(finding, op)
         first = tuple(np.argwhere(undefined)[0])

@@ -1,4 +1,4 @@
-"""`tensor`, `bufferization`, `memref`, `arith.constant`, `func` and `scf` on the host."""
+"""Runs `tensor`, `bufferization`, `memref`, `arith.constant`, `func` and `scf` on the host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from xdsl_spirv.upstream.forall import ForallOp
 
 
 def _shape_and_dtype(type: Attribute, sizes: Sequence[Array] = ()) -> tuple[tuple[int, ...], DType]:
-    """The shape and dtype of a tensor or memref type, dynamic sizes taken from operands."""
+    """Returns the shape and dtype of a tensor or memref type; operands give the dynamic sizes."""
     if not isinstance(type, TensorType | MemRefType):
         raise InterpreterError(f"{type} is not a ranked tensor or memref")
     dtype = scalar_dtype(type.element_type)
@@ -32,14 +32,16 @@ def _shape_and_dtype(type: Attribute, sizes: Sequence[Array] = ()) -> tuple[tupl
 
 
 def _numbers(static: Sequence[int], dynamic: Any) -> tuple[int, ...]:
-    """An operation's numbers; the next operand gives each dynamic one."""
+    """Returns an operation's numbers; operands give the dynamic ones, in order."""
     return tuple(int(next(dynamic)) if n == DYNAMIC_INDEX else int(n) for n in static)
 
 
 def _reshape(op: Operation, array: Array, shape: tuple[int, ...]) -> Array:
     if prod(shape) != array.size:
         given, wanted = ("x".join(map(str, sizes)) for sizes in (array.shape, shape))
-        raise InterpreterError(f"{op.name} of {given} elements to {wanted}: they do not fit", op)
+        raise InterpreterError(
+            f"{op.name} of {given} elements to {wanted}: the numbers of elements differ", op
+        )
     return array.reshape(shape)
 
 
@@ -48,7 +50,7 @@ def _place(indexes: Sequence[Array]) -> tuple[int, ...]:
 
 
 def _unwritten(type: Attribute, sizes: Sequence[Array]) -> Array:
-    """Elements that were not written yet: bytes of all ones, as in kernels."""
+    """Returns elements that were not written yet: bytes of all ones, as in kernels."""
     shape, dtype = _shape_and_dtype(type, sizes)
     size = int(np.prod(shape)) * dtype.itemsize
     data = np.full(size, 1 if dtype.kind == "b" else UNWRITTEN, np.uint8)
@@ -89,7 +91,7 @@ def alloc_tensor(op: bufferization.AllocTensorOp, *operands: Array) -> Array:
 
 @on_arrays(tensor.CollapseShapeOp, memref.CollapseShapeOp)
 def collapse(op: tensor.CollapseShapeOp | memref.CollapseShapeOp, array: Array) -> Array:
-    """Returns the elements in row-major order, groups of dimensions as one each."""
+    """Returns the elements in row-major order; each group of dimensions becomes one dimension."""
     groups = [[axis.value.data for axis in group] for group in op.reassociation]
     return array.reshape([prod(array.shape[axis] for axis in group) for group in groups])
 
@@ -117,7 +119,7 @@ def splat(op: tensor.SplatOp, number: Array, *sizes: Array) -> Array:
 
 @on_arrays(tensor.FromElementsOp)
 def from_elements(op: Operation, *elements: Array) -> Array:
-    """The operands as elements, in row-major order."""
+    """Builds a tensor from the operands, in row-major order."""
     shape, dtype = _shape_and_dtype(op.results[0].type)
     return np.array(elements, dtype).reshape(shape)
 
@@ -141,7 +143,7 @@ def _slices(
         if min(o, n, last + 1) < 0 or last >= whole.shape[axis]:
             raise InterpreterError(
                 f"{op.name} takes elements {o} to {last} of dimension {axis}, which has "
-                f"{whole.shape[axis]}: it leaves the tensor",
+                f"only {whole.shape[axis]} elements",
                 op,
             )
     return tuple(
@@ -152,7 +154,7 @@ def _slices(
 
 @on_arrays(memref.SubviewOp, tensor.ExtractSliceOp)
 def part(op: Operation, array: Array, *operands: Array) -> Array:
-    """A part of a memref or tensor; drops dimensions of size 1 that the result type lacks."""
+    """Takes a part of a memref or tensor; drops dimensions of size 1 that the result type lacks."""
     slices, _ = _slices(op, operands, array)
     view, shape = array[slices], op.results[0].type.get_shape()  # pyright: ignore
     if len(shape) != view.ndim:
@@ -171,7 +173,7 @@ def insert_slice(op: Operation, source: Array, target: Array, *operands: Array) 
 
 @on_arrays(PaddedViewOp)
 def padded_view(op: PaddedViewOp, array: Array) -> Array:
-    """Surrounds memory by a number, zero by default."""
+    """Surrounds memory by padding, zero by default."""
     widths = list(zip(op.low.get_values(), op.high.get_values(), strict=True))
     return np.pad(array, widths, constant_values=0 if op.fill is None else op.fill.value.data)
 
@@ -184,12 +186,14 @@ def selected_view(op: SelectedViewOp, array: Array, numbers: Array) -> Array:
 
 @host(tensor.PadOp)
 def pad(machine: Host, op: tensor.PadOp, operands: Sequence[Any]) -> list[Any]:
-    """Surrounds a tensor by the value of the body, which must not depend on the place."""
+    """Pads a tensor with the value of the body, which must not depend on the position."""
     dynamic = iter(operands[1:])
     low, high = (_numbers(w.get_values(), dynamic) for w in (op.static_low, op.static_high))
     block = op.region.block
     if any(argument.uses for argument in block.args):
-        raise InterpreterError("tensor.pad with a value that depends on the place", op)
+        raise InterpreterError(
+            "tensor.pad with a value that depends on the position is not executed", op
+        )
     (value,) = machine.run_nested(block, [np.int64(0)] * len(block.args))
     widths = list(zip(low, high, strict=True))
     if min((*low, *high), default=0) < 0:
@@ -208,7 +212,7 @@ def for_loop(machine: Host, op: scf.ForOp, operands: Sequence[Any]) -> list[Any]
     """A loop over the host's operations."""
     low, high, step, *carried = operands
     if step <= 0:
-        raise InterpreterError(f"a loop in steps of {step}: they should be positive", op)
+        raise InterpreterError(f"a loop's step is {step}, but must be positive", op)
     for counter in range(int(low), int(high), int(step)):
         index = np.asarray(counter, low.dtype)
         carried = machine.run_nested(op.body.block, [index, *carried])
@@ -217,7 +221,7 @@ def for_loop(machine: Host, op: scf.ForOp, operands: Sequence[Any]) -> list[Any]
 
 @host(ForallOp)
 def parallel_loops(machine: Host, op: ForallOp, operands: Sequence[Any]) -> list[Any]:
-    """Parallel loops one after the other; each reads the tensors from before the loops."""
+    """Runs the iterations one after another; each reads the tensors from before the loops."""
     given = iter(operands)
     bounds = [[n if isinstance(n, int) else int(next(given)) for n in b] for b in op.bounds()]
     before = list(given)
@@ -235,7 +239,7 @@ def parallel_loops(machine: Host, op: ForallOp, operands: Sequence[Any]) -> list
 
 @host(scf.WhileOp)
 def while_loop(machine: Host, op: scf.WhileOp, operands: Sequence[Any]) -> list[Any]:
-    """Runs both regions in turns, until the first one says that it is done."""
+    """Runs both regions in turn, until the first one ends the loop."""
     carried = list(operands)
     while True:
         condition, *passed = machine.run_nested(op.before_region.block, carried)
@@ -246,6 +250,6 @@ def while_loop(machine: Host, op: scf.WhileOp, operands: Sequence[Any]) -> list[
 
 @host(scf.IfOp)
 def if_else(machine: Host, op: scf.IfOp, operands: Sequence[Any]) -> list[Any]:
-    """Runs one side."""
+    """Runs the branch that the condition chooses."""
     region = op.true_region if bool(operands[0]) else op.false_region
     return machine.run_nested(region.block, []) if region.blocks else []

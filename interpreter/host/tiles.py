@@ -1,9 +1,9 @@
 """
-Programs over tiles, on whole arrays: a workgroup after the other, a tile an array.
+Runs tile programs on whole arrays: one workgroup after another, each tile as an array.
 
-Three faults are found here, before invocations exist: a box that leaves its view, an element that
-two workgroups store or that one stores and another reads, and a read of an element that
-was not written.
+Three faults are found here, before there are invocations: a box that exceeds its view; an element
+that two workgroups store, or that one stores and another reads; and a read of an element that was
+never written.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from xdsl_spirv.interpreter.options import Options
 NOBODY = -1
 
 SEVERAL = -2
-"""Stands for several workgroups, for example as readers of an element."""
+"""Marks an element that several workgroups have read."""
 
 
 @dataclass
 class Buffer:
     """
-    A buffer's elements, and which workgroup stored and read each. `unwritten` marks elements that
-    have no value before somebody stores one.
+    A buffer's elements, and which workgroup stored and read each. `unwritten` marks elements
+    without a value; None if all have one.
     """
 
     name: str
@@ -78,7 +78,7 @@ class View:
         return numbers, inside
 
     def name_of(self, number: int) -> str:
-        """An element as the text of a finding: `c[3, 0]`."""
+        """Formats an element for messages: `c[3, 0]`."""
         rest, indices = number - self.offset, list[int]()
         for stride in self.strides:
             indices.append(rest // stride if stride else 0)
@@ -87,7 +87,7 @@ class View:
 
 
 class TileMachine(Host):
-    """Runs a program for one workgroup after the other."""
+    """Runs a program for one workgroup after another."""
 
     def __init__(self, grid: tuple[int, int, int], options: Options | None = None):
         super().__init__(ModuleOp([]), options or Options())
@@ -96,7 +96,7 @@ class TileMachine(Host):
 
     @property
     def number(self) -> int:
-        """The workgroup's number in the grid."""
+        """The workgroup's linear number in the grid."""
         x, y, z = self.workgroup
         return x + self.grid[0] * (y + self.grid[1] * z)
 
@@ -121,13 +121,13 @@ class TileMachine(Host):
         return buffer.elements[safe]
 
     def write(self, view: View, numbers: Array, inside: Array, values: Array) -> None:
-        """Stores the elements that are inside."""
+        """Stores the elements that are inside of the view."""
         buffer = view.buffer
         _check_buffer(view, numbers, inside)
         own, first = numbers[inside], np.unique(numbers[inside]).size
         if first != own.size:
             raise InterpreterError(
-                f"workgroup {self.number} stores an element of {buffer.name} twice at once"
+                f"workgroup {self.number} stores an element of {buffer.name} twice in one operation"
             )
         if not own.size:
             return
@@ -153,7 +153,8 @@ class TileMachine(Host):
             others = "several workgroups" if other == SEVERAL else f"workgroup {other}"
             text = f"{others} and workgroup {self.number} store and read {view.name_of(number)}"
         raise InterpreterError(
-            f"{text}: two tiles meet", remedy="workgroups run in any order: give each its own place"
+            f"{text}: their tiles overlap",
+            remedy="workgroups run in any order: give each its own part of the buffer",
         )
 
 
@@ -161,9 +162,9 @@ def _check_buffer(view: View, numbers: Array, inside: Array) -> None:
     beyond = inside & ((numbers < 0) | (numbers >= view.buffer.elements.size))
     if beyond.any():
         raise InterpreterError(
-            f"element {numbers[beyond][0]} of {view.buffer.name} is used, which has "
-            f"{view.buffer.elements.size}",
-            remedy="sizes, strides or a mask reach beyond the buffer",
+            f"element {numbers[beyond][0]} of {view.buffer.name} is used, but it has only "
+            f"{view.buffer.elements.size} elements",
+            remedy="sizes, strides or a mask reach beyond the buffer: correct them",
         )
 
 
@@ -177,7 +178,9 @@ def grid_of(program: tile.ProgramOp, sizes: dict[int, tuple[int, ...]]) -> tuple
     place = next((op for op in program.walk() if isinstance(op, tile.PlaceOp)), None)
     if place is None or not hasattr(place.view, "index"):
         raise InterpreterError(
-            f"{program.sym_name.data} does not say its grid", program, "give the launch a grid"
+            f"the grid of {program.sym_name.data} is not known: it has no tile.place",
+            program,
+            "give the launch a grid",
         )
     shape = sizes[cast(Any, place.view).index]
     counts = [-(-shape[axis] // size) for axis, size in reversed(place.counted)]
@@ -231,7 +234,7 @@ def place(machine: Host, op: tile.PlaceOp, operands: Sequence[Any]) -> list[Any]
 
 
 def _place_in_groups(number: int, grid: tuple[int, int, int], group: int) -> tuple[int, int]:
-    """The tile of a workgroup, if `group` rows are covered before the next column."""
+    """Returns a workgroup's tile, if `group` rows are covered before the next column."""
     before = number // (group * grid[0]) * group
     rows = min(group, grid[1] - before)
     within = number % (group * grid[0])
@@ -240,7 +243,7 @@ def _place_in_groups(number: int, grid: tuple[int, int, int], group: int) -> tup
 
 @host(tile.ProgramIdOp)
 def program_id(machine: Host, op: tile.ProgramIdOp, operands: Sequence[Any]) -> list[Any]:
-    """The workgroup's number along an axis, or how many there are."""
+    """Returns the workgroup's number along an axis, or the number of workgroups."""
     assert isinstance(machine, TileMachine)
     numbers = machine.workgroup if op.count is None else machine.grid
     return [_index(numbers[op.axis.value.data])]
@@ -265,16 +268,16 @@ def _refuse_box(op: Operation, view: View, firsts: Sequence[int], shape: Sequenc
     at = ", ".join(map(str, firsts))
     sizes = "x".join(map(str, view.sizes))
     raise InterpreterError(
-        f"a tile of {'x'.join(map(str, shape))} at [{at}] leaves {view.buffer.name}, which is "
-        f"{sizes}",
+        f"a tile of {'x'.join(map(str, shape))} at [{at}] exceeds {view.buffer.name}, "
+        f"whose size is {sizes}",
         op,
-        "say what is outside: `outside 0` of a load, `clipped` of a store",
+        "handle elements outside: write `outside 0` in a load, `clipped` in a store",
     )
 
 
 @host(tile.LoadOp)
 def load(machine: Host, op: tile.LoadOp, operands: Sequence[Any]) -> list[Any]:
-    """A box of a view."""
+    """Loads a box of a view."""
     assert isinstance(machine, TileMachine)
     view, *indices = operands
     firsts, type = [int(index) for index in indices], tile.tile_of(op.result)
@@ -294,7 +297,7 @@ def _outside(op: tile.LoadOp, dtype: np.dtype[Any]) -> Any:
 
 @host(tile.StoreOp)
 def store(machine: Host, op: tile.StoreOp, operands: Sequence[Any]) -> list[Any]:
-    """Writes a box of a view."""
+    """Stores a box of a view."""
     assert isinstance(machine, TileMachine)
     values, view, *indices = operands
     firsts = [int(index) for index in indices]
@@ -310,9 +313,9 @@ def _select_numbers(view: View, numbers: Array, mask: Array | None) -> tuple[Arr
     beyond = inside & ((numbers < 0) | (numbers >= view.sizes[0]))
     if beyond.any():
         raise InterpreterError(
-            f"element {numbers[beyond][0]} of a view of {view.buffer.name} is used, which has "
-            f"{view.sizes[0]}",
-            remedy="the numbers or the mask reach beyond the view",
+            f"element {numbers[beyond][0]} of a view of {view.buffer.name} is used, but "
+            f"it has only {view.sizes[0]} elements",
+            remedy="the numbers or the mask reach beyond the view: correct them",
         )
     return view.offset + numbers.astype(np.int64) * view.strides[0], inside
 
@@ -339,19 +342,19 @@ def scatter(machine: Host, op: tile.ScatterOp, operands: Sequence[Any]) -> list[
 
 @on_arrays(tile.FullOp)
 def full(op: tile.FullOp, value: Any) -> Array:
-    """One number everywhere."""
+    """Fills a tile with one number."""
     return np.full(tile.tile_of(op.result).shape, value)
 
 
 @on_arrays(tile.RangeOp)
 def numbers_from_0(op: tile.RangeOp) -> Array:
-    """0, 1, ..."""
+    """Makes the tile 0, 1, 2, ..."""
     return np.arange(*tile.tile_of(op.result).shape, dtype=np.int32)
 
 
 @host(tile.MapOp)
 def map_elements(machine: Host, op: tile.MapOp, operands: Sequence[Any]) -> list[Any]:
-    """The function, on all elements at once."""
+    """Applies the function to all elements at once."""
     shape = tile.tile_of(op.outputs[0]).shape
     results = machine.run_nested(op.body.block, operands)
     return [np.broadcast_to(result, shape) for result in results]
@@ -359,7 +362,7 @@ def map_elements(machine: Host, op: tile.MapOp, operands: Sequence[Any]) -> list
 
 @on_arrays(tile.MultiplyAddOp)
 def multiply_add(op: tile.MultiplyAddOp, a: Array, b: Array, c: Array) -> Array:
-    """a * b + c in binary32 or wider; integers modulo 2^N."""
+    """Computes a * b + c in binary32 or wider; integers modulo 2^N."""
     if c.dtype.kind not in "iu":
         wide = np.float64 if c.dtype == np.float64 else np.float32
         x, y, z = (value.astype(wide) for value in (a, b, c))
@@ -373,7 +376,7 @@ def multiply_add(op: tile.MultiplyAddOp, a: Array, b: Array, c: Array) -> Array:
 
 @host(tile.ReduceOp)
 def reduce(machine: Host, op: tile.ReduceOp, operands: Sequence[Any]) -> list[Any]:
-    """Combines halves with each other until one is left."""
+    """Combines one half of the elements with the other until one element is left."""
     held = [np.moveaxis(value, op.axis.value.data, 0) for value in operands]
     while (count := len(held[0])) > 1:
         half = count // 2
@@ -388,7 +391,7 @@ def reduce(machine: Host, op: tile.ReduceOp, operands: Sequence[Any]) -> list[An
 
 @on_arrays(tile.BroadcastOp, tile.ReshapeOp, tile.TransposeOp)
 def move(op: Any, value: Array) -> Array:
-    """The elements at other places."""
+    """Moves elements to other positions."""
     if isinstance(op, tile.TransposeOp):
         return value.T
     shape = tile.tile_of(op.result).shape

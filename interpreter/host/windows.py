@@ -1,5 +1,6 @@
 """
-An operand over the loops of its index map as a strided view: a convolution's windows cost nothing.
+Views an operand over the loops of its index map by strides, so that a convolution's windows are not
+copied.
 
     d0 * 2 + d3  ->  one dimension for d0 with twice the stride, one for d3 with the stride itself
 
@@ -50,7 +51,7 @@ def windows(operand: Array, map: AffineMap, sizes: Sequence[int]) -> tuple[Array
     """
     A view of `operand` with one dimension for each loop of its map, and these loops in order.
 
-    None where there is no such view, or where it would leave the operand.
+    Returns None if there is no such view, or if it would exceed the operand.
     """
     strides: dict[int, int] = {}
     offset = 0
@@ -82,7 +83,7 @@ def sum_of_products(
     """
     Sum a * b over the loops that `out` does not name, a slice of its largest loop at a time.
 
-    None where an operand has no view over its loops.
+    Returns None if an operand has no view over its loops.
     """
     first, second = windows(a, maps[0], sizes), windows(b, maps[1], sizes)
     if first is None or second is None or not {*first[1], *second[1]} >= {*out}:
@@ -102,7 +103,7 @@ def sum_of_products(
 
 
 MAX_POINTS = 1 << 23
-"""Elements of an operand's windows that are in memory at once."""
+"""Number of elements of an operand's windows that are in memory at once."""
 
 
 def _index(loops: Sequence[int], cut: int, part: slice) -> tuple[slice, ...]:
@@ -115,5 +116,5 @@ def _part(view: tuple[Array, list[int]], cut: int, part: slice) -> tuple[Array, 
 
 
 def _einsum(a: tuple[Array, list[int]], b: tuple[Array, list[int]], out: Sequence[int]) -> Array:
-    """One product; uses BLAS if the operands share only the loops that are summed."""
+    """Computes one product; uses BLAS if the operands share only the loops that are summed."""
     return np.einsum(a[0], a[1], b[0], b[1], list(out), optimize=True)

@@ -1,1 +1,3 @@
-"""Meaning of the operations in a `gpu.func` before it becomes SPIR-V: one file for each dialect."""
+"""
+Semantics of the operations in a `gpu.func` before it becomes SPIR-V: one file for each dialect.
+"""

@@ -40,7 +40,7 @@ _INTEGERS: dict[type[Operation], Function] = {
 _OF_ONE_BIT: dict[type[Operation], Function] = {
     arith.AddiOp: np.logical_xor,
     arith.SubiOp: np.logical_xor,
-    # As a signed number true is -1, which is less than 0.
+    # A signed 1-bit integer has true as -1, which is less than 0.
     arith.MinSIOp: np.logical_or,
     arith.MaxSIOp: np.logical_and,
 }
@@ -166,6 +166,6 @@ CONVERSIONS: dict[type[Operation], ew.Conversion] = {
 
 @value(*CONVERSIONS)
 def convert(op: Operation, context: Context) -> Function:
-    """The table's conversion between the element types."""
+    """Applies the table's conversion between the element types."""
     source, target = (context.plain(v.type).dtype for v in (op.operands[0], op.results[0]))
     return CONVERSIONS[type(op)](source, target, context.options.bfloat16_rounding)

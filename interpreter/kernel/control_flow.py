@@ -26,7 +26,8 @@ from xdsl_spirv.interpreter.semantics import control, terminator
 
 def body_of(compiler: Compiler, block: Block) -> tuple[Steps, Slots, list[SSAValue]]:
     """
-    A structured body: its steps, the slots it yields, and the values that die once they are read.
+    Compiles a structured body; returns its steps, the slots it yields, and the values that die once
+    they are read.
     """
     steps, ended = compiler.block(block)
     last = block.last_op
@@ -35,18 +36,18 @@ def body_of(compiler: Compiler, block: Block) -> tuple[Steps, Slots, list[SSAVal
 
 
 def define_results(compiler: Compiler, op: Operation) -> Callable[[Env, Sequence[Any]], None]:
-    """Gives an operation's results their slots; returns the function that assigns them."""
+    """Allocates the slots of an operation's results; returns the function that assigns them."""
     slots = tuple(compiler.define(r, compiler.escapes(r)) for r in op.results)
     return compiler.assigner(slots, compiler.merges(op.results))
 
 
 def mergers(compiler: Compiler, values: Sequence[SSAValue]) -> list[Merge]:
-    """Functions that merge each value under a mask."""
+    """Returns functions that merge each value under a mask."""
     return [merger(compiler.context.form(value.type)) for value in values]
 
 
 def agreed(value: Array, mask: Mask) -> int | None:
-    """The number that all active lanes hold; None if they differ."""
+    """Returns the number that all active lanes hold, or None if they differ."""
     if value.size == 1:
         return int(value.item())
     if mask is not None:
@@ -57,7 +58,10 @@ def agreed(value: Array, mask: Mask) -> int | None:
 
 
 def split(condition: Array, mask: Mask) -> bool | tuple[Array, Array]:
-    """The value that all active lanes agree on, else masks of the lanes with true and false."""
+    """
+    Returns the value that all active lanes agree on, else the masks of the lanes with true and
+    false.
+    """
     if condition.size == 1:
         return bool(condition.item())
     if mask is None:
@@ -103,7 +107,9 @@ def for_loop(op: scf.ForOp, compiler: Compiler) -> Step:
         batch: Batch = env[WAVE]
         low, high, by = (agreed(env[slot], batch.mask) for slot in bounds)
         if by is not None and by <= 0:
-            raise InterpreterError(f"a loop's step is {by}", op, "a step must be positive")
+            raise InterpreterError(
+                f"a loop's step is {by}, but must be positive", op, "use a step of at least 1"
+            )
         for target, source in zip(arguments, initial, strict=True):
             env[target] = env[source]
         if low is None or high is None or by is None:
@@ -124,7 +130,7 @@ def _run_parted_loop(
     run: Callable[[Env], None],
     carried: Sequence[tuple[Merge, tuple[int, int]]],
 ) -> None:
-    """A loop whose lanes do not agree on its bounds: each iteration runs under a mask."""
+    """Runs a loop whose bounds differ between lanes: each iteration runs under a mask."""
     bounds, variable = counted
     low, high, step = (env[slot] for slot in bounds)
     outer, counter = batch.mask, low
@@ -145,7 +151,7 @@ def _run_parted_loop(
 
 @control(scf.IfOp)
 def if_else(op: scf.IfOp, compiler: Compiler) -> Step:
-    """One side when all lanes agree; both, each under its mask, when they do not."""
+    """Runs one branch if all lanes agree, else both, each under its mask."""
     condition = compiler.slot(op.cond)
     then_steps, then_slots, then_ended = body_of(compiler, op.true_region.block)
     has_else = bool(op.false_region.blocks)
@@ -249,12 +255,12 @@ def conditional_branch(op: cf.ConditionalBranchOp, flow: Flow) -> Callable[[Env]
 
 @terminator(gpu.ReturnOp)
 def gpu_return(op: gpu.ReturnOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """The lanes have finished."""
+    """Ends the function for the active lanes."""
     return lambda env: RETURN
 
 
 def jump(flow: Flow, target: Block, operands: Sequence[SSAValue]) -> Callable[[Env], Leaving]:
-    """Assign the target's arguments and go there."""
+    """Assigns the target's arguments and goes there."""
     number, read, assign = flow.edge(target, operands)
     if not operands:
         return lambda env: number
@@ -270,7 +276,7 @@ Target = tuple[Block, Sequence[SSAValue]]
 
 
 def choose(flow: Flow, condition: SSAValue, yes: Target, no: Target) -> Callable[[Env], Leaving]:
-    """Go to one of two blocks, each lane by its condition."""
+    """Goes to one of two blocks, each lane by its condition."""
     slot = flow.compiler.slot(condition)
     yes_number, yes_read, yes_assign = flow.edge(*yes)
     no_number, no_read, no_assign = flow.edge(*no)

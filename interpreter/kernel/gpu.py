@@ -1,5 +1,5 @@
 """
-`gpu`: where an invocation stands, and barriers.
+`gpu`: ids of invocations, and barriers.
 
 Ids are `index` values; the ids of a grid whose second and third size is 1 are uniform there.
 """
@@ -27,7 +27,7 @@ IDS: dict[type[Operation], str] = {
     gpu.SubgroupSizeOp: "SubgroupSize",
     gpu.NumSubgroupsOp: "NumSubgroups",
 }
-"""The built-in that an operation asks for."""
+"""The built-in variable for each operation."""
 
 
 @action(*IDS)

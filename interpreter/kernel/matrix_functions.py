@@ -34,7 +34,7 @@ def _compiled_once(op: Operation, context: Context) -> Callable[[], Runnable]:
 
 @action(EachElementOp)
 def each_element(op: EachElementOp, context: Context) -> Function:
-    """The region for every element."""
+    """Applies the region to every element."""
     form, code = matrix_form(op.matrix.type, context), _compiled_once(op, context)
     kinds = op.body.block.arg_types
     given = [argument.type for argument in op.arguments]
@@ -49,7 +49,9 @@ def each_element(op: EachElementOp, context: Context) -> Function:
 
 @action(ReduceRowsOp)
 def reduce_rows(op: ReduceRowsOp, context: Context) -> Function:
-    """Halves of rows combined until one element is left, which every other one becomes."""
+    """
+    Combines the two halves of each row until one element is left, which replaces the whole row.
+    """
     form, code = matrix_form(op.matrix.type, context), _compiled_once(op, context)
 
     def call(batch: Batch, matrix: Array) -> Array:
@@ -62,7 +64,7 @@ def reduce_rows(op: ReduceRowsOp, context: Context) -> Function:
 
 @terminator(YieldOp)
 def yield_one(op: YieldOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """The function's value, of all lanes: no lane leaves a region of one block earlier."""
+    """Returns the function's value for all lanes: no lane leaves a region of one block earlier."""
     slot = flow.compiler.slot(op.values[0])
     narrow = flow.compiler.widened.narrowing(op.values[0])
 

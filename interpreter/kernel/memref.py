@@ -1,8 +1,8 @@
 """
 `memref` in a kernel, and the pointers that `schedule` makes of it.
 
-A memref is a `Pointer` to its first element; shape and strides are its type's. Elements lie packed,
-vectors tightly, an i1 in a byte.
+A memref is a `Pointer` to its first element; its type has the shape and the strides. Elements lie
+without padding, also vectors; an i1 takes a byte.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ def store(op: memref.StoreOp, context: Context) -> Function:
 
 
 def _storage(space: Attribute) -> StorageClass:
-    """Where a kernel's allocation lies; without a memory space each invocation has its own."""
+    """
+    Returns the memory of a kernel's allocation; without a memory space each invocation has its own.
+    """
     if isinstance(space, StorageClassAttr):
         storage = space.data
     elif isinstance(space, NoneAttr) or "private" in str(space):
@@ -127,7 +129,7 @@ def _storage(space: Attribute) -> StorageClass:
 @action(memref.AllocOp, memref.AllocaOp)
 def allocate(op: memref.AllocOp | memref.AllocaOp, context: Context) -> Function:
     """
-    Unwritten memory: one for each workgroup in Workgroup memory, else one for each invocation.
+    Allocates unwritten memory: for each workgroup in Workgroup memory, else for each invocation.
     """
     type = memref_type(op.results[0])
     space = type.memory_space
@@ -164,7 +166,7 @@ def element_ptr(op: ElementPtrOp, context: Context) -> Function:
 
 @value(memref.DimOp)
 def dim(op: memref.DimOp, context: Context) -> Function:
-    """A static dimension, or that of the array which the launch passed."""
+    """Returns a static dimension, or that of the array which the launch passed."""
     type = memref_type(op.source)
     sizes = np.array(type.get_shape(), np.int64)
     if type.has_static_shape():

@@ -32,7 +32,7 @@ def _contiguous(type: Attribute, last_stride: int, context: Context) -> Plain:
 
 @action(vector.LoadOp)
 def load(op: vector.LoadOp, context: Context) -> Function:
-    """Consecutive elements of the last dimension."""
+    """Loads consecutive elements of the last dimension."""
     type = memref_type(op.base)
     form = _contiguous(op.result.type, static_strides(type)[-1], context)
     at = element_pointer(type, context)
@@ -54,7 +54,7 @@ def store(op: vector.StoreOp, context: Context) -> Function:
 
 @value(vector.BroadcastOp)
 def broadcast(op: vector.BroadcastOp, context: Context) -> Function:
-    """A scalar or a vector repeated along new leading dimensions."""
+    """Repeats a scalar or a vector along new leading dimensions."""
     form, source = context.plain(op.vector.type), context.plain(op.source.type)
     lead = (1,) * (len(form.shape) - len(source.shape))
 
@@ -105,7 +105,7 @@ def bitcast(op: vector.BitcastOp, context: Context) -> Function:
 
 @value(vector.ShuffleOp)
 def shuffle(op: vector.ShuffleOp, context: Context) -> Function:
-    """Components of two vectors of one dimension by number."""
+    """Selects components of two 1-D vectors by number."""
     numbers = np.array(op.mask.get_values())
     if len(context.plain(op.v1.type).shape) != 1:
         raise InterpreterError("vector.shuffle of several dimensions is not executed", op)
@@ -137,7 +137,7 @@ _REDUCTIONS: dict[str, Function] = {
 
 @value(vector.ReductionOp)
 def reduction(op: vector.ReductionOp, context: Context) -> Function:
-    """Components combined in order, the accumulator last."""
+    """Combines the components in order, the accumulator last."""
     name = op.kind.data.value if hasattr(op.kind.data, "value") else str(op.kind.data)
     function = _REDUCTIONS[name]
     count = prod(context.plain(op.vector.type).shape)

@@ -1,9 +1,9 @@
 """
 Reads a module's notes of the source that it was compiled from: files, lines, texts and names.
 
-It is read from the dialect's operations, so that a module that was printed and parsed again says
-the same, and only when a message wants it. Missing or wrong debug information is left out of
-messages: reading it never fails.
+The notes are read from the dialect's operations, so that they survive printing and parsing, and
+only when a message needs them. Missing or wrong debug information is left out of messages: reading
+it never fails.
 """
 
 from xdsl_spirv.interpreter.source.location import SourceLocation

@@ -2,8 +2,8 @@
 The debug information that a module carries: OpString, OpSource, and the instructions of
 NonSemantic.Shader.DebugInfo, of any version.
 
-An entry refers to others by symbols, to numbers by constants. An entry that is missing, of another
-kind or refers to itself says nothing.
+An entry refers to other entries by symbols, and to numbers by constants. An entry that is missing,
+of the wrong kind, or refers to itself is ignored.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Entry:
     operands: Sequence[Operand]
 
     def operand(self, number: int) -> Operand | None:
-        """An operand, None if there are fewer."""
+        """Returns an operand, or None if there are fewer."""
         return self.operands[number] if number < len(self.operands) else None
 
     def number(self, number: int) -> int:
-        """An operand that is a constant or a literal; 0 if it is neither."""
+        """Returns an operand that is a constant or a literal; 0 if it is neither."""
         return number_of(self.operand(number))
 
 
@@ -67,7 +67,7 @@ class DebugInfo:
         self._entries: dict[str, Entry] = {}
         self._strings: dict[str, str] = {}
         self.variables: list[Entry] = []
-        """Entries DebugGlobalVariable."""
+        """The DebugGlobalVariable entries."""
         globals_ = [op for op in module.regions[0].block.ops if isinstance(op, spv.RawGlobalOp)]
         for op in globals_:
             self._read(op)
@@ -87,7 +87,10 @@ class DebugInfo:
             self.variables.append(entry)
 
     def _read_text(self, op: spv.RawGlobalOp) -> None:
-        """Source text: in OpSource, in DebugSource, or in a continuation of one of them."""
+        """
+        Collects source text: from OpSource, from DebugSource, or from a continuation of one of
+        them.
+        """
         layout, name = op.layout.data, op.instruction.data
         if name == "OpSource":
             self.language = self.language or number_of(layout[0] if layout else None)
@@ -105,7 +108,7 @@ class DebugInfo:
             self.texts.extend(self.string(entry.operand(0)))
 
     def string(self, operand: Operand | None) -> str:
-        """The text of an OpString that an operand names."""
+        """Returns the text of an OpString that an operand names."""
         return self._strings.get(_symbol(operand), "")
 
     def entry(self, operand: Operand | None, *kinds: spv.ShaderDebugInfo) -> Entry | None:
@@ -119,7 +122,7 @@ class DebugInfo:
         return "" if source is None else self.string(source.operand(0))
 
     def scopes(self, scope: Operand | None) -> Iterator[Entry]:
-        """A scope inside a function and those around it, the function last."""
+        """Returns a scope inside a function and the scopes around it, the function last."""
         for _ in range(DEEPEST):
             entry = self.entry(scope, *FILES)
             if entry is None:
@@ -130,14 +133,14 @@ class DebugInfo:
             scope = entry.operand(PARENTS[entry.kind])
 
     def function(self, scope: Operand | None) -> str:
-        """The name of the function that a scope is or lies in."""
+        """Returns the name of the function that a scope is or lies in."""
         for entry in self.scopes(scope):
             if entry.kind is spv.ShaderDebugInfo.DebugFunction:
                 return self.string(entry.operand(0))
         return ""
 
     def file_of_scope(self, scope: Operand | None) -> str:
-        """The file that a scope begins in."""
+        """Returns the file in which a scope begins."""
         entry = next(self.scopes(scope), None)
         return "" if entry is None else self.file(entry.operand(FILES[entry.kind]))
 
@@ -172,12 +175,12 @@ class DebugInfo:
 def _location(
     file: str, line: int, column: int, text: str, function: str, call: SourceLocation | None
 ) -> SourceLocation:
-    """A place as it is told: glslang writes ./ before the names of included files."""
+    """Makes a location; drops the ./ that glslang writes before the names of included files."""
     return SourceLocation(file.removeprefix("./"), line, column, shown(text), function, call)
 
 
 def entry_of(op: Operation) -> Entry | None:
-    """An instruction of the set; None for other operations."""
+    """Returns an operation as an instruction of the set; None for other operations."""
     if not isinstance(op, spv.RawGlobalOp | spv.Carried):
         return None
     layout = op.layout.data
@@ -195,7 +198,7 @@ def entry_of(op: Operation) -> Entry | None:
 
 
 def number_of(operand: Operand | None) -> int:
-    """A literal, or a constant as an attribute or a value; 0 for other operands."""
+    """Returns a literal, or a constant as an attribute or a value; 0 for other operands."""
     if isinstance(operand, SSAValue):
         owner = operand.owner
         operand = owner.value if isinstance(owner, spv.ConstantOp) else None
@@ -208,7 +211,7 @@ def number_of(operand: Operand | None) -> int:
 
 
 def text_of(operand: Operand | None) -> str:
-    """A literal string; empty for other operands."""
+    """Returns a literal string; empty text for other operands."""
     if isinstance(operand, BytesAttr):
         return operand.data.decode("utf-8", "replace")
     return operand.data if isinstance(operand, StringAttr) else ""

@@ -1,9 +1,9 @@
 """
 The variables of a function as its source has them, and the places of their values.
 
-A variable lives in a SPIR-V variable that DebugDeclare or a name belongs to, or, once an optimizer
-has made values of it, in the value of the last DebugValue. If several DebugValues on different ways
-may count, none is chosen: a variable is left out rather than shown as it was before.
+A variable lives in a SPIR-V variable that a DebugDeclare or a name points to or, after an optimizer
+replaced it by values, in the value of the last DebugValue. If DebugValues of different paths may
+apply, none is chosen: the variable is left out rather than shown with an old value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class Local:
 
 
 def locals_at(op: Operation) -> list[Local]:
-    """The variables that are known at an operation and visible there, in the function's order."""
+    """
+    Returns the variables that are known at an operation and visible there, in the function's order.
+    """
     source, function = map_of(op), _function(op)
     if source is None or function is None:
         return []
@@ -42,7 +44,9 @@ def locals_at(op: Operation) -> list[Local]:
 
 
 def assigned_by(op: Operation) -> str:
-    """The variable that an operation writes, entirely or in part; empty if it writes none."""
+    """
+    Returns the name of the variable that an operation writes, entirely or in part; empty if none.
+    """
     source, function = map_of(op), _function(op)
     if source is None or function is None:
         return ""
@@ -52,13 +56,15 @@ def assigned_by(op: Operation) -> str:
         e for result in op.results for e in _entries_on(result, spv.ShaderDebugInfo.DebugValue)
     ]
     names = [_name(e, source.info) for e in entries if _is_whole(e, source.info)]
-    # Where it lies in memory as well, the store assigns it.
+    # If the variable lies in memory as well, the store assigns it.
     known = set(_declared_variables(function, source.info, []).values()) if names else set[str]()
     return next((name for name in names if name not in known), "")
 
 
 def read_by(op: Operation) -> str:
-    """The variable of a function that a load reads, where the source's name of it is known."""
+    """
+    Returns the name of the function's variable that a load reads, if the source's name is known.
+    """
     source = map_of(op)
     if source is None or not source.names.compiled or not op.operands:
         return ""
@@ -66,7 +72,7 @@ def read_by(op: Operation) -> str:
 
 
 def _pointed_at(pointer: SSAValue, info: DebugInfo) -> str:
-    """The name of the variable that a pointer is into."""
+    """Returns the name of the variable that a pointer leads into."""
     while isinstance(pointer.owner, spv.AccessChainOp | spv.InBoundsAccessChainOp):
         pointer = pointer.owner.operands[0]
     names = (_name(entry, info) for entry in _entries_on(pointer, spv.ShaderDebugInfo.DebugDeclare))
@@ -74,7 +80,7 @@ def _pointed_at(pointer: SSAValue, info: DebugInfo) -> str:
 
 
 def _entries_on(value: SSAValue, kind: spv.ShaderDebugInfo) -> Iterator[Entry]:
-    """The debug information of one kind that uses a value."""
+    """Returns the debug information of one kind that uses a value."""
     entries = (entry_of(use.operation) for use in value.uses)
     return (entry for entry in entries if entry is not None and entry.kind is kind)
 
@@ -90,7 +96,7 @@ def _declared_variables(
     function: FuncOp, info: DebugInfo, scopes: Sequence[Entry]
 ) -> dict[SSAValue, str]:
     """
-    The pointers to a function's variables, by their source names.
+    Returns the pointers to a function's variables, by their source names.
 
     Variables that DebugDeclare names (in these `scopes`) count; only if there are none, all
     variables with names count, since temporaries have names, too.
@@ -111,12 +117,16 @@ def _declared_variables(
 
 
 def _is_accessed(pointer: SSAValue) -> bool:
-    """Whether a variable is in use: what an optimizer has made values of is only declared."""
+    """
+    True if a variable is in use: after an optimizer replaced it by values, it is only declared.
+    """
     return any(entry_of(use.operation) is None for use in pointer.uses)
 
 
 def _is_visible(entry: Entry, info: DebugInfo, scopes: Sequence[Entry]) -> bool:
-    """Whether the variable of a DebugDeclare or DebugValue is one of some scopes, if any."""
+    """
+    True if the variable of a DebugDeclare or DebugValue belongs to one of some scopes, if any.
+    """
     variable = info.entry(entry.operand(0), spv.ShaderDebugInfo.DebugLocalVariable)
     if variable is None or not scopes:
         return True
@@ -127,7 +137,7 @@ def _is_visible(entry: Entry, info: DebugInfo, scopes: Sequence[Entry]) -> bool:
 def _values(
     op: Operation, function: FuncOp, info: DebugInfo, scopes: Sequence[Entry]
 ) -> Iterator[Local]:
-    """The variables whose values DebugValues give before an operation."""
+    """Returns the variables whose values DebugValues give before an operation."""
     all_values: dict[str, set[Operand | None]] = {}
     for entry in _debug_values(function):
         all_values.setdefault(_name(entry, info), set()).add(entry.operand(1))
@@ -145,17 +155,17 @@ def _values(
 
 
 def _debug_values(op: Operation) -> Iterator[Entry]:
-    """The DebugValues inside an operation."""
+    """Yields the DebugValues inside an operation."""
     entries = map(entry_of, op.walk())
     return (e for e in entries if e is not None and e.kind is spv.ShaderDebugInfo.DebugValue)
 
 
 def _before(op: Operation) -> Iterator[tuple[Entry, bool | None]]:
     """
-    The DebugValues before an operation, nearest first, each with whether it holds there.
+    Yields the DebugValues before an operation, nearest first, each with its validity there.
 
-    In the operation's block it does; inside other constructs it may not; in a block around, None:
-    only if it is the variable's only value.
+    True in the operation's block; False inside other constructs, which may not have run; in a block
+    around the operation, None: it holds only if it is the variable's only value.
     """
     around: Operation | None = op
     while around is not None and not isinstance(around, FuncOp):
@@ -177,6 +187,6 @@ def _is_whole(entry: Entry, info: DebugInfo) -> bool:
 
 
 def _name(entry: Entry, info: DebugInfo) -> str:
-    """The name of the variable that a DebugDeclare or DebugValue is about."""
+    """Returns the name of the variable of a DebugDeclare or DebugValue."""
     variable = info.entry(entry.operand(0), spv.ShaderDebugInfo.DebugLocalVariable)
     return "" if variable is None else info.string(variable.operand(0))

@@ -1,4 +1,4 @@
-"""A place in the source that a kernel's author wrote, and how messages write it."""
+"""A place in the source of a kernel, and its form in messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 LONGEST = 160
-"""Characters of a source line that a message quotes."""
+"""Number of characters of a source line that a message quotes."""
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,8 @@ class SourceLocation:
     A line of a source file, from 1; `column` is 0 if it is unknown.
 
     `text` is the line itself where the module carries its source, otherwise empty. `function` is
-    the function's name in the source, where debug information tells. `inlined_at` is the place of
-    the call, if an optimizer has put a called function's instructions into its caller.
+    the function's name in the source, if debug information has it. `inlined_at` is the place of the
+    call, if an optimizer has put a called function's instructions into its caller.
     """
 
     file: str
@@ -28,7 +28,7 @@ class SourceLocation:
 
     @property
     def position(self) -> str:
-        """`file:line:column`, without what is unknown."""
+        """`file:line:column`, without the parts that are unknown."""
         column = f":{self.column}" if self.column else ""
         return f"{shown(self.file)}:{self.line}{column}"
 
@@ -36,7 +36,7 @@ class SourceLocation:
         return f"{self.position}: {self.text}" if self.text else self.position
 
     def is_in(self, file: str) -> bool:
-        """Whether it is in a file that is given by its name or the end of its path."""
+        """True if the place is in a file, given by its name or the end of its path."""
         return self.file == file or self.file.replace("\\", "/").endswith(f"/{file}")
 
     def chain(self) -> Iterator[SourceLocation]:
@@ -53,11 +53,11 @@ def quoted(source: SourceLocation, text: str) -> str:
 
 
 def inlined(source: SourceLocation) -> list[str]:
-    """The calls through which an inlined instruction was reached, a line each."""
+    """Lists the calls through which an inlined instruction was reached, a line each."""
     return [f"  called at {place}" for place in source.chain()]
 
 
 def shown(text: str) -> str:
-    """A text of a module on one line of a terminal: no control characters, not too long."""
+    """Shortens a text of a module for one line of a terminal, without control characters."""
     clean = "".join(c if c.isprintable() else " " for c in text.replace("\t", "    ")).strip()
     return clean if len(clean) <= LONGEST else clean[: LONGEST - 3] + "..."

@@ -1,11 +1,11 @@
 """
 Names of the source for a module's variables and for the parts of them.
 
-An access is called as the author would: `tile[3]`, `result.y[7]`, `Input.x[1].w`. Names come from
-symbols and OpMemberName. A buffer without a name of its own (GLSL's blocks without an instance) is
-called as its block; a member that has no name, or one that compilers make up (`@data`,
-`__member0`), is left out where it is the only one. Messages about modules that no compiler says it
-made keep the symbols.
+An access is written as in the source: `tile[3]`, `result.y[7]`, `Input.x[1].w`. Names come from
+symbols and OpMemberName. A buffer without a name (GLSL's blocks without an instance) gets the name
+of its block. A single member without a name, or with one that a compiler made up (`@data`,
+`__member0`), is left out. If no compiler is known to have made the module, messages keep the
+symbols.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xdsl_spirv.interpreter.source.debug_info import entry_of
 
 SYMBOL = re.compile(r"@([A-Za-z_$.][\w$.]*)")
 UNNAMED = re.compile(r"variable(_\d+)?|")
-"""Symbols that the decoder makes up for variables."""
+"""Symbols that the decoder makes up for unnamed variables."""
 COMPONENTS = "xyzw"
 
 
@@ -35,7 +35,7 @@ class Names:
         self._types: dict[str, Attribute] = {}
         self._buffers: dict[tuple[int, ...], str] = {}
         self.compiled = False
-        """Whether the module says what it was compiled from."""
+        """True if the module states that it was compiled from source."""
         for op in module.body.block.ops:
             if isinstance(op, spv.ModuleVariable):
                 self._add_variable(op)
@@ -69,7 +69,7 @@ class Names:
         return symbol
 
     def renamed(self, text: str) -> str:
-        """A message with the names of the source in the place of the variables' symbols."""
+        """Replaces the symbols of variables in a message by the names of the source."""
         if not self.compiled:
             return text
 
@@ -79,13 +79,15 @@ class Names:
         return SYMBOL.sub(name, text)
 
     def buffer(self, place: tuple[int, ...]) -> str:
-        """The buffer at a set and binding, and a number in an array of them."""
+        """
+        Names the buffer at a set and binding, or element `number` of an array of buffers there.
+        """
         where = f"set {place[0]}, binding {place[1]}"
         symbol = self._buffers.get(place) if self.compiled else None
         return f"`{self.variable(symbol)}` ({where})" if symbol else where
 
     def buffer_element(self, place: tuple[int, ...], number: int, bytes: int) -> str:
-        """An element of the array that is given as a buffer."""
+        """Names an element of the array that is given as a buffer."""
         symbol = self._buffers.get(place)
         name = self.element(f"@{symbol}", number * bytes, {}) if symbol else ""
         return f"`{name}`" if name else f"element {number} of {self.buffer(place)}"
@@ -102,7 +104,7 @@ class Names:
             return ""
 
     def _path(self, type: Attribute, byte: int, lengths: Mapping[str, int]) -> str:
-        """The steps from a value to the part of it at a byte; a matrix by rows is one part."""
+        """Returns the steps from a value to its part at a byte; a row-major matrix is one part."""
         path, columns = "", 0
         while True:
             match type:
@@ -126,18 +128,18 @@ class Names:
                 case VectorType():
                     number = byte // spv.scalar_bytes(type.element_type)
                     few = number < len(COMPONENTS)
-                    # The first component's byte is the whole vector's as well.
+                    # The byte of the first component also names the whole vector.
                     step = f".{COMPONENTS[number]}" if few else f"[{number}]"
                     return path + step if number else path
                 case _:
                     return path
 
     def members_of(self, type: spv.StructType) -> Mapping[int, str]:
-        """The names of a struct's members by number, where they have some."""
+        """Returns the names of a struct's members by number, if they have names."""
         return self._members.get(type, {})
 
     def member(self, type: spv.StructType, number: int) -> str:
-        """The step to a member of a struct."""
+        """Returns the step to a member of a struct."""
         name = self.members_of(type).get(number, "")
         if name.isidentifier() and not name.startswith("__"):
             return f".{name}"
@@ -145,7 +147,9 @@ class Names:
 
 
 def _column_stride(struct: spv.StructType, number: int) -> int | None:
-    """The stride of a member's matrix columns in bytes; 0 if not stated, None if row-major."""
+    """
+    Returns the stride of a member's matrix columns in bytes; 0 if not stated, None if row-major.
+    """
     said = {
         decoration.decoration.data: decoration.value for decoration in struct.decorations_of(number)
     }

@@ -1,14 +1,15 @@
 """
 Maps each operation to its line in the source.
 
-DebugScope and DebugLine hold from where they stand to the end of their block, as SPIR-V has blocks:
-a block of the dialect goes on, behind a selection or loop, with another one, and the first block of
-such a construct is the end of the one before. OpLine is the operation's location.
+DebugScope and DebugLine hold from their position to the end of the SPIR-V block. Blocks of the
+dialect differ: after a selection or loop, a block of the dialect continues with another SPIR-V
+block, and the first block of such a construct still belongs to the SPIR-V block before it. OpLine
+is the operation's location.
 
-glslang states a line when it changes, also across the end of a block: what is behind a selection
-and has no line is on the line of the selection, as the store in `x = c ? a : b`.
+glslang states a line only when it changes, also across the end of a block. So instructions after a
+selection that have no line are on the selection's line, like the store in `x = c ? a : b`.
 
-A function without lines (Slang's library has none) stands where it is called, if that is one place.
+A function without lines (Slang's library has none) gets the line of its call, if there is only one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from xdsl_spirv.interpreter.source.names import Names
 @dataclass(frozen=True)
 class State:
     """
-    The state of the source map at an instruction: its scope, the inlined call it stands in, its
+    The state of the source map at an instruction: its scope, the inlined call around it, its
     DebugLine.
     """
 
@@ -40,7 +41,7 @@ class State:
     line: Entry | None = None
 
     def after(self, entry: Entry) -> State:
-        """Returns the state behind an instruction of the set."""
+        """Returns the state after an instruction of the set."""
         match entry.kind:
             case Debug.DebugScope:
                 return replace(self, scope=entry.operand(0), inlined=entry.operand(1))
@@ -59,9 +60,9 @@ NOTHING = State()
 
 class SourceMap:
     """
-    The places of a module's operations, read by function when they are first asked for.
+    Locations of a module's operations, computed for each function on first use.
 
-    It holds no operation, so that it lives no longer than its module.
+    The map refers to no operation, so that it does not keep the module alive.
     """
 
     def __init__(self, module: ModuleOp):
@@ -71,7 +72,7 @@ class SourceMap:
         self._scopes: WeakKeyDictionary[Operation, Attribute] = WeakKeyDictionary()
 
     def location(self, op: Operation) -> SourceLocation | None:
-        """Returns where an operation comes from; None if nothing says."""
+        """Returns the location of an operation in the source, or None if it is not known."""
         if op not in self._places:
             function: Operation | None = op
             while function is not None and not isinstance(function, FuncOp):
@@ -81,12 +82,12 @@ class SourceMap:
         return self._places.get(op)
 
     def scope(self, op: Operation) -> Attribute | None:
-        """The scope that an operation stands in, by the symbol of its entry."""
+        """Returns the scope of an operation, by the symbol of its entry."""
         self.location(op)
         return self._scopes.get(op)
 
     def knows_lines(self) -> bool:
-        """Whether any operation that was read comes from a known line."""
+        """True if any operation that was read has a known line."""
         return any(place is not None for place in self._places.values())
 
     def _read(self, function: Operation) -> None:
@@ -119,7 +120,7 @@ class SourceMap:
             self._places.update(dict.fromkeys(operations, place))
 
     def _place_of_calls(self, function: Operation) -> SourceLocation | None:
-        """The place of all calls of a function; None if they have several, or none."""
+        """Returns the place of all calls of a function, or None unless there is exactly one."""
         module = function.parent_op()
         if module is None or not isinstance(function, FuncOp):
             return None
@@ -142,7 +143,7 @@ class SourceMap:
 
 
 def file_location(op: Operation) -> FileLineColLoc | None:
-    """The first file and line that an operation's location names."""
+    """Returns the first file and line in an operation's location."""
     where: Any = op.location
     while not isinstance(where, FileLineColLoc):
         if isinstance(where, NameLoc):
@@ -160,7 +161,7 @@ _MAPS: WeakKeyDictionary[Operation, SourceMap] = WeakKeyDictionary()
 
 
 def map_of(op: Operation) -> SourceMap | None:
-    """The source map of the `spirv.module` that an operation is or stands in."""
+    """Returns the source map of the `spirv.module` that an operation is or lies in."""
     module: Operation | None = op
     while module is not None and not isinstance(module, ModuleOp):
         module = module.parent_op()
@@ -173,7 +174,7 @@ def map_of(op: Operation) -> SourceMap | None:
 
 
 def source_of(op: Operation) -> SourceLocation | None:
-    """Returns where an operation comes from in the source of its module; None if nothing says."""
+    """Returns the location of an operation in its module's source, or None if it is not known."""
     source = map_of(op)
     if source is not None:
         return source.location(op)
@@ -183,11 +184,13 @@ def source_of(op: Operation) -> SourceLocation | None:
     return SourceLocation(where.filename.data, where.line.data, where.column.data)
 
 
-NO_LINES = "compiled without debug information; with it (glslang -g, slang -g) lines are named"
+NO_LINES = (
+    "compiled without debug information; compile with it (glslang -g, slang -g) to see source lines"
+)
 
 
 def hint_of(op: Operation) -> str:
-    """Returns a hint for a compiled module that does not say which line an operation comes from."""
+    """Returns a hint for a compiled module without lines for an operation."""
     source = map_of(op)
     if source is None or not source.names.compiled or source.location(op) is not None:
         return ""
@@ -195,12 +198,12 @@ def hint_of(op: Operation) -> str:
 
 
 def in_source(op: Operation, text: str) -> str:
-    """A message about an operation with the source's names of variables."""
+    """Replaces symbols of variables by the source's names, in a message about an operation."""
     source = map_of(op)
     return text if source is None else source.names.renamed(text)
 
 
 def name_of_buffer(op: Operation, place: tuple[int, ...]) -> str:
-    """The buffer at a set and binding of the module around an operation."""
+    """Names the buffer at a set and binding of the module around an operation."""
     source = map_of(op)
     return f"set {place[0]}, binding {place[1]}" if source is None else source.names.buffer(place)

@@ -27,13 +27,13 @@ class Texts:
         self._lines = None
 
     def extend(self, text: str) -> None:
-        """More of the text that was added last."""
+        """Appends to the text that was added last."""
         if self._parts:
             self._parts[-1][1].append(text)
             self._lines = None
 
     def line(self, file: str, number: int) -> str:
-        """A line; empty if it is not known."""
+        """Returns a line, or empty text if it is not known."""
         if self._lines is None:
             self._lines = {}
             for name, parts in self._parts:
@@ -46,7 +46,7 @@ class Texts:
 
 
 def numbered(file: str, text: str) -> Iterator[tuple[tuple[str, int], str]]:
-    """The lines of a text with the file and number that its compiler gives them."""
+    """Yields the lines of a text with the file and number that its compiler gives them."""
     number = 0
     for line in text.split("\n"):
         number += 1

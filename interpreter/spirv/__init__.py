@@ -1,1 +1,3 @@
-"""The meaning of the `spirv` dialect: each file stands for the file of that name in the dialect."""
+"""
+Semantics of the `spirv` dialect: each file here belongs to the file of that name in the dialect.
+"""

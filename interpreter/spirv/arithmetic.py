@@ -43,12 +43,12 @@ COMPONENTWISE: dict[type[Operation], Function] = {
 
 @value(*COMPONENTWISE)
 def componentwise(op: Operation, context: Context) -> Function:
-    """The table's function on each component."""
+    """Applies the table's function to each component."""
     return on_components(COMPONENTWISE[type(op)], op, context)
 
 
 def on_components(function: Function, op: Operation, context: Context) -> Function:
-    """A function of natural dtypes, also for cooperative matrices that are carried as binary32."""
+    """Wraps a function of natural dtypes for cooperative matrices that are carried as binary32."""
     form = context.form(op.results[0].type)
     if not isinstance(form, CooperativeMatrix) or form.carrier == form.dtype:
         return function
@@ -61,13 +61,13 @@ def on_components(function: Function, op: Operation, context: Context) -> Functi
 
 
 def add_carry(a: Array, b: Array) -> tuple[Array, Array]:
-    """{the low bits of the sum, the carry}."""
+    """Returns {the low bits of the sum, the carry}."""
     total, carry = ew.add_with_carry(a, b)
     return total, carry.astype(total.dtype)
 
 
 def subtract_borrow(a: Array, b: Array) -> tuple[Array, Array]:
-    """{the low bits of the difference, the borrow}."""
+    """Returns {the low bits of the difference, the borrow}."""
     borrow = numbers.unsigned(a) < numbers.unsigned(b)
     difference = a - b
     return difference, borrow.astype(difference.dtype)
@@ -90,7 +90,8 @@ value_table(
 @value(ops.MatrixTimesScalarOp)
 def matrix_times_scalar(op: ops.MatrixTimesScalarOp, context: Context) -> Function:
     """
-    Each component times the scalar, which is uniform over a cooperative matrix's scope (CM-27).
+    Multiplies each component by the scalar, which is uniform over a cooperative matrix's scope
+    (CM-27).
     """
     form = context.form(op.result.type)
     if not isinstance(form, CooperativeMatrix):
@@ -105,7 +106,7 @@ def matrix_times_scalar(op: ops.MatrixTimesScalarOp, context: Context) -> Functi
 
 
 def sum_of_products(a: Array, b: Array, axis: int, dtype: numbers.DType) -> Array:
-    """Products summed in order along an axis: in binary32 and rounded once, or in binary64."""
+    """Sums products in order along an axis: in binary32 and rounded once, or in binary64."""
     wide = F64 if dtype == F64 else F32
     a, b = a.astype(wide, copy=False), b.astype(wide, copy=False)
     a, b = np.broadcast_arrays(np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0))
@@ -121,7 +122,7 @@ def _result_dtype(op: Operation, context: Context) -> numbers.DType:
 
 @value(ops.DotOp)
 def dot(op: ops.DotOp, context: Context) -> Function:
-    """The sum of the components' products."""
+    """Sums the products of the components."""
     assert isinstance(op.vector_1.type, VectorType)
     dtype, rounding = _result_dtype(op, context), context.options.bfloat16_rounding
     if dtype == numbers.BFLOAT16:

@@ -1,8 +1,8 @@
 """
 Atomics: one invocation after the other, in the order of workgroup, subgroup and lane.
 
-Operations of several invocations on one address are computed at once: their operands are sorted by
-address, and each sees the memory as those before it left it.
+Operations of several invocations on one address are computed together: their operands are sorted by
+address, and each operation sees the memory as the previous one left it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from xdsl_spirv.interpreter.spirv.memory import accessed
 
 
 class Places:
-    """Active invocations of an atomic: the flat view, their element numbers and their places."""
+    """
+    The active invocations of an atomic: a flat view of the memory, their element numbers and
+    positions.
+    """
 
     def __init__(self, batch: Batch, pointer: Pointer, dtype: DType):
         self.shape = batch.shape
@@ -55,7 +58,7 @@ class Places:
         return None if mask is None else np.broadcast_to(mask, self.shape)
 
     def pick(self, value: Array) -> Array:
-        """The active lanes of a value, in order."""
+        """Returns the values of the active lanes, in order."""
         full = np.broadcast_to(value, self.shape)
         return full.reshape(-1) if self.mask is None else full[self.mask]
 
@@ -70,7 +73,7 @@ class Places:
 
 def atomic_type(op: Any) -> spv.PointerType:
     """
-    The type of an atomic's pointer; an untyped one points to the type of the atomic's result or
+    Returns the type of an atomic's pointer; an untyped one takes that of the atomic's result or
     operand.
     """
     if isinstance(op, spv.AtomicFlag):
@@ -82,7 +85,7 @@ def _view_dtype(op: Any, context: Context) -> DType:
     type = atomic_type(op)
     if not has_bytes(type):
         raise InterpreterError(
-            f"{op.name} on {type.storage_class.data.name} memory, which no two invocations share",
+            f"{op.name} on {type.storage_class.data.name} memory, which invocations do not share",
             op,
         )
     return context.plain(type.pointee).dtype
@@ -98,7 +101,7 @@ def segments(items: Array) -> tuple[Array, Array]:
 
 def accumulate(view: Array, items: Array, operands: Array, ufunc: np.ufunc) -> Array:
     """
-    Apply `memory = ufunc(memory, operand)` one after the other; returns the old value of each.
+    Applies `memory = ufunc(memory, operand)` one after another; returns the old value of each.
     """
     order, starts = segments(items)
     ends = np.append(starts[1:], items.size)
@@ -135,7 +138,7 @@ _UPDATES: dict[type[Operation], np.ufunc] = {
 
 @action(*_UPDATES)
 def update(op: spv.AtomicUpdate, context: Context) -> Function:
-    """Combine memory with the value; returns the old value of memory."""
+    """Combines memory with the value; returns the old value of memory."""
     ufunc, dtype = _UPDATES[type(op)], _view_dtype(op, context)
     if isinstance(op, spv.AtomicUMinOp | spv.AtomicUMaxOp):
         return by_memory(_updater(ufunc, raw_dtype(dtype), dtype, bool(op.result.uses)))
@@ -156,7 +159,7 @@ def _updater(ufunc: np.ufunc, dtype: DType, result: DType, used: bool) -> Functi
 
 @action(spv.AtomicIIncrementOp, spv.AtomicIDecrementOp)
 def step(op: spv.AtomicStep, context: Context) -> Function:
-    """Add or take 1; returns the old value of memory."""
+    """Adds or subtracts 1; returns the old value of memory."""
     dtype = _view_dtype(op, context)
     one = np.full((1, 1, 1), 1 if isinstance(op, spv.AtomicIIncrementOp) else -1, dtype)
     call = _updater(np.add, dtype, dtype, bool(op.result.uses))
@@ -172,7 +175,7 @@ def load(op: spv.AtomicLoadOp, context: Context) -> Function:
 
 @action(spv.AtomicStoreOp)
 def store(op: spv.AtomicStoreOp, context: Context) -> Function:
-    """Write the value; of several to one address the last invocation's stays."""
+    """Writes the value; if several write one address, the last invocation's stays."""
     form = Plain(_view_dtype(op, context))
     names = list(op.operands)
     pointer_first = names[0] is op.pointer
@@ -202,7 +205,7 @@ def by_memory(function: Function) -> Function:
 
 
 def merge_results(lanes: Mask, new: Any, old: Any) -> Any:
-    """`np.where`, if there are results."""
+    """Merges results by `np.where`, if there are any."""
     return None if old is None else np.where(lanes, new, old)
 
 
@@ -212,7 +215,7 @@ Sequential = Callable[[Array, Array, tuple[Array, ...]], None]
 def one_by_one(
     batch: Batch, pointer: Pointer, dtype: DType, operands: tuple[Array, ...], change: Sequential
 ) -> Array:
-    """Let `change(view, items, operands)` act on rounds of invocations with different addresses."""
+    """Calls `change(view, items, operands)` in rounds of invocations with different addresses."""
     places = Places(batch, pointer, dtype)
     picked = tuple(places.pick(operand) for operand in operands)
     order, starts = segments(places.items)
@@ -242,7 +245,7 @@ def exchange(op: spv.AtomicExchangeOp, context: Context) -> Function:
 
 @action(spv.AtomicFlagTestAndSetOp)
 def test_and_set(op: spv.AtomicFlagTestAndSetOp, context: Context) -> Function:
-    """Set the flag; whether it was set before."""
+    """Sets the flag; returns if it was set before."""
     dtype, one = _view_dtype(op, context), np.ones((1, 1, 1), np.int32)
 
     def change(view: Array, items: Array, operands: tuple[Array, ...]) -> None:
@@ -260,7 +263,7 @@ def clear(op: spv.AtomicFlagClearOp, context: Context) -> Function:
 
 @action(spv.AtomicCompareExchangeOp, spv.AtomicCompareExchangeWeakOp)
 def compare_exchange(op: spv.AtomicCompare, context: Context) -> Function:
-    """Write the value where memory equals the comparator; returns the old value of memory."""
+    """Writes the value where memory equals the comparator; returns the old value of memory."""
     dtype = _view_dtype(op, context)
 
     def change(view: Array, items: Array, operands: tuple[Array, ...]) -> None:

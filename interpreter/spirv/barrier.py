@@ -1,11 +1,11 @@
 """
 Barriers do nothing, unless a schedule runs parts of a workgroup one after the other.
 
-All active lanes of a workgroup finish an instruction before any begins the next (batch.py), and
-every store is in memory when it returns: so what a barrier would wait for has happened. A barrier
-in flow that is not uniform over its scope is undefined in SPIR-V. Where a workgroup's invocations
-are parted into several batches (turns.py, schedule.py), a batch stops at a barrier over more than
-subgroups until the others have come to one.
+All active lanes of a workgroup finish an instruction before any begins the next (batch.py), and a
+store is in memory when it returns, so there is nothing for a barrier to wait for. A barrier in
+control flow that is not uniform over its scope is undefined in SPIR-V. If a workgroup's invocations
+are split into several batches (turns.py, schedule.py), a batch stops at a barrier of a scope above
+Subgroup until the others have reached one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xdsl_spirv.interpreter.suspension import Suspended
 
 @action(ops.ControlBarrierOp, ControlBarrierWaitOp)
 def control_barrier(op: ops.ControlBarrierOp | ControlBarrierWaitOp, context: Context) -> Function:
-    """Let the workgroup's other invocations come."""
+    """Lets the workgroup's other invocations catch up."""
     if context.scope(op.execution_scope) == Scope.Subgroup:
         return nothing
 

@@ -1,7 +1,7 @@
 """
-Bits: component by component, whatever the signedness.
+Bit instructions: component by component, whatever the signedness.
 
-A shift by the operand's width or more, undefined in SPIR-V, gives 0 or the sign.
+A shift by the operand's width or more, undefined in SPIR-V, gives 0 or copies of the sign.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def bit_count(op: ops.BitCountOp, context: Context) -> Function:
 
 
 def _for_components(amount: Array, like: Array) -> Array:
-    """Offset and Count are scalars that serve all components."""
+    """Wraps a function whose Offset and Count are scalars for all components."""
     return amount.reshape(amount.shape + (1,) * (like.ndim - amount.ndim)).astype(np.int64)
 
 
 def _low_bits(count: Array, dtype: np.dtype) -> Array:
-    """A mask of the `count` lowest bits."""
+    """Returns a mask of the `count` lowest bits."""
     width = dtype.itemsize * 8
     full = np.array(-1, dtype)
     amount = (width - np.clip(count, 0, width)).astype(np.int64)

@@ -1,5 +1,5 @@
 """
-Composites: taken apart and put together along static or dynamic indexes.
+Extracts from and builds composites, along static or dynamic indexes.
 
 A cooperative matrix is made of one constituent, and its components are reached per invocation
 through the mapping that the options state (CM-08, CM-18).
@@ -23,7 +23,9 @@ from xdsl_spirv.interpreter.variables import put_element, read_part, take_elemen
 
 
 def filled_matrix(form: CooperativeMatrix) -> Function:
-    """The matrix of one component, each scope instance's first active lane's (CM-09)."""
+    """
+    Fills a matrix with one component: that of each scope instance's first active lane (CM-09).
+    """
     axes = (2,) if form.scope.name == "Subgroup" else (1, 2)
 
     def fill(batch: Batch, component: Array) -> Array:
@@ -35,7 +37,7 @@ def filled_matrix(form: CooperativeMatrix) -> Function:
 
 @action(ops.CompositeConstructOp)
 def construct(op: ops.CompositeConstructOp, context: Context) -> Function:
-    """The composite of the constituents; a vector may be made of scalars and vectors."""
+    """Builds a composite from its constituents; a vector may be built from scalars and vectors."""
     form = context.form(op.result.type)
     if isinstance(form, CooperativeMatrix):
         return filled_matrix(form)
@@ -67,7 +69,7 @@ def _indexes(op: ops.CompositeExtractOp | ops.CompositeInsertOp) -> Sequence[int
 
 @action(ops.CompositeExtractOp)
 def extract(op: ops.CompositeExtractOp, context: Context) -> Function:
-    """The part at static indexes."""
+    """Returns the part at static indexes."""
     form, path, mapping = (
         context.form(op.composite.type),
         _indexes(op),
@@ -81,7 +83,7 @@ def extract(op: ops.CompositeExtractOp, context: Context) -> Function:
 
 @action(ops.CompositeInsertOp)
 def insert(op: ops.CompositeInsertOp, context: Context) -> Function:
-    """The composite with the part at static indexes replaced."""
+    """Returns the composite with the part at static indexes replaced."""
     form, path, mapping = (
         context.form(op.composite.type),
         _indexes(op),
@@ -99,7 +101,7 @@ value_table({ops.VectorExtractDynamicOp: take_element, ops.CopyLogicalOp: same})
 
 @value(ops.VectorInsertDynamicOp)
 def insert_dynamic(op: ops.VectorInsertDynamicOp, context: Context) -> Function:
-    """The vector with the component whose number each lane gives replaced."""
+    """Returns the vector with one component replaced, whose number each lane gives."""
     names = [operand for operand in op.operands]
     order = [names.index(v) for v in (op.vector, op.component, op.index)]
 
@@ -112,7 +114,9 @@ def insert_dynamic(op: ops.VectorInsertDynamicOp, context: Context) -> Function:
 
 @value(ops.VectorShuffleOp)
 def shuffle(op: ops.VectorShuffleOp, context: Context) -> Function:
-    """Components of both vectors by number; one numbered -1 is undefined and 0 here."""
+    """
+    Selects components of both vectors by number. Number -1 is undefined in SPIR-V and gives 0 here.
+    """
     numbers = np.array([component.value.data for component in op.components])
     undefined = (numbers < 0) | (numbers == 0xFFFFFFFF)
     taken = np.where(undefined, 0, numbers)

@@ -1,8 +1,7 @@
 """
-Constants are values known when a function is compiled; specialization constants, when it is
-launched.
+Constants, whose values are known when a function is compiled; specialization constants, at launch.
 
-An undefined value is 0, so that runs repeat.
+An undefined value is 0, so that runs are reproducible.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ def null(op: Operation, context: Context) -> Any:
 
 @constant(ops.ReferenceOfOp)
 def reference_of(op: ops.ReferenceOfOp, context: Context) -> Any:
-    """The value that the launch gave the constant, or its default."""
+    """Returns the value that the launch gave the constant, or its default."""
     return context.specialize(op.spec_const)
 
 
 @control(ops.SpecConstantOperationOp)
 def operation(op: ops.SpecConstantOperationOp, compiler: Compiler) -> Any:
-    """The one operation inside, evaluated where it stands."""
+    """Evaluates the one operation inside."""
     block = op.body.block
     steps, ended = compiler.block(block)
     assert block.last_op is not None

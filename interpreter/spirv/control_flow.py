@@ -32,7 +32,7 @@ from xdsl_spirv.interpreter.semantics import Function, action, control, terminat
 
 @control(ops.LoopOp, ops.SelectionOp)
 def construct(op: ops.LoopOp | ops.SelectionOp, compiler: Compiler) -> Step | None:
-    """Run the region; its merge gives the results."""
+    """Runs the region; its merge gives the results."""
     if not op.body.blocks:
         return None
     flow = Flow(compiler, op.body, op.results)
@@ -51,7 +51,7 @@ def construct(op: ops.LoopOp | ops.SelectionOp, compiler: Compiler) -> Step | No
 
 @terminator(ops.MergeOp)
 def merge(op: ops.MergeOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """Leave the region with its results."""
+    """Leaves the region with its results."""
     construct = op.parent_op()
     results = () if construct is None else construct.results
     read = flow.compiler.mover(op.arguments, results)
@@ -166,7 +166,8 @@ def leave_constructs(op: exits.ExitOp, flow: Flow) -> Callable[[Env], Leaving]:
 
     def call(env: Env) -> Leaving:
         batch: Batch = env[WAVE]
-        # Others may have reached the block with values of theirs, whatever this region has parted.
+        # Other lanes may have reached the block with other values, even if this region did not
+        # diverge.
         partial, batch.partial = batch.partial, batch.mask is not None
         assign(env, read(env))
         batch.partial = partial
@@ -177,10 +178,14 @@ def leave_constructs(op: exits.ExitOp, flow: Flow) -> Callable[[Env], Leaving]:
 
 @terminator(ops.UnreachableOp)
 def unreachable(op: ops.UnreachableOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """No lane may come here."""
+    """Raises an error if a lane reaches it."""
 
     def call(env: Env) -> Leaving:
-        raise InterpreterError("spirv.Unreachable was reached", op, "the program is undefined")
+        raise InterpreterError(
+            "an invocation has reached spirv.Unreachable",
+            op,
+            "the program has undefined behaviour: no path may lead there",
+        )
 
     return call
 
@@ -201,7 +206,11 @@ def carried_end(op: raw.RawTerminatorOp, flow: Flow) -> Callable[[Env], Leaving]
     """The lanes of an OpTerminateInvocation leave the function; others are refused."""
     if op.instruction.data == "OpTerminateInvocation":
         return lambda env: RETURN
-    raise InterpreterError(f"{op.instruction.data} is carried only and has no semantics", op)
+    raise InterpreterError(
+        f"{op.instruction.data} is only carried (the dialect has no operation for it), and "
+        "cannot be executed",
+        op,
+    )
 
 
 @action(ops.FunctionCallOp)

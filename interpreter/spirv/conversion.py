@@ -1,5 +1,5 @@
 """
-Conversions: exact where the target can hold the value, else as numbers.py says.
+Conversions: exact if the target can hold the value, else as in numbers.py.
 
 On cooperative matrices they work component by component (CM-19).
 """
@@ -21,7 +21,7 @@ from xdsl_spirv.interpreter.numbers import F16, F32, I64, Array, DType
 from xdsl_spirv.interpreter.semantics import Function, same, value, value_table
 
 SATURATING = "saturated_to_largest_float8_normal_conversion_ext"
-"""SPV_EXT_float8's decoration of a conversion."""
+"""SPV_EXT_float8's decoration of a conversion that saturates."""
 
 
 def _dtypes(op: Operation, context: Context) -> tuple[DType, DType]:
@@ -32,7 +32,7 @@ def _dtypes(op: Operation, context: Context) -> tuple[DType, DType]:
 
 
 def _convert_carried(function: Function, op: Operation, context: Context) -> Function:
-    """A conversion of natural dtypes, also between matrices carried as binary32."""
+    """Returns a conversion of natural dtypes, also between matrices carried as binary32."""
     source, target = (context.form(v.type) for v in (op.operands[0], op.results[0]))
     if not isinstance(source, CooperativeMatrix) or not isinstance(target, CooperativeMatrix):
         return function
@@ -56,7 +56,7 @@ CONVERSIONS: dict[type[Operation], ew.Conversion] = {
 
 @value(*CONVERSIONS)
 def converted(op: Operation, context: Context) -> Function:
-    """The table's conversion between the component types."""
+    """Applies the table's conversion between the component types."""
     convert = CONVERSIONS[type(op)](*_dtypes(op, context), context.options.bfloat16_rounding)
     return _convert_carried(convert, op, context)
 
@@ -65,8 +65,8 @@ def converted(op: Operation, context: Context) -> Function:
 def float_to_float(op: ops.FConvertOp, context: Context) -> Function:
     """
     Rounds to nearest even; bfloat16 through binary32 and as the options say (BF-06, BF-07). With
-    the saturating decoration, a number that an 8-bit float cannot hold, infinities too, becomes its
-    largest number.
+    the saturating decoration, a number beyond the range of the 8-bit float, also infinity, becomes
+    the largest finite one.
     """
     source, target = _dtypes(op, context)
     convert = numbers.float_to_float(source, target, context.options.bfloat16_rounding)
@@ -77,13 +77,15 @@ def float_to_float(op: ops.FConvertOp, context: Context) -> Function:
 
 
 def quantize(a: Array) -> Array:
-    """binary32 with the precision of binary16; a number below its normal range becomes 0."""
+    """
+    Rounds binary32 to the precision of binary16; a number below binary16's normal range becomes 0.
+    """
     rounded = a.astype(F16).astype(F32)
     tiny = np.abs(rounded) < np.finfo(np.float16).smallest_normal
     return np.where(tiny, np.copysign(np.float32(0), a), rounded)
 
 
-# A pointer knows its memory, whatever its storage class is called.
+# A pointer knows its memory, so its storage class does not matter.
 value_table(
     {
         ops.QuantizeToF16Op: quantize,
@@ -95,7 +97,7 @@ value_table(
 
 @value(ops.BitcastOp)
 def bitcast(op: ops.BitcastOp, context: Context) -> Function:
-    """Returns the same bits; components of another width are taken from the lowest up."""
+    """Returns the same bits; components of another width are taken from the lowest bit up."""
     source, target = (context.form(v.type) for v in (op.operand, op.result))
     if isinstance(source, Opaque) and isinstance(target, Opaque):
         return lambda pointer: pointer
@@ -120,7 +122,7 @@ def bitcast(op: ops.BitcastOp, context: Context) -> Function:
 
 
 def _addresses(a: Array, form: Plain) -> Array:
-    """Physical addresses that an integer of 64 bits or a vector of two of 32 bits holds."""
+    """Reads physical addresses from an integer of 64 bits or a vector of two of 32 bits."""
     if not form.shape:
         return a.view(I64)
     return np.ascontiguousarray(a).view(I64)[..., 0]

@@ -1,9 +1,9 @@
 """
 SPV_KHR_cooperative_matrix: a matrix is one array, and its instructions act on it as a whole.
 
-An integer MulAdd is exact modulo 2^N (CM-23). A floating one (CM-25) multiplies and adds in
-binary32 in an order that numpy's matrix multiplication chooses, adds C last, and is rounded once to
-the result's component type; binary64 throughout when a component is that. The option
+An integer MulAdd is exact modulo 2^N (CM-23). A floating-point MulAdd (CM-25) multiplies and adds
+in binary32 in the order of numpy's matrix multiplication, adds C last, and rounds once to the
+result's component type; it uses binary64 if a component type is binary64. The option
 `component_mapping` assigns components to invocations (CM-18).
 """
 
@@ -39,12 +39,12 @@ def matrix_form(type: Attribute, context: Context) -> CooperativeMatrix:
 
 
 def carried(form: CooperativeMatrix) -> Function:
-    """Components as a matrix carries them."""
+    """Converts components to the dtype in which a matrix carries them."""
     return (lambda lines: lines) if form.dtype == form.carrier else numbers.widener(form.dtype)
 
 
 def accessed_matrix(op: Any) -> spv.PointerType:
-    """The type of a load's or store's pointer; an untyped one is to components."""
+    """Returns the type of a load's or store's pointer; an untyped one points to components."""
     matrix = op.results[0].type if op.results else op.object.type
     return accessed(op.pointer, matrix.element_type)
 
@@ -66,7 +66,7 @@ class Placement:
         pointee_bytes = prod(pointee.shape) * pointee.dtype.itemsize
         self.form = form
         self.op = op
-        # CM-13: Stride counts elements of the pointee, whatever the component type is.
+        # CM-13: Stride counts elements of the pointee, not of the component type.
         self.size = form.dtype.itemsize
         self.factor, rest = divmod(pointee_bytes, self.size)
         if rest:
@@ -79,7 +79,10 @@ class Placement:
         self.axes = (1, 2) if form.scope == spv.Scope.Workgroup else (2,)
 
     def tiles(self, batch: Batch, pointer: Pointer, stride: Array | None) -> Tiles:
-        """The tiles of every scope instance; operands are its first active invocation's (CM-27)."""
+        """
+        Returns the tiles of every scope instance; operands are taken from its first active
+        invocation (CM-27).
+        """
         mask = batch.mask
         active = None if mask is None else mask.any(axis=self.axes, keepdims=True)
         start = leaders(pointer, mask, self.axes).items(self.size, active)
@@ -166,7 +169,7 @@ def multiply_add(op: spv.CooperativeMatrixMulAddOp, context: Context) -> Functio
 
 
 def float_multiply_add(result: DType, wide: DType, rounding: Rounding) -> Function:
-    """Products and sums in `wide`, rounded once to the result's component type."""
+    """Multiplies and adds in `wide`, and rounds once to the result's component type."""
     if result == wide:
 
         def exact(a: Array, b: Array, c: Array) -> Array:
@@ -186,7 +189,7 @@ def float_multiply_add(result: DType, wide: DType, rounding: Rounding) -> Functi
 
 
 def chosen_multiply_add(length: int, result: CooperativeMatrix, context: Context) -> Function:
-    """A floating MulAdd as `Options.accumulation` says (CM-25)."""
+    """Runs a floating-point MulAdd in the order of `Options.accumulation` (CM-25)."""
     way, rounding = context.options.accumulation, context.options.bfloat16_rounding
     round_wide = numbers.float_to_float(F64, result.dtype, rounding)
 
@@ -221,7 +224,7 @@ def integer_multiply_add(
     result: CooperativeMatrix,
     bits: spv.CooperativeMatrixOperands,
 ) -> Function:
-    """CM-23: the low bits of A * B, plus C with wrap-around or saturation."""
+    """Computes the low bits of A * B, plus C with wrap-around or saturation (CM-23)."""
     flags = spv.CooperativeMatrixOperands
     a_sign = bool(bits & flags.MatrixASignedComponentsKHR)
     b_sign = bool(bits & flags.MatrixBSignedComponentsKHR)
@@ -232,7 +235,7 @@ def integer_multiply_add(
     extend = numbers.integer_to_integer(result.dtype, sign=c_sign)
 
     def add(total: Array, addend: Array) -> Array:
-        # C keeps its own signedness, the limits follow the result's.
+        # C keeps its own signedness; the result's type gives the limits.
         if c_sign == result_sign:
             return saturating_add(total, addend, result_sign)
         return _saturating_mixed_add(total, addend, result_sign)
@@ -246,7 +249,10 @@ def integer_multiply_add(
 
 
 def _saturating_mixed_add(a: Array, b: Array, sign: bool) -> Array:
-    """a + b, saturating. With `sign`, a and the result are signed and b is not; else only b is."""
+    """
+    Computes a + b with saturation. With `sign`, a and the result are signed and b is not; else only
+    b is signed.
+    """
     total = a + b
     zero, ones = total.dtype.type(0), total.dtype.type(-1)
     if sign:
@@ -261,8 +267,8 @@ def exact_product(
     a: CooperativeMatrix, b: CooperativeMatrix, a_sign: bool, b_sign: bool
 ) -> Function:
     """
-    A * B modulo 2^64: in binary32 or binary64 where every partial sum is exactly representable,
-    which numpy multiplies fast, else in 64-bit integers.
+    Computes A * B modulo 2^64: in binary32 or binary64 if every partial sum is exact there, which
+    numpy multiplies fast, else in 64-bit integers.
     """
     largest = _magnitude(a.dtype, a_sign) * _magnitude(b.dtype, b_sign) * a.columns
     wide = F32 if largest <= 1 << 24 else F64 if largest <= 1 << 53 else I64
@@ -277,7 +283,7 @@ def exact_product(
 
 
 def _magnitude(dtype: DType, sign: bool) -> int:
-    """The largest absolute value of an integer type."""
+    """Returns the largest absolute value of an integer type."""
     if dtype == BOOL:
         return 1
     return 1 << (dtype.itemsize * 8 - (1 if sign else 0))

@@ -1,9 +1,9 @@
 """
 SPV_NV_cooperative_matrix2 and the coordinates of SPV_EXT_cooperative_matrix_maintenance1.
 
-A function that an instruction calls for components runs once for all of them: they stand where the
-lanes of the scope do. The order in which a reduction combines components is the implementation's;
-here neighbouring halves are combined until one is left.
+A function that an instruction calls for each component runs once for all of them: the components
+take the place of the lanes. The order in which a reduction combines components is up to the
+implementation; here the two halves are combined repeatedly until one component is left.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Combine: TypeAlias = Callable[[Array, Array], Array]
 
 
 def scope_axes(form: CooperativeMatrix) -> tuple[int, ...]:
-    """The axes of invocations over which a matrix is one."""
+    """Returns the axes of invocations that share one matrix."""
     return (1, 2) if form.scope == Scope.Workgroup else (2,)
 
 
@@ -58,7 +58,7 @@ value_table(
 
 @action(ops.CooperativeMatrixReduceOp)
 def reduce(op: ops.CooperativeMatrixReduceOp, context: Context) -> Function:
-    """Rows, columns, all or squares of four combined by the function."""
+    """Reduces rows, columns, all, or squares of four by the function."""
     form, result = matrix_form(op.matrix.type, context), matrix_form(op.result.type, context)
     name, directions = op.combine_func.string_value(), op.reduce.data
     flags = CooperativeMatrixReduce
@@ -82,7 +82,7 @@ def reduce(op: ops.CooperativeMatrixReduceOp, context: Context) -> Function:
 
 
 def combination(code: Runnable, batch: Batch, form: CooperativeMatrix) -> Combine:
-    """A function of two components, on all of them."""
+    """Applies a function of two components to all of them."""
 
     def combine(a: Array, b: Array) -> Array:
         flat = a.reshape(*a.shape[:2], -1)
@@ -94,7 +94,7 @@ def combination(code: Runnable, batch: Batch, form: CooperativeMatrix) -> Combin
 
 
 def combined(matrix: Array, axis: int, combine: Combine) -> Array:
-    """The matrix with an axis reduced to 1."""
+    """Reduces a matrix along an axis to size 1."""
     while matrix.shape[axis] > 1:
         count = matrix.shape[axis] // 2
         low, high, rest = np.split(matrix, (count, 2 * count), axis)
@@ -106,7 +106,7 @@ def combined(matrix: Array, axis: int, combine: Combine) -> Array:
 
 @action(ops.CooperativeMatrixPerElementOp)
 def per_element(op: ops.CooperativeMatrixPerElementOp, context: Context) -> Function:
-    """The function of (row, column, component, further arguments) for every component."""
+    """Applies the function of (row, column, component, further arguments) to every component."""
     name = op.func.string_value()
     kinds = [argument.type for argument in context.symbol(name).regions[0].block.args]
     form = matrix_form(op.matrix.type, context)
@@ -130,9 +130,9 @@ def mapped(
     operands: Sequence[Any],
 ) -> Array:
     """
-    The results of a function for each component of the first operand.
+    Returns the results of a function for each component of the first operand.
 
-    `places` are the types of its row and column arguments. `beside` marks the other operands that
+    `places` holds the types of its row and column arguments. `beside` marks the other operands that
     are matrices: the function gets their component at the same place.
     """
     matrix, *arguments = operands
@@ -156,7 +156,7 @@ def mapped(
 
 
 def one_of_scope(argument: Any, batch: Batch, form: CooperativeMatrix) -> Any:
-    """An argument as the first active invocation of each scope instance has it."""
+    """Returns an argument's value in the first active invocation of each scope instance."""
     if isinstance(argument, np.ndarray):
         return first_active(argument, batch.mask, scope_axes(form))
     return argument
@@ -164,7 +164,7 @@ def one_of_scope(argument: Any, batch: Batch, form: CooperativeMatrix) -> Any:
 
 @action(ops.CooperativeMatrixGetCoordinateOp)
 def coordinate(op: ops.CooperativeMatrixGetCoordinateOp, context: Context) -> Function:
-    """Row and column of the component that each lane holds under the mapping (CM-18)."""
+    """Returns row and column of the component that each lane holds under the mapping (CM-18)."""
     form, mapping = matrix_form(op.matrix.type, context), context.options.component_mapping
     dtype = context.plain(op.result.type).dtype
 

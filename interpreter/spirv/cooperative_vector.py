@@ -1,10 +1,10 @@
 """
 SPV_NV_cooperative_vector: each invocation's long vector, times a matrix in memory.
 
-A matrix is read as its interpretation says. Floats are multiplied and added in binary32 (binary64
-if one is that) in an order that numpy chooses, and rounded once to the result's type; integers are
-exact, modulo the result's width. The layouts that are left to implementations are row-major here,
-packed. Accumulations are atomic, one invocation after the other.
+The interpretation operand says how the bits of a matrix are read. Floats are multiplied and added
+in binary32 (binary64 if one of them is binary64) in numpy's order, and rounded once to the result's
+type; integers are exact, modulo the result's width. Layouts that are left to the implementation are
+row-major and packed here. Accumulations are atomic, one invocation after the other.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _TYPES: dict[spv.ComponentType, tuple[DType, bool]] = {
     spv.ComponentType.FloatE4M3NV: (numbers.FLOAT8_E4M3, True),
     spv.ComponentType.FloatE5M2NV: (numbers.FLOAT8_E5M2, True),
 }
-"""The dtype of an interpretation, and whether it has a sign."""
+"""The dtype of an interpretation, and if it is signed."""
 
 _PACKED = (spv.ComponentType.SignedInt8PackedNV, spv.ComponentType.UnsignedInt8PackedNV)
 
 
 def _constant(setting: Attribute, context: Context) -> int:
-    """A number that is known or a specialization constant."""
+    """Returns a number that is given directly or by a specialization constant."""
     if isinstance(setting, IntegerAttr):
         return setting.value.data
     return int(context.specialize(setting).item())
@@ -64,7 +64,7 @@ def _interpretation(setting: Attribute, context: Context) -> spv.ComponentType:
 
 
 def _by_columns(setting: Attribute, context: Context) -> tuple[bool, bool]:
-    """Whether a matrix is stored column by column, and whether its stride is used."""
+    """Tells if a matrix is stored column by column, and if its stride is used."""
     if isinstance(setting, spv.CooperativeVectorMatrixLayoutAttr):
         layout = setting.data
     else:
@@ -77,7 +77,7 @@ def _by_columns(setting: Attribute, context: Context) -> tuple[bool, bool]:
 def load(
     op: spv.CooperativeVectorLoadOp, context: Context, plain: PlainLoader = memory.load
 ) -> Function:
-    """Consecutive components, `offset` bytes further."""
+    """Loads consecutive components at an offset of `offset` bytes."""
     form = context.plain(op.result.type)
     return lambda batch, pointer, offset: load_vector(pointer, offset, form, batch.mask, plain)
 
@@ -92,13 +92,13 @@ def load_vector(
     mask: Mask,
     load: PlainLoader = memory.load,
 ) -> Array:
-    """A vector `offset` bytes further than a pointer."""
+    """Loads a vector `offset` bytes after a pointer."""
     start = moved(pointer, offset)
     return by_case(start, mask, lambda one, lanes: load(one, form, lanes), merger(form))
 
 
 def moved(pointer: Pointer | Pointers, offset: Array) -> Pointer | Pointers:
-    """The pointer `offset` bytes further; offsets have no sign."""
+    """Returns the pointer `offset` bytes further; offsets are unsigned."""
     return pointer.plus(offset.astype(I64) & 0xFFFFFFFF, 1, 0)
 
 
@@ -106,7 +106,7 @@ def moved(pointer: Pointer | Pointers, offset: Array) -> Pointer | Pointers:
 def store(
     op: spv.CooperativeVectorStoreOp, context: Context, plain: PlainStorer = memory.store
 ) -> Function:
-    """Consecutive components, `offset` bytes further."""
+    """Stores consecutive components at an offset of `offset` bytes."""
     form = context.plain(op.object.type)
 
     def call(batch: Batch, pointer: Pointer, offset: Array, vector: Array) -> None:
@@ -117,7 +117,7 @@ def store(
 
 
 class Input:
-    """The conversion of a vector before it is multiplied."""
+    """Converts a vector before it is multiplied."""
 
     def __init__(self, op: spv.VectorTimesMatrix, length: int, flags: Any, context: Context):
         source = context.plain(op.operands[0].type).dtype
@@ -129,7 +129,7 @@ class Input:
         self.source = source
 
     def __call__(self, vector: Array) -> Array:
-        """K components as numbers to multiply: int64 or a float."""
+        """Returns K components as numbers to multiply: int64 or a float."""
         if self.packed:
             octets = np.ascontiguousarray(vector).view(self.dtype)[..., : self.length]
             return octets.astype(I64) if self.sign else numbers.unsigned(octets).astype(I64)
@@ -172,7 +172,7 @@ class Matrix:
         mask: Mask,
         load: VectorLoader = load_vector,
     ) -> Array:
-        """(w, s, l, rows, columns), widened for a multiplication."""
+        """Loads (w, s, l, rows, columns), widened for a multiplication."""
         form = Plain(self.dtype, (self.width,))
         nothing = np.zeros((1, 1, 1), I64)
         lines_read = [
@@ -183,14 +183,16 @@ class Matrix:
 
 
 def widened(value: Array, sign: bool) -> Array:
-    """Integers as int64, small floats as binary32."""
+    """Widens integers to int64, and small floats to binary32."""
     if value.dtype.kind == "i":
         return value.astype(I64) if sign else numbers.unsigned(value).astype(I64)
     return value if value.dtype in (F32, F64) else value.astype(F32)
 
 
 class Product:
-    """The matrix times the vector, plus a vector in memory; `load` reads lines and the bias."""
+    """
+    Computes the matrix times the vector, plus a vector in memory; `load` reads lines and the bias.
+    """
 
     def __init__(
         self, op: spv.VectorTimesMatrix, context: Context, load: VectorLoader = load_vector
@@ -198,7 +200,8 @@ class Product:
         self.rows, columns = _constant(op.m, context), _constant(op.k, context)
         if _constant(op.transpose, context):
             raise InterpreterError(
-                f"{op.name} of a transposed matrix, which only layouts of a device's own have",
+                f"{op.name} with a transposed matrix needs a device-specific layout, "
+                "which only OptimalNV layouts are",
                 op,
                 "use the other one of RowMajorNV and ColumnMajorNV",
             )
@@ -241,7 +244,7 @@ def _round_total(total: Array, dtype: DType) -> Array:
 
 
 def add_to(pointer: Pointer | Pointers, form: Plain, vector: Array, batch: Batch) -> None:
-    """Add vectors to memory, one invocation after the other."""
+    """Adds vectors to memory, one invocation after another."""
     for one, lanes in cases(pointer, batch.mask):
         access = memory.Access(one, form, lanes, "an atomic access")
         view = one.memory.view(numbers.raw_dtype(form.dtype)).view(form.dtype).reshape(-1)
@@ -266,7 +269,7 @@ def accumulate_vector(op: spv.CooperativeVectorReduceSumAccumulateOp, context: C
 
 
 def accumulated(op: spv.CooperativeVectorOuterProductAccumulateOp, context: Context) -> Matrix:
-    """The matrix that products are added to."""
+    """Returns the matrix to which products are added."""
     rows, columns = (context.plain(operand.type).shape[0] for operand in (op.a, op.b))
     return Matrix(rows, columns, op.memory_layout, op.matrix_interpretation, context)
 

@@ -2,8 +2,8 @@
 SPV_KHR_integer_dot_product, exactly.
 
 Everything is computed modulo 2^64, which holds the low N bits of the exact sum for any N up to 64
-(DOT-15). The saturating forms add that N-bit sum to the accumulator exactly and clamp (DOT-16); a
-sum that overflowed before, undefined by DOT-17, is the wrapped one here.
+(DOT-15). The saturating forms add that N-bit sum to the accumulator exactly and clamp (DOT-16). If
+the sum overflows before, which is undefined by DOT-17, the wrapped sum is used here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from xdsl_spirv.interpreter.semantics import Function, value
 
 
 def components(vector: Array, form: Plain, sign: bool) -> list[Array]:
-    """A vector's components, or a packed scalar's bytes from the least significant (DOT-14)."""
+    """
+    Returns a vector's components, or a packed scalar's bytes from the least significant (DOT-14).
+    """
     if not form.shape:
         vector = np.ascontiguousarray(vector)[..., None].view(np.int8)
     vector = vector if sign else numbers.unsigned(vector)
@@ -29,10 +31,10 @@ def components(vector: Array, form: Plain, sign: bool) -> list[Array]:
 
 def four_bytes(vector_1: Array, vector_2: Array, sign: bool) -> Array:
     """
-    Exact sums of four products of bytes; the components are on the last axis.
+    Computes exact sums of four products of bytes; the components are on the last axis.
 
-    Products are 16-bit, signed if `sign`: one of the vectors is. Two are split from one 32-bit
-    number.
+    Products have 16 bits, and are signed if one of the vectors is (`sign`). Two products at a time
+    are taken from one 32-bit number.
     """
     kind = "i" if sign else "u"
     products = np.multiply(
@@ -48,7 +50,7 @@ def four_bytes(vector_1: Array, vector_2: Array, sign: bool) -> Array:
 
 @value(ops.SDotOp, ops.UDotOp, ops.SUDotOp)
 def dot(op: ops.DotOperation, context: Context) -> Function:
-    """The low bits of the exact sum of products."""
+    """Returns the low bits of the exact sum of products."""
     return _dot(op, context)
 
 
@@ -97,7 +99,7 @@ def _bytes(
 
 @value(ops.SDotAccSatOp, ops.UDotAccSatOp, ops.SUDotAccSatOp)
 def dot_accumulate(op: ops.DotAccumulateOperation, context: Context) -> Function:
-    """The dot product added to the accumulator with saturation."""
+    """Adds the dot product to the accumulator with saturation."""
     product = _dot(op, context)
     sign = op.SIGNEDNESS != DotSignedness.UNSIGNED
 

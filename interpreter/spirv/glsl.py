@@ -1,7 +1,7 @@
 """
-GLSL.std.450: computed in binary64 and rounded once, closer than any precision it asks for.
+GLSL.std.450: computed in binary64 and rounded once, which is closer than any required precision.
 
-Fma is fused. FMin, FMax and FClamp, undefined for NaN, give the other operand.
+Fma is fused. FMin, FMax and FClamp, undefined for NaN, return the other operand.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def find_signed_msb(a: Array) -> Array:
 
 
 def step(edge: Array, x: Array) -> Array:
-    """0 below the edge, else 1."""
+    """Returns 0 below the edge, else 1."""
     return np.where(x < edge, 0, 1).astype(x.dtype)
 
 
@@ -116,13 +116,13 @@ value_table(
 
 @value(spv.GLPackHalf2x16Op)
 def pack_half(op: spv.GLPackHalf2x16Op, context: Context) -> Function:
-    """Two binary16 in 32 bits, the first component the lower."""
+    """Packs two binary16 into 32 bits, the first component in the lower half."""
     return lambda a: np.ascontiguousarray(a.astype(F16)).view(I32)[..., 0]
 
 
 @value(ops.GLNormalizeOp)
 def normalize(op: ops.GLNormalizeOp, context: Context) -> Function:
-    """The direction of a vector; a scalar's sign."""
+    """Returns the direction of a vector, or a scalar's sign."""
     if not context.plain(op.result.type).shape:
         return np.sign
     return ew.wide_math(lambda a: a / _length(a)[..., None])
@@ -181,7 +181,7 @@ PARTS: dict[type[Operation], Callable[[Array], tuple[Array, Array]]] = {
     spv.GLModfOp: np.modf,
     spv.GLFrexpOp: _frexp,
 }
-"""{fraction, whole part} with the operand's sign, {significand, exponent}."""
+"""Results as {fraction, whole part} with the operand's sign, or {significand, exponent}."""
 
 
 @value(spv.GLModfStructOp, spv.GLFrexpStructOp)
@@ -215,7 +215,9 @@ def determinant(op: spv.GLDeterminantOp, context: Context) -> Function:
 
 @value(spv.GLMatrixInverseOp)
 def matrix_inverse(op: spv.GLMatrixInverseOp, context: Context) -> Function:
-    """The inverse, the same by columns as by rows; NaN for a singular matrix."""
+    """
+    Returns the inverse, with the same function for rows and columns; NaN for a singular matrix.
+    """
     return determinants.inverse
 
 
@@ -239,7 +241,10 @@ def _component(bits: int, sign: bool) -> tuple[np.dtype, float]:
 
 @value(spv.GLPackSnorm4x8Op, spv.GLPackUnorm4x8Op, spv.GLPackSnorm2x16Op, spv.GLPackUnorm2x16Op)
 def pack_normalized(op: Operation, context: Context) -> Callable[[Array], Array]:
-    """Components of [-1, 1] or [0, 1] as integers, the first the lowest; NaN as 0."""
+    """
+    Packs components of [-1, 1] or [0, 1] as integers, the first into the lowest bits; NaN becomes
+    0.
+    """
     bits, sign = _NORMALIZED[type(op)]
     dtype, scale = _component(bits, sign)
 
@@ -257,7 +262,7 @@ def pack_normalized(op: Operation, context: Context) -> Callable[[Array], Array]
     spv.GLUnpackUnorm2x16Op,
 )
 def unpack_normalized(op: Operation, context: Context) -> Callable[[Array], Array]:
-    """The components that packing gives back."""
+    """Returns the components that were packed."""
     bits, sign = _NORMALIZED[type(op)]
     dtype, scale = _component(bits, sign)
 

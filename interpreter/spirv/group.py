@@ -24,7 +24,7 @@ from xdsl_spirv.interpreter.semantics import Function, action
 
 
 def group_for(op: Any) -> Group:
-    """The group that takes part; instructions without a scope are the subgroup's."""
+    """Returns the group that takes part; instructions without a scope use the subgroup."""
     scope = getattr(op, "execution_scope", None)
     return Group(workgroup=False) if scope is None else group_of(scope.data)
 
@@ -44,7 +44,7 @@ def elect(op: spv.GroupNonUniformElectOp, context: Context) -> Function:
 
 @action(spv.GroupNonUniformAllOp, spv.GroupAllOp, spv.SubgroupAllOp)
 def vote_all(op: spv.GroupNonUniformAllOp, context: Context) -> Function:
-    """Whether the predicate holds in every active invocation."""
+    """True if the predicate holds in every active invocation."""
     group = group_for(op)
     return lambda batch, predicate: (group.row(predicate, batch) | ~group.active(batch)).all(
         axis=2, keepdims=True
@@ -53,7 +53,7 @@ def vote_all(op: spv.GroupNonUniformAllOp, context: Context) -> Function:
 
 @action(spv.GroupNonUniformAnyOp, spv.GroupAnyOp, spv.SubgroupAnyOp)
 def vote_any(op: spv.GroupNonUniformAnyOp, context: Context) -> Function:
-    """Whether the predicate holds in some active invocation."""
+    """True if the predicate holds in some active invocation."""
     group = group_for(op)
     return lambda batch, predicate: (group.row(predicate, batch) & group.active(batch)).any(
         axis=2, keepdims=True
@@ -62,7 +62,7 @@ def vote_any(op: spv.GroupNonUniformAnyOp, context: Context) -> Function:
 
 @action(spv.GroupNonUniformAllEqualOp, spv.SubgroupAllEqualOp)
 def vote_equal(op: spv.GroupNonUniformAllEqualOp, context: Context) -> Function:
-    """Whether all active invocations hold the same value."""
+    """True if all active invocations hold the same value."""
     group = group_for(op)
 
     def call(batch: Batch, value: Array) -> Array:
@@ -75,7 +75,7 @@ def vote_equal(op: spv.GroupNonUniformAllEqualOp, context: Context) -> Function:
 
 
 def words(bits: Array) -> Array:
-    """Bools of up to 128 lanes as a ballot: vector<4xi32>, lane 0 the lowest bit."""
+    """Packs bools of up to 128 lanes into a ballot: vector<4xi32>, lane 0 in the lowest bit."""
     if bits.shape[2] > 128:
         raise InterpreterError("a ballot has room for 128 invocations only")
     padded = np.zeros((*bits.shape[:2], 128), np.uint8)
@@ -85,19 +85,19 @@ def words(bits: Array) -> Array:
 
 
 def _bits(ballot: Array) -> Array:
-    """A ballot's 128 bits over a trailing axis."""
+    """Unpacks a ballot's 128 bits to a trailing axis."""
     octets = np.ascontiguousarray(ballot).view(np.uint8)
     return np.unpackbits(octets, axis=-1, bitorder="little") != 0
 
 
 def _usable_bits(ballot: Array, batch: Batch) -> Array:
-    """The bits of a ballot that stand for lanes of the subgroup."""
+    """Masks the bits of a ballot that stand for lanes of the subgroup."""
     return _bits(ballot)[..., : batch.lanes]
 
 
 @action(spv.GroupNonUniformBallotOp, spv.SubgroupBallotOp)
 def ballot(op: spv.GroupNonUniformBallotOp, context: Context) -> Function:
-    """A bit for each invocation: active, and its predicate holds."""
+    """Returns a bit for each invocation: 1 if it is active and its predicate holds."""
     group = group_for(op)
     return lambda batch, predicate: words(group.row(predicate, batch) & group.active(batch))
 
@@ -173,13 +173,13 @@ def ballot_highest(op: spv.GroupNonUniformBallotFindMSBOp, context: Context) -> 
 
 Source = Callable[..., Array]
 """
-Number of the member that a member reads: from its number, its second operand and its cluster's
-size.
+Computes the number of the member from which a member reads: from its number, its second operand and
+its cluster's size.
 """
 
 
 def _rotate_member(member: Array, delta: Array, cluster: int) -> Array:
-    """ROT-07 as it is written."""
+    """Computes the source of a rotation, as ROT-07 defines it."""
     around = np.int64(cluster - 1)
     return ((member + delta) & around) + (member & ~around)
 
@@ -198,7 +198,7 @@ SOURCES: dict[type[Operation], Source] = {
 
 
 def sources(op: Operation, batch: Batch, which: Array, cluster: Sequence[Array]) -> Array:
-    """(w, groups, members): the number of the member that each one reads."""
+    """Returns (w, groups, members): the number of the member from which each one reads."""
     group = group_for(op)
     size = int(cluster[0].flat[0]) if cluster else group.invocations(batch)
     row = group.row(which, batch) if which.shape[2] > 1 or group.workgroup else which
@@ -207,7 +207,7 @@ def sources(op: Operation, batch: Batch, which: Array, cluster: Sequence[Array])
 
 @action(*SOURCES)
 def exchange(op: spv.GroupInstruction, context: Context) -> Function:
-    """Another invocation's value."""
+    """Returns another invocation's value."""
     group = group_for(op)
 
     def call(batch: Batch, value: Array, which: Array, *cluster: Array) -> Array:
@@ -227,7 +227,7 @@ def exchange(op: spv.GroupInstruction, context: Context) -> Function:
 
 @action(spv.GroupNonUniformBroadcastFirstOp, spv.SubgroupFirstInvocationOp)
 def broadcast_first(op: spv.GroupNonUniformBroadcastFirstOp, context: Context) -> Function:
-    """The value of the active invocation of the lowest number."""
+    """Returns the value of the active invocation of the lowest number."""
     group = group_for(op)
     return lambda batch, value: first_active(group.row(value, batch), group.active(batch), (2,))
 
@@ -280,7 +280,7 @@ _OLDER: dict[type[Operation], type[Operation]] = {
     spv.GroupLogicalOrOp: spv.GroupNonUniformLogicalOrOp,
     spv.GroupLogicalXorOp: spv.GroupNonUniformLogicalXorOp,
 }
-"""Instructions from before SPIR-V 1.3, and those that do the same."""
+"""Instructions from before SPIR-V 1.3, and their modern counterparts."""
 
 _ARITHMETIC.update({older: _ARITHMETIC[later] for older, later in _OLDER.items()})
 
@@ -316,7 +316,9 @@ def arithmetic(op: spv.GroupArithmetic | spv.GroupReduction, context: Context) -
 def combine(
     ufunc: np.ufunc, operation: spv.GroupOperation, row: Array, neutral: Array, size: int | None
 ) -> Array:
-    """(w, groups, members, ...) reduced, scanned or reduced by clusters of `size` along axis 2."""
+    """
+    Reduces or scans (w, groups, members, ...), as a whole or by clusters of `size`, along axis 2.
+    """
     match operation:
         case spv.GroupOperation.Reduce:
             return ufunc.reduce(row, axis=2, keepdims=True)

@@ -1,7 +1,8 @@
 """
 Hints to compilers, which change nothing here, and values by name.
 
-Poison is 0, as everything undefined: the checks say where it matters. Freezing it gives that 0.
+Poison is 0, like every undefined value: the checks report where it matters. Freezing it gives that
+0.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from xdsl_spirv.interpreter.semantics import (
     value_table,
 )
 
-nothing_happens(ops.NopOp, ops.AssumeTrueOp)  # The checks look at the assumption.
+nothing_happens(ops.NopOp, ops.AssumeTrueOp)  # The checks test the assumption.
 
 value_table(
     {
@@ -46,7 +47,8 @@ def poison(op: ops.PoisonOp, context: Context) -> Any:
 @action(ops.ReadClockOp)
 def read_clock(op: ops.ReadClockOp, context: Context) -> Function:
     """
-    Number of earlier readings of a clock in the launch: it never runs backwards, and runs repeat.
+    Returns the number of earlier clock readings in the launch, so that time never runs backwards
+    and runs are reproducible.
     """
     form = context.plain(op.result.type)
 

@@ -2,8 +2,8 @@
 Images: reads, writes, fetches, queries, and pointers to texels. Sampling is image_sampling.py's.
 
 An image is a buffer with a description (images.py of the package): the value of an image, of a
-sampler and of both combined is the pointer to its memory. So arrays of images, races and bounds
-need nothing of their own.
+sampler and of both combined is a pointer to memory. So arrays of images, race checks and bounds
+checks work as for buffers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DIMENSIONS = {Dim.Dim1D: 1, Dim.Dim2D: 2, Dim.Dim3D: 3, Dim.Cube: 2, Dim.Rect: 2
 
 
 class TexelAccess:
-    """Loads and stores of texels: the checks have another class, which reports faults."""
+    """Loads and stores texels. The checks replace it by a class that reports faults."""
 
     load: PlainLoader = staticmethod(memory.load)
     store: PlainStorer = staticmethod(memory.store)
@@ -45,8 +45,8 @@ class TexelAccess:
         self, image: Memory, outside: Array, mask: Mask, coordinates: Array, write: bool
     ) -> None:
         """
-        Lanes reach outside of an image: Vulkan drops what they write, and leaves open what they
-        read, unless it is robust.
+        Handles lanes that reach outside of an image: Vulkan drops their writes. Their reads are
+        undefined and so raise an error, unless the image is robust.
         """
         if write or image.robust or not within(mask, outside).any():
             return
@@ -54,12 +54,12 @@ class TexelAccess:
         raise InterpreterError(
             f"a read at {place[outside][0].tolist()} outside {image.label}, an image of "
             f"{describe(image).size}",
-            remedy="the program reads out of bounds",
+            remedy="the program reads out of bounds: compare the coordinates with the image's size",
         )
 
 
 def image_type(type: Attribute) -> ImageType:
-    """The type of an image, also of one that is combined with a sampler."""
+    """Returns the type of an image, also of one that is combined with a sampler."""
     found = type.image_type if isinstance(type, SampledImageType) else type
     if not isinstance(found, ImageType) or found.dim.data not in DIMENSIONS:
         raise InterpreterError(f"images of type {type} are not executed")
@@ -67,14 +67,16 @@ def image_type(type: Attribute) -> ImageType:
 
 
 def describe(image: Memory) -> Image:
-    """The description of an image."""
+    """Returns the description of an image."""
     if image.image is None:
         raise InterpreterError(f"{image.label or 'a memory'} is not an image")
     return image.image
 
 
 def operands_of(op: RawOp) -> dict[str, int]:
-    """The image operands of an instruction: the number of each one's first value, by its name."""
+    """
+    Returns the image operands of an instruction: by name, the number of each one's first value.
+    """
     name = op.instruction.data
     first = 3 if name == "OpImageWrite" or "Dref" in name or "Gather" in name else 2
     if first >= len(op.layout):
@@ -88,7 +90,9 @@ def operands_of(op: RawOp) -> dict[str, int]:
 
 
 def extents(image: Memory, type: ImageType) -> tuple[Array, Array]:
-    """Width, height, depth and layers by level, as (levels, 4), and where levels begin."""
+    """
+    Returns width, height, depth and layers of each level, as (levels, 4), and the levels' offsets.
+    """
     stated = describe(image)
     sizes = [(*stated.extent(level), stated.layers) for level in range(stated.levels)]
     return np.array(sizes, np.int64), np.array(stated.starts(), np.int64)
@@ -97,7 +101,10 @@ def extents(image: Memory, type: ImageType) -> tuple[Array, Array]:
 def image_memory(
     context: Context, place: Place, type: Attribute, buffers: Mapping[Any, Array], label: str
 ) -> Memory:
-    """The memory of an image or a sampler; raises `InterpreterError` if it is not of the type."""
+    """
+    Returns the memory of an image or a sampler; raises `InterpreterError` if it does not fit the
+    type.
+    """
     given = context.images[place]
     sampler = given if isinstance(given, Sampler) else given.sampler
     texel_buffer = not isinstance(type, SamplerType) and image_type(type).dim.data is Dim.Buffer
@@ -108,11 +115,13 @@ def image_memory(
         memory.sampler = sampler
         return memory
     if isinstance(given, Sampler):
-        raise InterpreterError(f"{label} got a sampler", "images", "give an Image")
+        raise InterpreterError(
+            f"{label} is an image, but was given a sampler", "images", "describe it by an Image"
+        )
     problem = _misfit(image_type(type), given)
     array = buffers.get(place)
     if problem is None and (array is None or not array.flags.c_contiguous):
-        problem = "got no C-contiguous array of its texels"
+        problem = "was not given a C-contiguous array of its texels"
     elif problem is None and array is not None and array.nbytes != given.nbytes:
         problem = f"takes {given.nbytes} bytes, but its array has {array.nbytes}"
     if problem is not None:
@@ -123,7 +132,7 @@ def image_memory(
 
 
 def _misfit(type: ImageType, given: Image) -> str | None:
-    """Says how an image does not fit its type; None if it fits."""
+    """Describes the mismatch of an image and its type; None if it fits."""
     dimensions, texel, format = DIMENSIONS[type.dim.data], given.texel, type.format.data
     if len(given.size) != dimensions:
         return f"has {dimensions} dimensions, but is described by {given.size}"
@@ -142,7 +151,7 @@ def _misfit(type: ImageType, given: Image) -> str | None:
 
 
 class Texels:
-    """The texels that coordinates of an image type lead to."""
+    """The texels at coordinates of an image type."""
 
     def __init__(self, type: Attribute, context: Context, access: TexelAccess):
         self.type = image_type(type)
@@ -151,7 +160,7 @@ class Texels:
         self.access = access
 
     def columns(self, coordinates: Array) -> list[Array]:
-        """x, y, z and layer, each (w, s, l)."""
+        """Returns x, y, z and layer, each (w, s, l)."""
         if coordinates.ndim == 3:
             coordinates = coordinates[..., None]
         numbers = [coordinates[..., n].astype(I64) for n in range(coordinates.shape[3])]
@@ -174,7 +183,7 @@ class Texels:
         level = np.where(outside, 0, level)
         size = sizes[level]
         index: Any = 0
-        # From the slowest on: layer, z, y, x.
+        # The slowest dimension first: layer, z, y, x.
         for axis in (3, 2, 1, 0):
             outside = outside | (columns[axis] < 0) | (columns[axis] >= size[..., axis])
             index = index * size[..., axis] + columns[axis]
@@ -232,13 +241,13 @@ def where(lanes: Mask, new: Array, old: Array) -> Array:
 
 
 def take_components(components: Array, form: Plain) -> Array:
-    """As many components as a type has."""
+    """Returns as many components as a type has."""
     return components[..., : form.shape[0]] if form.shape else components[..., 0]
 
 
 @action("OpImageRead", "OpImageFetch")
 def read(op: RawOp, context: Context) -> Function:
-    """The texel at integer coordinates."""
+    """Reads the texel at integer coordinates."""
     return Read(op, context)
 
 
@@ -278,7 +287,10 @@ def write(op: RawOp, context: Context) -> Function:
 
 @value("OpImageTexelPointer")
 def texel_pointer(op: RawOp, context: Context) -> Function:
-    """The pointer to a texel, for an atomic: one outside is behind the image's last byte."""
+    """
+    Returns the pointer to a texel, for an atomic; for one outside, it points after the image's last
+    byte.
+    """
     pointer_to: Any = op.arguments[0].type
     element = pointer_to.pointee
     texels = Texels(getattr(element, "element_type", element)
@@ -305,13 +317,13 @@ def texel_pointer(op: RawOp, context: Context) -> Function:
 
 
 class Sampled:
-    """An image and a sampler that are combined."""
+    """An image combined with a sampler."""
 
     def __init__(self, image: Any, sampler: Any):
         self.image, self.sampler = image, sampler
 
     def merge(self, mask: Mask, old: Any) -> Sampled:
-        """This one where the mask is set, `old` elsewhere."""
+        """Returns this one where the mask is set, `old` elsewhere."""
         if old is None or old is self:
             return self
         image, sampler = parts_of(old)
@@ -319,7 +331,7 @@ class Sampled:
 
 
 def parts_of(value: Any) -> tuple[Any, Any]:
-    """The image and the sampler of a combined one."""
+    """Returns the image and the sampler of a combined one."""
     return (value.image, value.sampler) if isinstance(value, Sampled) else (value, value)
 
 
@@ -331,7 +343,7 @@ def combine(op: RawOp, context: Context) -> Function:
 
 @value("OpImage")
 def image_of(op: RawOp, context: Context) -> Function:
-    """The image of one that is combined with a sampler."""
+    """Returns the image of one that is combined with a sampler."""
     return lambda value: parts_of(value)[0]
 
 
@@ -343,7 +355,9 @@ value("OpCopyObject")(lambda op, context: same)
 
 @value("OpImageQuerySize", "OpImageQuerySizeLod")
 def query_size(op: RawOp, context: Context) -> Function:
-    """Width, height and depth of a level, as many as there are, and the number of layers."""
+    """
+    Returns width, height and depth of a level, as many as there are, and the number of layers.
+    """
     type = image_type(op.arguments[0].type)
     assert op.result is not None
     form, count = context.plain(op.result.type), DIMENSIONS[type.dim.data]
@@ -367,7 +381,7 @@ def query_size(op: RawOp, context: Context) -> Function:
 
 @value("OpImageQueryLevels", "OpImageQuerySamples")
 def query_number(op: RawOp, context: Context) -> Function:
-    """The number of an image's levels, or of the samples of a texel."""
+    """Returns the number of an image's levels, or of the samples of a texel."""
     assert op.result is not None
     dtype = context.plain(op.result.type).dtype
     name = "levels" if op.instruction.data == "OpImageQueryLevels" else "samples"

@@ -1,4 +1,4 @@
-"""Sampling of images by explicit levels of detail, as Vulkan describes image operations."""
+"""Samples images at explicit levels of detail, as Vulkan defines image operations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from xdsl_spirv.interpreter.spirv.image import (
 
 
 def wrap(index: Array, size: Array, mode: str) -> tuple[Array, Array]:
-    """The texel to read for each index, and whether the border color is read instead."""
+    """Returns the texel to read for each index, and if the border color is read instead."""
     outside = (index < 0) | (index >= size)
     nowhere = np.zeros_like(outside)
     match mode:
@@ -83,7 +83,7 @@ class Sample:
         given: dict[str, Sequence[Array]],
         mask: Mask,
     ) -> Array:
-        """(w, s, l, 4): the texels around the coordinates, weighted."""
+        """Returns the weighted texels around the coordinates, (w, s, l, 4)."""
         place = coordinates[..., None] if coordinates.ndim == 3 else coordinates
         sizes, _ = extents(image, self.texels.type)
         count = self.texels.dimensions
@@ -102,7 +102,7 @@ class Sample:
         return (first * (1 - part) + second * part).astype(first.dtype)
 
     def _detail(self, size: Array, given: dict[str, Sequence[Array]], sampler: Sampler) -> Array:
-        """The level of detail before it is bounded by the image's levels."""
+        """Returns the level of detail before it is clamped to the image's levels."""
         if sampler.unnormalized:
             return np.zeros((1, 1, 1))
         if "Grad" in given:
@@ -123,7 +123,9 @@ class Sample:
         given: dict[str, Sequence[Array]],
         mask: Mask,
     ) -> Array:
-        """The nearest texel of a level, or the weighted ones around the place, lane by lane."""
+        """
+        Returns the nearest texel of a level, or the weighted ones around the place, lane by lane.
+        """
         sizes, _ = extents(image, self.texels.type)
         size, count = sizes[level], self.texels.dimensions
         offset = next((given[n][0] for n in ("ConstOffset", "Offset") if n in given), None)

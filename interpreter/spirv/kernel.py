@@ -1,7 +1,7 @@
 """
 Semantics of instructions that only OpenCL's kernels have, and of Intel's blocks and roundings.
 
-An object's lifetime and the halves of a barrier do nothing, as barriers do (barrier.py).
+Lifetime instructions and split barriers do nothing, like barriers (barrier.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CLASSES = {
     "workgroup": StorageClass.Workgroup,
     "lane": StorageClass.Function,
 }
-"""Storage class of a memory by the owner of its rows."""
+"""The storage class of a memory, by the kind of its rows."""
 
 _SEMANTICS = {
     StorageClass.CrossWorkgroup: MemorySemantics.CrossWorkgroupMemory,
@@ -47,7 +47,7 @@ def storage_of(pointer: Pointer) -> StorageClass:
 
 @action(ops.GenericCastToPtrExplicitOp)
 def cast_explicit(op: ops.GenericCastToPtrExplicitOp, context: Context) -> Function:
-    """The pointer where it is into the storage class, else null."""
+    """Returns the pointer if it is into the storage class, else null."""
     wanted = op.storage.data
     null = start_of(nothing())
 
@@ -111,7 +111,7 @@ TF32_DROPPED = 13
 
 
 def round_to_tf32(a: Array) -> Array:
-    """10 bits of fraction, to nearest even; NaN and infinities stay."""
+    """Rounds to 10 bits of fraction, to nearest even; NaN and infinities stay."""
     bits = a.view(np.uint32).astype(np.uint64)
     odd = (bits >> np.uint64(TF32_DROPPED)) & np.uint64(1)
     below_half = np.uint64((1 << (TF32_DROPPED - 1)) - 1)
@@ -139,7 +139,7 @@ class Block:
 
     def places(self, batch: Batch, pointer: Pointer) -> list[Pointer]:
         """
-        Returns where each component of the lanes lies; the first active lane's pointer counts.
+        Returns the place of each component of the lanes, from the first active lane's pointer.
         """
         start = leaders(pointer, batch.mask, (2,))
         size = self.form.dtype.itemsize
@@ -151,7 +151,7 @@ class Block:
 def block_read(
     op: ops.SubgroupBlockReadOp, context: Context, load: PlainLoader = memory.load
 ) -> Function:
-    """Consecutive integers dealt out to the lanes."""
+    """Reads consecutive integers and deals them out to the lanes."""
     block = Block(op.result.type, context)
 
     def call(batch: Batch, pointer: Pointer) -> Array:
@@ -165,7 +165,7 @@ def block_read(
 def block_write(
     op: ops.SubgroupBlockWriteOp, context: Context, store: PlainStorer = memory.store
 ) -> Function:
-    """The lanes' integers, put together again."""
+    """Writes the lanes' integers to consecutive places."""
     block = Block(op.value.type, context)
 
     def call(batch: Batch, pointer: Pointer, value: Array) -> None:

@@ -1,4 +1,4 @@
-"""Comparisons, classification and choice: component by component, to bools."""
+"""Comparisons, classification and selection, component by component."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xdsl_spirv.interpreter.semantics import Function, value, value_table
 
 
 def is_normal(a: Array) -> Array:
-    """Neither 0, subnormal, infinite nor NaN."""
+    """True for numbers other than 0, subnormals, infinities and NaN."""
     return np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).smallest_normal)
 
 
@@ -62,6 +62,7 @@ value_table(
 @value(ops.SelectOp)
 def select(op: ops.SelectOp, context: Context) -> Function:
     """
-    Object 1 where the condition holds, else Object 2; a scalar condition chooses whole objects.
+    Selects Object 1 where the condition holds, else Object 2; a scalar condition selects whole
+    objects.
     """
     return ew.select(context.form(op.result.type), isinstance(op.condition.type, VectorType))

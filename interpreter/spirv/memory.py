@@ -1,9 +1,9 @@
 """
 Variables, access chains, loads and stores.
 
-The storage class says statically which of two kinds of memory a pointer is into: Function, Private
-and Input variables are values (variables.py), everything else is bytes (memory.py). Memory operands
-do not change what a lockstep execution reads.
+The storage class decides statically which of two kinds of memory a pointer is into: Function,
+Private and Input variables are values (variables.py), everything else is bytes (memory.py). Memory
+operands have no effect, because lockstep execution always reads the latest value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from xdsl_spirv.interpreter.variables import Variable, VariablePointer, read_par
 
 def accessed(pointer: SSAValue, data: Attribute) -> spv.PointerType:
     """
-    The pointer type for moving `data`; an untyped pointer gets `data` as pointee.
+    Returns the pointer type for moving `data`; an untyped pointer gets `data` as pointee.
 
     An untyped variable of an invocation is memory with bytes, like Workgroup memory.
     """
@@ -62,7 +62,7 @@ def placed(pointer: SSAValue, type: Attribute, context: Context) -> Placed:
 
 
 def _chained_type(op: Any, context: Context) -> Placed:
-    """The type that the indexes of an access chain lead to."""
+    """Returns the type to which the indexes of an access chain lead."""
     if isinstance(op, CHAINS):
         return placed(op.base, pointer_type(op.base).pointee, context)
     return op.base_type
@@ -75,7 +75,7 @@ def _known_indexes(indexes: Sequence[SSAValue]) -> list[int | None]:
 @action(spv.VariableOp)
 def variable(op: spv.VariableOp, context: Context) -> Function:
     """
-    A variable of each invocation, with its initial value or 0; a tensor layout or view in one has
+    Makes a variable for each invocation, with its initial value or 0; a tensor layout or view has
     no value before it is stored.
     """
     form = context.form(pointer_type(op.result).pointee)
@@ -95,7 +95,7 @@ def address_of(op: spv.AddressOfOp, context: Context) -> Function:
 
 @action(spv.LoadOp)
 def load(op: spv.LoadOp, context: Context) -> Function:
-    """The value that the pointer points to."""
+    """Loads the value at the pointer."""
     type = accessed(op.pointer, op.results[0].type)
     if isinstance(type.pointee, RESOURCES):
         return lambda batch, pointer: pointer
@@ -106,7 +106,7 @@ def load(op: spv.LoadOp, context: Context) -> Function:
 
 
 def load_variable(context: Context, batch: Batch, pointer: VariablePointer) -> Any:
-    """The part of a variable that is pointed at."""
+    """Loads the part of a variable at the pointer."""
     holder = pointer.variable
     if holder.value is None:
         raise InterpreterError("a variable without a null value is read before it is set")
@@ -118,7 +118,7 @@ def load_variable(context: Context, batch: Batch, pointer: VariablePointer) -> A
 
 
 def store_variable(context: Context, batch: Batch, pointer: VariablePointer, new: Any) -> None:
-    """Replace the part of a variable that is pointed at, in the active lanes."""
+    """Replaces the part of a variable at the pointer, in the active lanes."""
     holder = pointer.variable
     holder.value = write_part(
         holder.form,
@@ -133,7 +133,7 @@ def store_variable(context: Context, batch: Batch, pointer: VariablePointer, new
 
 @action(spv.StoreOp)
 def store(op: spv.StoreOp, context: Context) -> Function:
-    """Write the object where the pointer points."""
+    """Stores the object at the pointer."""
     type = accessed(op.pointer, op.object.type)
     if has_bytes(type):
         write = storer(placed(op.pointer, type.pointee, context), Layout(context))
@@ -142,7 +142,7 @@ def store(op: spv.StoreOp, context: Context) -> Function:
 
 
 def copied_types(op: spv.CopyMemoryOp) -> tuple[spv.PointerType, spv.PointerType]:
-    """The types of the target and the source; an untyped one points to the other's pointee."""
+    """Returns the types of the target and the source; an untyped one takes the other's pointee."""
     typed = op.source if isinstance(op.target.type, spv.UntypedPointerType) else op.target
     pointee = pointer_type(typed).pointee
     return accessed(op.target, pointee), accessed(op.source, pointee)
@@ -195,9 +195,7 @@ RESOURCES = (spv.ImageType, spv.SampledImageType, spv.SamplerType)
 
 
 def descriptor_of(type: Attribute) -> Attribute | None:
-    """
-    The block or image of which a variable binds an array of descriptors; None for any other type.
-    """
+    """Returns the block or image of a variable that binds an array of descriptors, else None."""
     element = type.element_type if isinstance(type, spv.ArrayType | spv.RuntimeArrayType) else None
     if isinstance(element, RESOURCES):
         return element
@@ -209,7 +207,7 @@ def descriptor_of(type: Attribute) -> Attribute | None:
 
 @value(spv.AccessChainOp, spv.InBoundsAccessChainOp)
 def access_chain(op: spv.AccessChainOp, context: Context) -> Function:
-    """The pointer to the part that the indexes select."""
+    """Returns the pointer to the part that the indexes select."""
     return _chain(pointer_type(op.base), op.indexes, context, op)
 
 
@@ -240,9 +238,9 @@ def ptr_access_chain(op: spv.PtrAccessChainOp, context: Context) -> Function:
 
 def element_stride(type: spv.PointerType, context: Context) -> int:
     """
-    The bytes from one element to the next behind a pointer.
+    Returns the bytes from one element to the next after a pointer.
 
-    An ArrayStride lays out nothing in Workgroup memory whose variables are not Blocks.
+    ArrayStride has no effect in Workgroup memory whose variables are not Blocks.
     """
     explicit = type.storage_class.data is not spv.StorageClass.Workgroup or any(
         isinstance(op, spv.GlobalVariableOp)
@@ -254,7 +252,7 @@ def element_stride(type: spv.PointerType, context: Context) -> int:
 
 
 def is_block(type: Attribute) -> bool:
-    """Whether a type is a struct decorated as Block."""
+    """True if a type is a struct decorated as Block."""
     return isinstance(type, spv.StructType) and type.has_decoration(spv.Decoration.Block)
 
 
@@ -268,7 +266,7 @@ def untyped_ptr_chain(op: spv.UntypedPtrAccessChain, context: Context) -> Functi
 
 @action(spv.UntypedVariableOp)
 def untyped_variable(op: spv.UntypedVariableOp, context: Context) -> Function:
-    """Bytes of each invocation's own."""
+    """Makes a variable of bytes for each invocation."""
     layout = Layout(context)
     size, write = layout.size(op.data_type), storer(op.data_type, layout)
 
@@ -286,7 +284,10 @@ nothing_happens(spv.UntypedPrefetchOp)
 
 @value(spv.ArrayLengthOp)
 def array_length(op: spv.ArrayLengthOp, context: Context) -> Function:
-    """Number of elements that the runtime array at the struct's end has room for."""
+    """
+    Returns the number of elements for which the buffer has room in the runtime array at the
+    struct's end.
+    """
     return _length(pointer_type(op.structure).pointee, op.array_member.value.data, context)
 
 

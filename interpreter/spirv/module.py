@@ -1,4 +1,4 @@
-"""A `spirv.module` at launch: specialization constants, variables, entry points, built-ins."""
+"""Launches a `spirv.module`: specialization constants, variables, entry points, built-ins."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ WORDS = spv.RuntimeArrayType(i32, 4)
 
 
 def find_entry(module: ModuleOp, entry: str) -> FuncOp:
-    """The function of an entry point; an `InterpreterError` lists the existing ones."""
+    """
+    Returns the function of an entry point; the `InterpreterError` for an unknown one lists the
+    others.
+    """
     entries = [op for op in module.body.block.ops if isinstance(op, spv.EntryPointOp)]
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
     marked = [f for f in functions if "spirv.entry_point_abi" in f.attributes]
@@ -105,7 +108,7 @@ def workgroup_size(context: Context, function: FuncOp) -> tuple[int, int, int]:
 
 
 def _number(value: Attribute, context: Context) -> int:
-    """An integer that an execution mode states or names."""
+    """Returns an integer that an execution mode states or names."""
     if isinstance(value, SymbolRefAttr):
         return int(context.specialize(value).item())
     if isinstance(value, IntegerAttr):
@@ -114,7 +117,7 @@ def _number(value: Attribute, context: Context) -> int:
 
 
 def _workgroup_size_constant(op: Operation, context: Context) -> Array | None:
-    """The constant that an operation says is the workgroup's size."""
+    """Returns the constant that an operation declares to be the workgroup size."""
     if isinstance(op, spv.ConstantSymbol):
         built_in = getattr(op.attributes.get("built_in"), "data", None)
         if built_in == spv.BuiltIn.WorkgroupSize.name:
@@ -149,7 +152,9 @@ def creator(
     if pointee is None or (
         isinstance(op, spv.UntypedGlobalVariableOp) and storage not in WITH_BYTES
     ):
-        raise InterpreterError(f"the untyped variable @{name} in {storage.name} memory", op)
+        raise InterpreterError(
+            f"the untyped variable @{name} in {storage.name} memory is not executed", op
+        )
     if op.built_in is not None:
         fill = built_in(op.built_in.data)
         if fill is None:
@@ -183,8 +188,8 @@ def creator(
 
 def _workgroup(op: VariableOp, pointee: Attribute, context: Context) -> Callable[[Batch], Any]:
     """
-    Workgroup memory, unwritten or zero as its initializer says. Blocks with a layout of their own
-    (WorkgroupMemoryExplicitLayoutKHR) all lie at the beginning of one memory.
+    Makes Workgroup memory, unwritten or zero as its initializer says. Blocks with a layout of their
+    own (WorkgroupMemoryExplicitLayoutKHR) all lie at the beginning of one memory.
     """
     context.form(pointee)  # Refuses invalid lengths.
     size, label = Layout(context).size(pointee), f"@{op.sym_name.data}"
@@ -208,7 +213,7 @@ def _workgroup(op: VariableOp, pointee: Attribute, context: Context) -> Callable
 
 
 def _fresh(size: int, batch: Batch, label: str, *, zero: bool) -> Memory:
-    """Memory for a variable of each workgroup, cleared if it has a null initializer."""
+    """Makes memory for a variable of each workgroup, cleared if it has a null initializer."""
     memory = Memory.unwritten(size, "workgroup", batch, label)
     if zero:
         _clear(memory, size)
@@ -224,7 +229,9 @@ def _clear(memory: Memory, size: int) -> None:
 def _push_constants(
     op: VariableOp, pointee: Attribute, context: Context, given: PushConstants
 ) -> Callable[[Batch], Any]:
-    """The launch's push constants, refused where they do not fill the block."""
+    """
+    Returns the launch's push constants; raises `InterpreterError` if they do not fill the block.
+    """
     layout = Layout(context)
     name, needed = op.sym_name.data, layout.extent(pointee)
     if not isinstance(given, bytes) and isinstance(pointee, spv.StructType) and given:
@@ -232,8 +239,8 @@ def _push_constants(
     if not isinstance(given, bytes) or len(given) < needed:
         members = ", ".join(member_names(context.module, pointee)) or "it has no names"
         raise InterpreterError(
-            f"the entry point uses the push constants @{name} of {needed} bytes, but got "
-            f"{len(given) or 'none'}",
+            f"the entry point uses the push constants @{name} of {needed} bytes, but "
+            f"{len(given) or 'no'} bytes were given",
             "push_constants",
             f"give all members: {members}",
         )
@@ -291,7 +298,7 @@ def _tensor(
 def _images(
     op: VariableOp, type: Attribute, context: Context, buffers: Buffers
 ) -> Callable[[Batch], Any] | None:
-    """An image, a sampler, or an array of them, as the launch describes them."""
+    """Returns an image, a sampler, or an array of them, from the launch's descriptions."""
     where, name = _place(op), f"@{op.sym_name.data}"
     found: dict[Place, Memory] = {}
     for place in context.images:
@@ -316,7 +323,7 @@ def _place(op: VariableOp) -> tuple[int, int]:
 
 class Compiled:
     """
-    A cache of compiled code, for launches of modules that nothing changes in between.
+    A cache of compiled code, for repeated launches of modules that do not change.
 
     A context is taken out while it runs, so that launches on several threads have one each.
     """
@@ -325,11 +332,11 @@ class Compiled:
         self._contexts: dict[Hashable, Context] = {}
 
     def take(self, key: Hashable) -> Context | None:
-        """A context that was kept under the key."""
+        """Removes and returns a context that was kept under the key."""
         return self._contexts.pop(key, None)
 
     def keep(self, key: Hashable, context: Context) -> None:
-        """Keep a context for the next launch, without buffers and variables."""
+        """Keeps a context for the next launch, without buffers and variables."""
         context.creators, context.global_slots = [], {}
         context.workgroup_bytes = context.block_bytes = 0
         context.products = 0
@@ -349,13 +356,13 @@ class Launch:
     push_constants: PushConstants
     options: Options
     originals: Buffers | None = None
-    """The caller's buffers, whose addresses count, if `buffers` are copies of them."""
+    """The caller's buffers, whose addresses the program sees, if `buffers` are copies of them."""
     compiled: Compiled | None = None
     images: Mapping[Place, Image | Sampler] = field(default_factory=dict[Place, "Image | Sampler"])
     """Descriptions of the buffers that are images, and samplers."""
 
     def run(self) -> None:
-        """Run it, with the checks of the options."""
+        """Runs the launch, with the checks of the options."""
         checks = self.options.checks
         if checks is None or not (checks.choices or checks.permute):
             run_workgroups(self)
@@ -369,7 +376,7 @@ class Launch:
         permuted = Permuted(self.module, self.options) if checks.permute else None
         before = copy_buffers(self.buffers) if again or permuted is not None else {}
         context = run_workgroups(replace(self, compiled=None))
-        # Some workgroups of a launch in which they wait for each other may wait for the rest.
+        # If workgroups wait for each other, those that run may wait for the ones left out.
         few = x * y * z if context.may_wait else SAMPLE
 
         def sample(options: Options, copies: Buffers, count: int = few) -> Context:
@@ -383,12 +390,14 @@ class Launch:
 
     @cached_property
     def key(self) -> Hashable | None:
-        """The key of compiled code: all that it depends on; None if nothing is to be kept."""
+        """
+        The cache key: everything on which the compiled code depends; None if nothing is to be kept.
+        """
         options = self.options
         watched = (options.checks, options.debug, options.schedule, options.max_steps)
         if self.compiled is None or any(one is not None for one in watched):
             return None
-        # By text, as -0.0 equals 0.0.
+        # Compared as text, because -0.0 equals 0.0.
         constants = tuple((id, repr(self.spec_values[id])) for id in sorted(self.spec_values))
         return self.module, self.entry, constants, replace(options, memory=MemoryBudget())
 
@@ -421,7 +430,10 @@ def run_workgroups(launch: Launch, workgroups: int | None = None) -> Context:
 
 
 def _add_variables(context: Context, function: FuncOp, launch: Launch) -> None:
-    """Number the variables that the entry point uses, each with its maker for a batch."""
+    """
+    Numbers the variables that the entry point uses, each with the function that makes it for a
+    batch.
+    """
     used = _used_variables(context, function) | _clearing_variables(context, function)
     for op in launch.module.body.block.ops:
         if not isinstance(op, VariableOp) or op.sym_name.data not in used:
@@ -445,7 +457,7 @@ def _add_variables(context: Context, function: FuncOp, launch: Launch) -> None:
 def _require_push_constants(
     context: Context, function: FuncOp, used: set[str], given: Mapping[str, Any]
 ) -> None:
-    """Refuse values by name that nothing reads."""
+    """Refuses push constants by name that the entry point does not use."""
     for name in used:
         op = context.symbols.get(name)
         if (
@@ -454,7 +466,8 @@ def _require_push_constants(
         ):
             return
     raise InterpreterError(
-        f"the entry point @{function.sym_name.data} uses no push constants, but got {list(given)}",
+        f"the entry point @{function.sym_name.data} uses no push constants, but "
+        f"{list(given)} were given",
         "push_constants",
         "leave them out",
     )
@@ -462,8 +475,8 @@ def _require_push_constants(
 
 def kernel_arguments(context: Context, function: FuncOp, buffers: Buffers) -> list[Any]:
     """
-    The arguments of an OpenCL kernel: number n is the buffer at set 0, binding n, or a scalar or
-    vector in it. Workgroup arguments have no size of their own and are refused.
+    Returns the arguments of an OpenCL kernel: number n is the buffer at set 0, binding n, or a
+    scalar or vector in it. Workgroup arguments have no size of their own and are refused.
     """
     arguments: list[Any] = []
     for number, type in enumerate(function.function_type.inputs.data):
@@ -506,7 +519,9 @@ def _used_variables(context: Context, function: Operation) -> set[str]:
 
 
 def _clearing_variables(context: Context, function: FuncOp) -> set[str]:
-    """Workgroup variables of the interface whose initializer clears memory that others alias."""
+    """
+    Returns Workgroup variables of the interface whose initializers clear memory that others alias.
+    """
     name = function.sym_name.data
     listed = {
         symbol_name(variable)
@@ -527,7 +542,7 @@ def push_constant_bytes(
     module: ModuleOp, values: Mapping[str, Any], spec_values: SpecValues | None = None
 ) -> bytes:
     """
-    The bytes of a module's push constants whose members have the values, by name.
+    Packs a module's push constants from their members' values, by name.
 
     Raises `InterpreterError` for a member that is missing, unknown or of another shape.
     """
@@ -535,7 +550,7 @@ def push_constant_bytes(
     if struct is None:
         if values:
             raise InterpreterError(
-                f"the module has no push constants, but got {', '.join(map(str, values))}",
+                f"the module has no push constants, but {', '.join(map(str, values))} were given",
                 "push_constants",
                 "leave them out",
             )

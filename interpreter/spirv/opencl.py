@@ -1,4 +1,4 @@
-"""OpenCL.std: as glsl.py, computed in binary64 and rounded once."""
+"""OpenCL.std, like GLSL.std.450 (glsl.py): computed in binary64 and rounded once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Pointers compared, subtracted, made of numbers and turned into them; copies and sizes in bytes.
+Pointer comparison, subtraction, and conversion to and from numbers; copies and sizes in bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OCTET = integer_dtype(8)
 
 
 def equal(a: Any, b: Any) -> Array:
-    """Whether two pointers are one, by lane."""
+    """True in lanes whose two pointers are equal."""
     if not isinstance(a, VariablePointer):
         return physical(a) == physical(b)
     same = a.variable is b.variable and len(a.path) == len(b.path)
@@ -44,7 +44,7 @@ value_table({ops.PtrEqualOp: equal, ops.PtrNotEqualOp: lambda a, b: ~equal(a, b)
 
 @value(ops.PtrDiffOp)
 def difference(op: ops.PtrDiffOp, context: Context) -> Function:
-    """The distance in elements of the array that both point into."""
+    """Returns the distance in elements of the array into which both pointers lead."""
     type = pointer_type(op.operand_1)
     stride = element_stride(type, context)
     dtype = context.plain(op.result.type).dtype
@@ -53,13 +53,16 @@ def difference(op: ops.PtrDiffOp, context: Context) -> Function:
 
 @constant(ops.SizeOfOp)
 def size_of(op: ops.SizeOfOp, context: Context) -> Array:
-    """The bytes of the pointee."""
+    """Returns the size of the pointee in bytes."""
     return np.full((1, 1, 1), Layout(context).size(pointer_type(op.pointer).pointee), np.int32)
 
 
 @value(ops.RawAccessChainNVOp)
 def raw_chain(op: ops.RawAccessChainNVOp, context: Context) -> Function:
-    """The pointer `element * stride + offset` bytes further; its robustness is not asked for."""
+    """
+    Returns the pointer `element * stride + offset` bytes further; its robustness operand is
+    ignored.
+    """
     stride = constant_integer(op.byte_stride)
 
     def call(base: Pointer | Pointers, step: Array, element: Array, offset: Array) -> Any:
@@ -79,7 +82,7 @@ def pointer_to_number(op: conversion.ConvertPtrToUOp, context: Context) -> Funct
 
 @action(conversion.ConvertUToPtrOp)
 def number_to_pointer(op: conversion.ConvertUToPtrOp, context: Context) -> Function:
-    """The pointer to the memory at an address."""
+    """Returns the pointer to the memory at an address."""
     extend, memories = integer_to_integer(I64, sign=False), context.memories
     return lambda batch, address: memories.at(extend(address), batch.mask)
 
@@ -110,7 +113,7 @@ def copy_sized(op: ops.CopyMemorySizedOp, context: Context) -> Function:
     def call(batch: Batch, to: Any, origin: Any, size: Array) -> None:
         if isinstance(to, VariablePointer) or isinstance(origin, VariablePointer):
             raise InterpreterError(
-                f"{op.name} of a variable that is not memory of bytes",
+                f"{op.name} of a variable without bytes",
                 op,
                 "make it an untyped variable, or copy it whole by spirv.CopyMemory",
             )

@@ -1,9 +1,9 @@
 """
-Semantics of instructions without a meaning of their own: of NonSemantic ones DebugPrintf prints.
+Semantics of carried instructions, which the dialect has no operations for: DebugPrintf prints.
 
 A DebugPrintf prints once for each active invocation, in the order of workgroups and invocations, to
-`Options.print`. `%v3f` prints a vector; a length modifier says nothing that the value's type does
-not.
+`Options.print`. `%v3f` prints a vector; a length modifier is ignored, because the value's type
+decides.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def _extended_set(op: raw.Carried) -> str | None:
 
 
 def _not_executed(op: raw.RawOp) -> InterpreterError:
-    """Explains a refusal: the dialect lacks the instruction, or these operands."""
+    """
+    Explains why an instruction is not executed: the dialect lacks it, or lacks these operands.
+    """
     name = _extended_set(op)
     instruction = op.instruction.data if name is None else f"OpExtInst of {name}"
     if f"spirv.{instruction.removeprefix('Op')}" in SPIRV.names:
@@ -53,7 +55,8 @@ def _not_executed(op: raw.RawOp) -> InterpreterError:
             "`xdsl-spirv validate` says whether the module is valid",
         )
     return InterpreterError(
-        f"{instruction} is carried only and has no semantics in a kernel",
+        f"{instruction} is only carried (the dialect has no operation for it), and has no "
+        "semantics in a kernel",
         op,
         "tests/interpreter/test_coverage.py lists what is not executed, and why",
     )
@@ -73,7 +76,7 @@ def _spelled(op: raw.RawOp) -> str:
 
 
 def _enumerant(kind: str, value: int) -> str | None:
-    """The name of a literal that is an enumerant."""
+    """Returns the name of a literal that is an enumerant."""
     enumerants = grammar().kind(kind)
     return next((n for n in enumerants.names if enumerants[n].value == value), None)
 
@@ -90,7 +93,7 @@ def carried(op: raw.RawOp, context: Context) -> Function | None:
     wanted = sum(not isinstance(piece, str) for piece in pieces)
     if wanted != len(op.arguments):
         raise InterpreterError(
-            f"the format has {wanted} conversions for {len(op.arguments)} values", op
+            f"the format has {wanted} conversions, but {len(op.arguments)} values are given", op
         )
     forms = [context.plain(argument.type) for argument in op.arguments]
     out = context.options.print
@@ -111,17 +114,17 @@ def carried(op: raw.RawOp, context: Context) -> Function | None:
 
 @action(raw.DecorateOp)
 def decorated(op: raw.DecorateOp, context: Context) -> None:
-    """A decoration of a value is a hint."""
+    """Does nothing: a decoration of a value is a hint."""
 
 
 def _format(op: raw.RawOp, context: Context) -> str:
-    """The OpString that the instruction names."""
+    """Returns the OpString that the instruction names."""
     symbol: Attribute = op.layout.data[2]
     if isinstance(symbol, SymbolRefAttr):
         string = context.symbol(symbol)
         if isinstance(string, raw.RawGlobalOp) and isinstance(string.layout.data[0], StringAttr):
             return string.layout.data[0].data
-    raise InterpreterError("DebugPrintf takes its format from an OpString", op)
+    raise InterpreterError("DebugPrintf takes its format from an OpString, and none is named", op)
 
 
 def _pieces(format: str, op: Operation) -> Iterator[str | re.Match[str]]:
@@ -149,7 +152,7 @@ def _pieces(format: str, op: Operation) -> Iterator[str | re.Match[str]]:
 def _text(
     pieces: Sequence[str | re.Match[str]], values: Sequence[Any], forms: Sequence[Plain]
 ) -> str:
-    """The text that one invocation prints."""
+    """Formats the text that one invocation prints."""
     given = iter(zip(values, forms, strict=True))
     return "".join(
         piece if isinstance(piece, str) else _convert_value(piece, *next(given)) for piece in pieces

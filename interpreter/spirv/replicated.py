@@ -20,7 +20,7 @@ from xdsl_spirv.interpreter.spirv.composite import filled_matrix
 
 
 def repeated(part: Any, form: Form) -> Any:
-    """The composite whose constituents all equal `part`."""
+    """Returns the composite whose constituents all equal `part`."""
     if isinstance(form, Composite):
         return (part,) * len(form.members)
     if isinstance(form, CooperativeMatrix):
@@ -44,7 +44,9 @@ def constant_replicate(op: ops.ConstantCompositeReplicateOp, context: Context) -
 
 @action(ops.CompositeConstructReplicateOp)
 def construct_replicate(op: ops.CompositeConstructReplicateOp, context: Context) -> Function:
-    """The composite of the operand; a cooperative matrix's is the same over the scope (CM-09)."""
+    """
+    Builds a composite from one operand; for a cooperative matrix, the same over the scope (CM-09).
+    """
     form = context.form(op.result.type)
     if isinstance(form, CooperativeMatrix):
         return filled_matrix(form)
@@ -56,7 +58,7 @@ def construct_replicate(op: ops.CompositeConstructReplicateOp, context: Context)
 
 
 def data_array(op: ops.ConstantData, form: Form) -> Any:
-    """The array of integers that an operation's words contain, lowest bytes first."""
+    """Reads an array of integers from an operation's words, lowest bytes first."""
     assert isinstance(form, Plain)
     words = np.array([word & 0xFFFFFFFF for word in op.data.get_values()], "<u4")
     count = int(np.prod(form.shape))

@@ -1,11 +1,11 @@
 """
 The constants of a module at launch.
 
-A constant is evaluated when it is first asked for, so their order in the module means nothing: a
-size, a layout or the workgroup's size may come from any operation on constants declared before or
-behind it. OpSpecConstantOp is carried (raw.py); it becomes the operation that it names, by that
-operation's declaration, and is evaluated by its semantics, so there is no list of the operations
-that are allowed.
+A constant is evaluated on first use, so the order of constants in the module does not matter: a
+size, a layout or the workgroup size may come from any operation on constants, declared earlier or
+later. OpSpecConstantOp is carried as a raw instruction (raw.py). It is converted to the operation
+that it names, from that operation's declaration, and evaluated by its semantics, so no list of
+allowed operations is needed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SpecValues = Mapping[int, int | float | bool]
 
 
 def specialize(context: Context, values: SpecValues) -> None:
-    """Give every constant of the module its value from the launch or its default."""
+    """Gives every constant of the module its value from the launch, or its default."""
     evaluator = Evaluator(context, values)
     context.derive = evaluator.value
     constants = [
@@ -59,7 +59,7 @@ def specialize(context: Context, values: SpecValues) -> None:
 
 
 class Evaluator:
-    """The values of one module's constants, by symbol."""
+    """Evaluates the constants of one module, by symbol."""
 
     def __init__(self, context: Context, values: SpecValues):
         self.context = context
@@ -67,7 +67,10 @@ class Evaluator:
         self._open: list[str] = []
 
     def value(self, name: str) -> Any:
-        """The value of a constant; `InterpreterError` if it has none, or depends on itself."""
+        """
+        Returns the value of a constant; raises `InterpreterError` if it has none or depends on
+        itself.
+        """
         op = self.context.symbols.get(name)
         if not isinstance(op, spv.ConstantSymbol):
             raise InterpreterError(f"@{name} is not a specialization constant")
@@ -98,7 +101,7 @@ class Evaluator:
 
     @staticmethod
     def _given(op: spv.SpecConstantOp, value: Any, dtype: DType) -> Array:
-        """The launch's value of a constant."""
+        """Returns the launch's value of a constant."""
         try:
             return given_scalar(value, dtype).reshape(1, 1, 1)
         except ValueError as error:
@@ -129,7 +132,7 @@ class Evaluator:
                 raise InterpreterError(f"the constant {name} is not executed", op)
 
     def operand(self, attribute: Attribute) -> Any:
-        """The value of a constituent or an operand."""
+        """Returns the value of a constituent or an operand."""
         if isinstance(attribute, SymbolRefAttr):
             return self.context.specialize(attribute)
         if isinstance(attribute, spv.ConstantRefAttr):
@@ -141,7 +144,7 @@ class Evaluator:
         return np.stack(parts, axis=3) if isinstance(form, Plain) else tuple(parts)
 
     def _operation(self, op: spv.RawGlobalOp) -> Any:
-        """OpSpecConstantOp: the operation that it names, on its operands' values."""
+        """Evaluates an OpSpecConstantOp: the operation that it names, on its operands' values."""
         named = operation_named_by(op, self.context)
         meaning = semantics_of(named)
         constants = op.layout.data[1:]
@@ -160,7 +163,7 @@ class Evaluator:
 
 def operation_named_by(op: spv.RawGlobalOp, context: Context) -> Operation:
     """
-    The operation that an OpSpecConstantOp names, on constants as operands.
+    Returns the operation that an OpSpecConstantOp names, on constants as operands.
 
     Ids in the instruction's operands are the class's operands, in order; literals, or else types,
     are its one property.
@@ -195,7 +198,7 @@ def operation_named_by(op: spv.RawGlobalOp, context: Context) -> Operation:
 
 @cache
 def _operations() -> dict[str, type[IRDLOperation]]:
-    """Operations of the core instruction set by their instruction's name."""
+    """Maps the names of core instructions to operations."""
     return {
         name: cls
         for cls in SPIRV.operations
@@ -206,7 +209,7 @@ def _operations() -> dict[str, type[IRDLOperation]]:
 
 
 def _constant(attribute: Attribute, context: Context) -> SSAValue:
-    """A constant operation for an operand."""
+    """Makes a constant operation for an operand."""
     if isinstance(attribute, spv.ConstantRefAttr):
         return spv.ConstantOp(attribute.value, attribute.type).result
     constant = context.symbol(attribute) if isinstance(attribute, SymbolRefAttr) else None

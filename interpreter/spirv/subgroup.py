@@ -1,6 +1,6 @@
 """
-Group instructions that group.py has no counterpart of: votes of quads, partitions, broadcasts by
-local id.
+Group instructions without a counterpart in group.py: quad votes, partitions, broadcasts by local
+id.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ QUAD = 4
 
 @action(ops.GroupNonUniformQuadAllOp, ops.GroupNonUniformQuadAnyOp)
 def quad_vote(op: ops.SubgroupVote, context: Context) -> Function:
-    """Whether all, or any, of the quad's active invocations say true."""
+    """True if all, or any, of the quad's active invocations vote true."""
     every = isinstance(op, ops.GroupNonUniformQuadAllOp)
 
     def call(batch: Batch, predicate: Array) -> Array:
@@ -38,7 +38,7 @@ def quad_vote(op: ops.SubgroupVote, context: Context) -> Function:
 
 @action(ops.GroupNonUniformPartitionOp)
 def partition(op: ops.GroupNonUniformPartitionOp, context: Context) -> Function:
-    """The ballot of the active invocations whose value is this one's."""
+    """Returns the ballot of the active invocations that hold the same value as this one."""
 
     def call(batch: Batch, value: Array) -> Array:
         row = np.broadcast_to(value, (*value.shape[:2], batch.lanes, *value.shape[3:]))
@@ -55,7 +55,10 @@ def partition(op: ops.GroupNonUniformPartitionOp, context: Context) -> Function:
 
 @action(ops.GroupBroadcastOp)
 def broadcast(op: ops.GroupBroadcastOp, context: Context) -> Function:
-    """The value of the invocation with a local id: a number, or its two or three coordinates."""
+    """
+    Returns the value of the invocation with a local id, given as a number or as two or three
+    coordinates.
+    """
     group = group_of(op.execution_scope.data)
     components = context.plain(op.localid.type).shape
     x, y, _ = context.geometry.workgroup

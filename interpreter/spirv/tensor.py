@@ -1,10 +1,10 @@
 """
-SPV_NV_tensor_addressing, and the loads and stores of SPV_NV_cooperative_matrix2 that go by it.
+SPV_NV_tensor_addressing, and the loads and stores of SPV_NV_cooperative_matrix2 that use it.
 
-A layout and a view are tuples of numbers that instructions copy and change. Where each component of
-a matrix lies is computed as the extension's pseudocode says, for all of them at once: they stand
-where the lanes of the scope do (w, s, components). Outside of the tensor the clamp mode decides; in
-the mode Undefined the coordinate is taken as it is.
+A layout and a view are tuples of numbers that instructions copy and change. The place of each
+component of a matrix is computed by the extension's pseudocode, for all components at once: they
+take the place of the lanes, (w, s, components). Outside of the tensor the clamp mode decides; in
+the mode Undefined the coordinate is not changed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Fields:
         return type(self)(**changed)
 
     def merge(self, mask: Mask, old: Any) -> Any:
-        """These numbers where the mask is set, the old ones elsewhere."""
+        """Returns these numbers where the mask is set, the old ones elsewhere."""
         if old is None or old is self:
             return self
         return self.change(lambda new, before: np.where(mask, new, before), old)
@@ -56,7 +56,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class TensorLayout(Fields):
-    """The state of a tensor layout; `clamp` is one number."""
+    """The state of a tensor layout; `clamp` is one number for all dimensions."""
 
     block: Numbers
     dimension: Numbers
@@ -137,13 +137,13 @@ def set_slice(op: spv.TensorLayoutSliceOp, context: Context) -> Function:
 
 @value(spv.TensorLayoutSetClampValueOp)
 def set_clamp_value(op: spv.TensorLayoutSetClampValueOp, context: Context) -> Function:
-    """Sets the bits of elements outside."""
+    """Sets the bits that elements outside of the tensor have."""
     return lambda layout, number: replace(layout, clamp=_unsigned_numbers((number,)))
 
 
 @value(spv.CreateTensorViewOp)
 def create_view(op: spv.CreateTensorViewOp, context: Context) -> Function:
-    """Nothing clipped, all else 0."""
+    """Creates a view that clips nothing, with 0 in all other fields."""
     type = op.result.type
     assert isinstance(type, spv.TensorViewType)
     zeros = _known_numbers(*[0] * context.size(type.rank))
@@ -173,7 +173,7 @@ def set_view_stride(op: spv.TensorViewSetStrideOp, context: Context) -> Function
 
 @value(spv.TensorViewSetClipOp)
 def set_clip(op: spv.TensorViewSetClipOp, context: Context) -> Function:
-    """Sets the rows and columns that are moved."""
+    """Sets the rows and columns that are moved; the others are clipped."""
     return lambda view, *clip: replace(view, clip=_unsigned_numbers(clip))
 
 
@@ -182,8 +182,8 @@ class Where:
     """
     The places of a matrix's components, each array (w, s, components).
 
-    Numbers of elements (or blocks), masks of clipped ones and of ones outside of the tensor, and
-    the coordinates.
+    Holds the numbers of their elements (or blocks), masks of the clipped ones and of those outside
+    of the tensor, and their coordinates.
     """
 
     element: Array
@@ -213,7 +213,10 @@ class Addressing:
             )
 
     def where(self, batch: Batch, layout: TensorLayout, view: TensorView | None) -> Where:
-        """The components' places for every scope instance, as its first active lane says."""
+        """
+        Returns the components' places for every scope instance, from its first active lane's
+        operands.
+        """
         axes = scope_axes(self.form)
         layout = layout.change(lambda a: first_active(a, batch.mask, axes))
         form = self.form
@@ -273,7 +276,7 @@ def _clamp_mode(type: spv.TensorLayoutType, context: Context) -> spv.TensorClamp
 
 
 def _clamp_coordinate(mode: spv.TensorClampMode, c: Array, extent: Array) -> Array:
-    """Brings a coordinate into the tensor by the clamp mode; remainders follow OpSMod."""
+    """Moves a coordinate into the tensor as the clamp mode says; remainders follow OpSMod."""
     if mode is spv.TensorClampMode.ClampToEdge:
         return np.clip(c, 0, extent - 1)
     if mode is spv.TensorClampMode.Repeat:
@@ -284,7 +287,7 @@ def _clamp_coordinate(mode: spv.TensorClampMode, c: Array, extent: Array) -> Arr
 
 
 def _coordinates(index: Array, extents: Numbers, order: Sequence[int]) -> Numbers:
-    """An index as coordinates; the last dimension in `order` is the fastest."""
+    """Converts an index to coordinates; the last dimension in `order` varies fastest."""
     coordinates: dict[int, Array] = {}
     for number in reversed(order):
         size = np.maximum(extents[number], 1)
@@ -313,9 +316,7 @@ class TensorAccess:
     def places(
         self, batch: Batch, pointer: Pointer, layout: TensorLayout, view: TensorView | None
     ) -> tuple[Where, Pointer, Mask]:
-        """
-        Returns where the components are, the pointer to each, and which of them are in memory.
-        """
+        """Returns each component's place and pointer, and a mask of the components in memory."""
         axes = scope_axes(self.form)
         where = self.addressing.where(batch, layout, view)
         start = leaders(pointer, batch.mask, axes)
@@ -325,7 +326,7 @@ class TensorAccess:
         return where, start.plus(where.element, self._size(), 0), moved
 
     def _size(self) -> int:
-        """The bytes between elements: the component's, or the decoded block's."""
+        """Returns the bytes between elements: the size of a component or of a decoded block."""
         return self.form.dtype.itemsize
 
     def load(
@@ -336,7 +337,7 @@ class TensorAccess:
         layout: TensorLayout,
         view: TensorView | None = None,
     ) -> Array:
-        """The matrix; clipped components stay as they were."""
+        """Loads the matrix; clipped components stay as they were."""
         where, place, moved = self.places(batch, pointer, layout, view)
         if self.op.decode_func is None:
             components = self.load_plain(place, self.plain, moved)

@@ -1,7 +1,7 @@
 """
-SPV_ARM_tensors: a tensor is a buffer with a shape, the shape of the numpy array that is bound.
+SPV_ARM_tensors: a tensor is a buffer with the shape of the numpy array that is bound.
 
-A read outside of a tensor gives the operand for it, or 0; a write there is lost.
+A read outside of a tensor gives the value that an operand states, or 0; a write there is dropped.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Tensor:
 
     def places(self, coordinates: Array, count: int, size: int) -> tuple[Pointer, Array]:
         """
-        The pointers to `count` elements along the last dimension (w, s, l, count), and which of
-        them are inside.
+        Returns the pointers to `count` elements along the last dimension (w, s, l, count), and a
+        mask of those inside.
         """
         index = coordinates.astype(I64)[..., None, :].repeat(count, axis=3)
         index[..., -1] += np.arange(count)
@@ -61,7 +61,7 @@ class Elements:
     def places(
         self, batch: Batch, tensor: Tensor, coordinates: Array
     ) -> Iterator[tuple[Pointer, Array]]:
-        """Returns where each is, and the active lanes in which it is inside."""
+        """Returns the place of each element, and the active lanes in which it is inside."""
         pointer, inside = tensor.places(coordinates, self.count, self.form.dtype.itemsize)
         for number in range(self.count):
             index = pointer.index[..., number]
@@ -69,17 +69,17 @@ class Elements:
             yield place, inside[..., number] & batch.active()
 
     def part(self, value: Array, number: int) -> Array:
-        """One of a value's elements."""
+        """Returns one of a value's elements."""
         return value[..., number] if self.form.shape else value
 
     def whole(self, parts: list[Array]) -> Array:
-        """The elements as one value."""
+        """Joins the elements to one value."""
         return np.stack(parts, axis=3) if self.form.shape else parts[0]
 
 
 @action(ops.TensorReadOp)
 def read(op: ops.TensorReadOp, context: Context, load: PlainLoader = memory.load) -> Function:
-    """An element, or a run of them along the last dimension."""
+    """Reads an element, or a run of them along the last dimension."""
     elements = Elements(op.result.type, context)
     dtype = elements.form.dtype
 
@@ -97,7 +97,7 @@ def read(op: ops.TensorReadOp, context: Context, load: PlainLoader = memory.load
 
 @action(ops.TensorWriteOp)
 def write(op: ops.TensorWriteOp, context: Context, store: PlainStorer = memory.store) -> Function:
-    """An element, or a run of them along the last dimension."""
+    """Writes an element, or a run of them along the last dimension."""
     elements = Elements(op.object.type, context)
 
     def call(batch: Batch, tensor: Tensor, coordinates: Array, object: Array) -> None:
@@ -110,7 +110,7 @@ def write(op: ops.TensorWriteOp, context: Context, store: PlainStorer = memory.s
 
 @value(ops.TensorQuerySizeOp)
 def size(op: ops.TensorQuerySizeOp, context: Context) -> Function:
-    """The extent of a dimension."""
+    """Returns the extent of a dimension."""
     dtype = context.plain(op.result.type).dtype
     return lambda tensor, dimension: np.full(
         (1, 1, 1), tensor.shape[int(dimension.reshape(-1)[0])], dtype

@@ -1,8 +1,8 @@
 """
 Matrices, dot products and conversions of single vendors.
 
-Choices that their extensions leave open are made as elsewhere: a MulAdd as cooperative_matrix.py's,
-a dot product of small floats exact in binary64 and rounded once.
+Choices that the extensions leave open are made as elsewhere: a MulAdd works as in
+cooperative_matrix.py; a dot product of small floats is exact in binary64 and rounded once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def move(op: Any, context: Context) -> Function:
 
 @value(ops.CooperativeMatrixMulAddNVOp)
 def multiply_add(op: ops.CooperativeMatrixMulAddNVOp, context: Context) -> Function:
-    """A * B + C; integers have the sign that their types say."""
+    """Computes A * B + C; the types say if integers are signed."""
     a, b, c = (matrix_form(v.type, context) for v in (op.a, op.b, op.c))
     if numbers.is_float(c.dtype):
         wide = F64 if F64 in (a.dtype, b.dtype, c.dtype) else F32
@@ -67,7 +67,7 @@ def multiply_add(op: ops.CooperativeMatrixMulAddNVOp, context: Context) -> Funct
 
 @value(ops.FDot2MixAcc32Op, ops.FDot2MixAcc16Op, ops.FDot4MixAcc32Op)
 def mixed_dot(op: ops.MixedDotProduct, context: Context) -> Function:
-    """The sum of the components' products and the accumulator, rounded once."""
+    """Sums the components' products and the accumulator, and rounds once."""
     dtype = context.plain(op.result.type).dtype
 
     def call(a: Array, b: Array, accumulator: Array) -> Array:
@@ -79,13 +79,13 @@ def mixed_dot(op: ops.MixedDotProduct, context: Context) -> Function:
 
 @value(ops.BitCastArrayOp)
 def bitcast_array(op: ops.BitCastArrayOp, context: Context) -> Function:
-    """Returns the same bits, from the lowest up."""
+    """Returns the same bits, from the lowest bit up."""
     dtype = context.plain(op.result.type).dtype
     return lambda array: np.ascontiguousarray(array).view(dtype)
 
 
 def _by_columns(form: CooperativeMatrix) -> bool:
-    """Whether an invocation has a column; of other matrices it has a row."""
+    """True if an invocation holds a column (of B); for other matrices it holds a row."""
     return form.use == CooperativeMatrixUse.MatrixBKHR
 
 
@@ -122,7 +122,7 @@ def extract(op: ops.CompositeExtractCoopMatOp, context: Context) -> Function:
 
 @value(ops.ExtractSubArrayOp)
 def extract_part(op: ops.ExtractSubArrayOp, context: Context) -> Function:
-    """Consecutive elements from an index on."""
+    """Returns consecutive elements from an index on."""
     (count,) = context.plain(op.result.type).shape
 
     def call(array: Array, index: Array) -> Array:

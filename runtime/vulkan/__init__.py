@@ -6,8 +6,9 @@ Programs on Vulkan devices.
     with open_device("vulkan:0") as device:
         results = device.execute(program, {"A": a, "B": b})
 
-`open_device` works in this process; `open_isolated` has the same interface and a process of its own
-that a driver may crash. docs/runtime.md has the rest. Names are imported when they are used.
+`open_device` works in this process. `open_isolated` has the same interface, but uses a separate
+process, which a driver may crash. docs/runtime.md describes the rest. Names are imported on first
+use.
 """
 
 from __future__ import annotations
@@ -63,9 +64,9 @@ def execute(
     device: VulkanDevice | IsolatedDevice | None = None,
 ) -> dict[str, Array]:
     """
-    Run a program on a device; without one on the best there is, in a process of its own.
+    Runs a program on a device, or without one on the best device in a separate process.
 
-    Raises `ProgramError` for inputs that do not fit and `VulkanError`.
+    Raises `ProgramError` for inputs that do not fit, and `VulkanError`.
     """
     if device is not None:
         return device.execute(program, inputs)

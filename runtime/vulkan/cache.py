@@ -1,10 +1,10 @@
 """
-The pipeline cache on disk: what a driver compiled once it does not compile again.
+The pipeline cache on disk, so that a driver compiles each kernel only once.
 
-A file per device and driver (their UUIDs are in its name) in $XDG_CACHE_HOME/xdsl-spirv/pipelines,
-or in the folder that XDSL_SPIRV_CACHE names; XDSL_SPIRV_CACHE=0 keeps nothing. A digest stands in
-front of the driver's bytes: a driver that is handed damaged ones may crash. Two processes that
-write at once leave the file of one of them, whole.
+There is a file for each device and driver (their UUIDs are in its name) in
+$XDG_CACHE_HOME/xdsl-spirv/pipelines, or in the folder that XDSL_SPIRV_CACHE names;
+XDSL_SPIRV_CACHE=0 disables it. A digest precedes the driver's bytes, because a driver may crash on
+damaged ones. If two processes write at once, one of their files remains, complete.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 VARIABLE = "XDSL_SPIRV_CACHE"
 DIGEST = hashlib.sha256().digest_size
 LARGEST = 256 << 20
-"""A cache beyond this many bytes is not kept."""
+"""Size in bytes beyond which a cache is not kept."""
 
 
 def folder() -> Path | None:
-    """Returns where pipelines are kept; None for nowhere."""
+    """Returns the folder of the cache, or None if it is disabled."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return None if named in ("", "0") else Path(named)
@@ -56,7 +56,7 @@ def load(info: DeviceInfo) -> bytes:
 
 
 def save(info: DeviceInfo, data: bytes) -> None:
-    """Keep a cache. That it cannot be written (a full or read-only disk) is not an error."""
+    """Writes a cache. It is not an error if that is impossible (a full or read-only disk)."""
     path = path_for(info)
     if path is None or not data or len(data) > LARGEST:
         return

@@ -1,9 +1,9 @@
 """
-Drivers that compile kernels for devices that this machine does not have.
+Uses drivers to compile kernels for devices that this machine does not have.
 
-`scripts/fetch_drivers.py` makes a folder of them: `run DEVICE PROGRAM` starts a program on the
-driver of a device, and `drivers.json` lists the devices. A driver works in a process of its own
-with limits: one that crashes or never ends costs one kernel a message, and is started again.
+`scripts/fetch_drivers.py` makes a folder of drivers: `run DEVICE PROGRAM` starts a program on the
+driver of a device, and `drivers.json` lists the devices. A driver runs in a separate process with
+limits: if it crashes or hangs, one kernel gets an error, and the driver is started again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ from xdsl_spirv.runtime.vulkan.worker import Worker
 from xdsl_spirv.speech import did_you_mean
 
 VARIABLE = "XDSL_SPIRV_DRIVERS"
-"""An environment variable that names the folder; else it is `FOLDER` here or above."""
+"""
+An environment variable that names the folder; without it, `FOLDER` is searched here and in parent
+folders.
+"""
 FOLDER = ".drivers"
 MOST_BYTES = 8 << 30
-"""The memory that a driver may take."""
+"""Memory limit of a driver, in bytes."""
 START_SECONDS = 240.0
-"""Seconds that a driver's process may take to start besides: an emulated Python is slow."""
+"""Additional seconds for starting a driver's process: an emulated Python is slow."""
 FETCH = "run scripts/fetch_drivers.py, or name its folder in XDSL_SPIRV_DRIVERS"
 
 
@@ -48,7 +51,7 @@ class Driver:
 
     @property
     def launcher(self) -> tuple[str, ...]:
-        """The command that starts a program on this driver."""
+        """Returns the command that starts a program on this driver."""
         return str(self.folder / "run"), self.device
 
     def __str__(self) -> str:
@@ -56,7 +59,7 @@ class Driver:
 
 
 def folder() -> Path | None:
-    """Folder of the drivers; None if none was fetched."""
+    """Returns the folder of the drivers, or None if none was fetched."""
     if VARIABLE in os.environ:
         return Path(os.environ[VARIABLE])
     above = (Path.cwd(), *Path.cwd().parents)
@@ -65,9 +68,9 @@ def folder() -> Path | None:
 
 def list_drivers() -> tuple[list[Driver], dict[str, str]]:
     """
-    Returns the drivers that can be used, and why others cannot.
+    Returns the drivers that can be used, and the reasons why others cannot.
 
-    Raises `ProgramError` where there is no folder of drivers or it cannot be read.
+    Raises `ProgramError` if the folder of drivers is missing or cannot be read.
     """
     place = folder()
     if place is None:
@@ -85,7 +88,7 @@ def list_drivers() -> tuple[list[Driver], dict[str, str]]:
 
 
 def find(device: str) -> Driver:
-    """The driver of a device; raises a `ProgramError` that lists the available ones."""
+    """Returns the driver of a device; raises a `ProgramError` that lists the available ones."""
     drivers, unavailable = list_drivers()
     for driver in drivers:
         if driver.device == device:
@@ -97,10 +100,10 @@ def find(device: str) -> Driver:
 
 
 class Compiler(Closing):
-    """A driver that compiles; a context manager."""
+    """Compiles kernels by a driver; a context manager."""
 
     def __init__(self, driver: Driver):
-        """Raises `VulkanError` where the driver does not start."""
+        """Raises `VulkanError` if the driver does not start."""
         self.driver = driver
         self.worker: Worker | None = None
         self.used = False
@@ -109,7 +112,9 @@ class Compiler(Closing):
         except (VulkanError, OSError) as error:
             self.close()
             cause = error.cause if isinstance(error, VulkanError) else str(error)
-            remedy = "the driver, its chip or its shim does not fit: run scripts/fetch_drivers.py"
+            remedy = (
+                "driver, emulated chip and shim do not fit together: run scripts/fetch_drivers.py"
+            )
             raise VulkanError(f"{driver} does not start: {cause}", "", remedy) from error
 
     def _start_worker(self) -> tuple[Worker, DeviceInfo]:
@@ -120,7 +125,7 @@ class Compiler(Closing):
         return self.worker, self.worker.call("open", "vulkan", TIMEOUT, False)
 
     def compile(self, work: Work, kernels: Iterable[str] | None = None) -> list[Code]:
-        """The code of every kernel of the work, or of some entry points."""
+        """Yields the code of every kernel of the work, or of some entry points."""
         wanted = None if kernels is None else set(kernels)
         codes: list[Code] = []
         for number in distinct(work.steps):
@@ -131,7 +136,7 @@ class Compiler(Closing):
 
     def _compile_kernel(self, work: Work, number: int, name: str) -> Code:
         """
-        A kernel's code, or why there is none.
+        Returns a kernel's code, or the reason why there is none.
 
         Some drivers cannot open a second device, which other features need: then the kernel is
         retried in a fresh process.
@@ -143,7 +148,7 @@ class Compiler(Closing):
         except MisfitError as error:
             return Code(name, 0.0, error=error.cause)
         except ProgramError as error:
-            # A process that failed is not trusted with another kernel.
+            # After a failure, the process is not used for another kernel.
             self.close()
             if fresh or isinstance(error, DeviceTimeoutError):
                 return Code(name, 0.0, error=error.cause)
@@ -156,7 +161,7 @@ class Compiler(Closing):
 
 
 def work_of(program: Program) -> Work:
-    """The kernels of a program as work that is compiled only: sizes may be open."""
+    """Returns the kernels of a program as work that is only compiled; sizes may be dynamic."""
     manifest = program.manifest
     kernels = {kernel.name: kernel for kernel in manifest.kernels}
     return Work(
@@ -178,7 +183,9 @@ def work_of(program: Program) -> Work:
 
 
 def _alone(work: Work, number: int) -> Work:
-    """A step with only its own kernel, so that little data goes to the other process."""
+    """
+    Makes work of a step with only its own kernel, so that little data goes to the other process.
+    """
     step = work.steps[number]
     kernels = {step.kernel: work.kernels[step.kernel]}
     return Work((), kernels, (step,), work.subgroup_size, work.target)

@@ -1,9 +1,10 @@
 """
-Whether a device's cooperative matrices lie as a target's component map says (CM-18).
+Tests if a device maps components of cooperative matrices to invocations as a target's component map
+states (CM-18).
 
-Vulkan leaves that to the implementation. Kernels that rely on the map are refused where one kernel,
-which loads a matrix of its components' numbers and stores what each invocation has of it, says
-otherwise.
+Vulkan leaves the map to the implementation. A test kernel loads a matrix that contains its
+components' numbers, and stores the ones that each invocation holds. If they differ from the map,
+kernels that rely on it are refused.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ STORE = """
 """
 
 Run: TypeAlias = Callable[[Work], bytes]
-"""Runs work on a device, for the bytes of `held`."""
+"""Runs work on a device; returns the bytes of `held`."""
 
 TYPES = {16: np.float16, 32: np.float32}
 """For each component width, a type that represents all component numbers."""
@@ -62,7 +63,7 @@ USES = {"A": "MatrixA", "B": "MatrixB", "Acc": "MatrixAcc"}
 
 
 def matrices_of(products: Iterable[CooperativeMatrixProperty]) -> frozenset[Matrix]:
-    """Returns the matrices of the products, as far as their elements are floats."""
+    """Returns the matrices of the products whose elements are floats."""
     matrices = {
         matrix
         for p in products
@@ -77,9 +78,9 @@ def matrices_of(products: Iterable[CooperativeMatrixProperty]) -> frozenset[Matr
 
 def other_maps(target: str, matrices: Iterable[Matrix], run: Run) -> list[str]:
     """
-    Returns what a device lacks for kernels that rely on a target's map of these matrices, in words.
+    Describes the matrices that a device maps differently from a target's component map.
 
-    Raises `ProgramError` for a target that there is not.
+    Raises `ProgramError` for an unknown target.
     """
     try:
         known = load(target)
@@ -91,12 +92,14 @@ def other_maps(target: str, matrices: Iterable[Matrix], run: Run) -> list[str]:
         fragment = known.fragment(use, shape, bits)
         if fragment is not None and differs(fragment, bits, run):
             rows, columns = shape
-            lacking.append(f"{use} matrices {rows}x{columns} of {type} that lie as {target}'s do")
+            lacking.append(
+                f"{use} matrices {rows}x{columns} of {type} with the component map of {target}"
+            )
     return lacking
 
 
 def differs(fragment: Fragment, bits: int, run: Run) -> bool:
-    """True if a device maps matrix components to invocations otherwise than `fragment`."""
+    """True if a device maps matrix components to invocations differently from `fragment`."""
     size = fragment.rows * fragment.columns
     numbers = np.arange(size, dtype=TYPES[bits])
     expected = [
@@ -109,8 +112,8 @@ def differs(fragment: Fragment, bits: int, run: Run) -> bool:
 
 
 def _work(fragment: Fragment, bits: int, numbers: bytes) -> Work:
-    # As a weight the numbers are there before the run: the validation layer takes a matrix's load
-    # for a write, which no barrier behind the copy of an input allows.
+    # The numbers are a weight, so that they are uploaded before the run: the validation layer takes
+    # a matrix's load for a write, which no barrier after the copy of an input allows.
     buffers = (
         WorkBuffer("numbers", len(numbers), "weight"),
         WorkBuffer("held", fragment.lanes * fragment.components * bits // 8, "output"),

@@ -1,8 +1,9 @@
 """
-A device as data: what `xdsl-spirv devices` prints, and the target file that passes compile for.
+Describes a device as data: for `xdsl-spirv devices`, and as a target file for which passes can
+compile.
 
 Properties that Vulkan does not report (how many workgroups run at once, which tiles are fast) are
-derived from others, and the file says so under `provenance`.
+derived from others; `provenance` in the file lists them.
 """
 
 from __future__ import annotations
@@ -79,17 +80,17 @@ NAMES: dict[str, tuple[Feature, ...]] = {
         Feature(_EXPLICIT, "workgroupMemoryExplicitLayout8BitAccess"),
     ),
 }
-"""A target file's name of a feature, and the booleans of Vulkan one of which grants it."""
+"""For each feature of a target file, the booleans of Vulkan of which one is enough."""
 
 OPERATIONS = {"subgroup-arithmetic": "arithmetic", "subgroup-shuffle": "shuffle"}
-"""The features of a target file that are operations of subgroups."""
+"""Features of a target file that are kinds of subgroup operations."""
 
 NEEDED = ("vulkan-memory-model", "storage-16-bit", "storage-8-bit", "float16", "int8")
-"""Features that most kernels use: a device that lacks one runs some of them only."""
+"""Features that most kernels use: a device that lacks one can run only some of them."""
 
 TILES = [(128, 128), (128, 64), (64, 128), (64, 64), (32, 64), (64, 32), (32, 32), (16, 32),
          (32, 16), (16, 16), (16, 8), (8, 16), (8, 8)]  # fmt: skip
-"""Tiles of the result that a workgroup may compute, best first if there are no measurements."""
+"""Tiles of the result that a workgroup may compute, the best first if there are no measurements."""
 
 ALIGNMENT = (
     "VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986: pointer and stride are aligned to "
@@ -99,14 +100,14 @@ LARGEST = 2**31 - 1
 
 
 def feature_names(info: DeviceInfo) -> list[str]:
-    """The device's features by a target file's names, sorted."""
+    """Returns the device's features by a target file's names, sorted."""
     names = [name for name, grants in NAMES.items() if set(grants) & info.offer.features]
     names += [name for name, op in OPERATIONS.items() if op in info.subgroup_operations]
     return sorted(names)
 
 
 def summary(info: DeviceInfo) -> dict[str, Any]:
-    """Everything that the loader says of a device, for `devices --json`."""
+    """Returns everything that the loader reports about a device, for `devices --json`."""
     return {
         "device": f"vulkan:{info.index}",
         "name": info.name,
@@ -154,9 +155,9 @@ def _row(p: CooperativeMatrixProperty) -> dict[str, Any]:
 
 def target_of(info: DeviceInfo, date: str, compute_units: int | None = None) -> dict[str, Any]:
     """
-    The target file of a device (docs/targets.md).
+    Returns the target file of a device (docs/targets.md).
 
-    Cooperative matrices of types that no kernel has yet are left out.
+    Cooperative matrices of types that no kernel uses are left out.
     """
     units = compute_units or info.compute_units
     derived = ["residency", "schedules"]
@@ -173,9 +174,11 @@ def target_of(info: DeviceInfo, date: str, compute_units: int | None = None) -> 
         "provenance": {
             "kind": "measured",
             "date": date,
-            "how": f"xdsl-spirv devices --write-target, driver {info.driver} "
-            f"{info.driver_version}, Vulkan {'.'.join(map(str, info.version))}; not measured but "
-            f"derived: {', '.join(derived)}",
+            "how": (
+                f"xdsl-spirv devices --write-target, driver {info.driver} "
+                f"{info.driver_version}, Vulkan {'.'.join(map(str, info.version))}; derived, "
+                f"not measured: {', '.join(derived)}"
+            ),
         },
         "spirv_version": ".".join(map(str, spirv)),
         "vulkan_version": ".".join(map(str, info.version[:2])),
@@ -208,7 +211,7 @@ def target_of(info: DeviceInfo, date: str, compute_units: int | None = None) -> 
 def schedules(
     rows: Iterable[CooperativeMatrixProperty], subgroup_size: int, invocations: int
 ) -> list[dict[str, Any]]:
-    """Tiles for a device without tuning: the ones that its shapes and subgroups divide."""
+    """Returns tiles for a device without tuning: the ones that its shapes and subgroups divide."""
     shapes = {(p.m, p.n) for p in rows} or {(8, 8)}
     least = min(m for m, _ in shapes), min(n for _, n in shapes)
     entries: list[dict[str, Any]] = []
@@ -225,7 +228,7 @@ def schedules(
 
 
 def text_of(target: dict[str, Any]) -> str:
-    """A target file's text: a line for each field, and for each row of a list of records."""
+    """Formats a target file: a line for each field, and for each row of a list of records."""
     lines: list[str] = []
     for key, value in target.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):

@@ -1,4 +1,4 @@
-"""Descriptor sets: which buffers and images each step of a work is bound to."""
+"""Descriptor sets: bind buffers and images to each step of a work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xdsl_spirv.runtime.vulkan.work import Step, Work
 
 
 class Descriptors:
-    """A pool, and in `sets` the written descriptor sets of each step."""
+    """A pool of descriptor sets; `sets` holds the written sets of each step."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Descriptors:
             raise
 
     def _make_pool(self, count: int) -> int:
-        """A pool with room for this many sets; 0 without sets."""
+        """Makes a pool with room for this many sets; returns 0 without sets."""
         if not count:
             return 0
         wanted = Counter[DescriptorType]({DescriptorType.STORAGE_BUFFER: 1})
@@ -60,7 +60,7 @@ class Descriptors:
         return self.device.made("DescriptorPool", create)
 
     def _write(self, step: Step, pipeline: Pipeline) -> list[int]:
-        """The sets of a step."""
+        """Writes the sets of a step."""
         if not pipeline.sets:
             return []
         device = self.device
@@ -107,6 +107,6 @@ class Descriptors:
             yield self.images.write_of(bound, place, sets[bound.set], kept)
 
     def close(self) -> None:
-        """Takes the pool back, and the sets with it."""
+        """Destroys the pool together with its sets."""
         self.device.destroy("DescriptorPool", self.pool)
         self.pool = 0

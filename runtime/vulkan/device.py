@@ -1,11 +1,11 @@
 """
-A device that is open for work: the first thing that a user of the runtime makes.
+Opens devices and loads work on them; users of the runtime start here.
 
     with open_device("vulkan:0") as device:
         work = device.load(...)           # once: pipelines, buffers, weights
         work.run({"A": ...})              # as often as wanted
 
-The loaded work decides which features are on: a VkDevice is created with the features that its
+The loaded work determines the enabled features: a VkDevice is created with the features that its
 kernels declare, and another one when later work needs more.
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 NAME = "vulkan"
 TIMEOUT = 300.0
-"""Seconds that a submission may take unless said otherwise."""
+"""Default time limit of a submission, in seconds."""
 
 WELCOME = (
     Feature("VkPhysicalDeviceVulkan12Features", "scalarBlockLayout"),
@@ -53,9 +53,11 @@ WELCOME = (
 )
 """Harmless features that kernels use without declaring them."""
 ROBUST = Feature("VkPhysicalDeviceFeatures", "robustBufferAccess")
-"""Features that confine accesses beyond a buffer to the buffer, or make them read zeros."""
+"""Features that confine out-of-bounds accesses to the buffer, or make them read zeros."""
 ROBUST_VARIABLE = "XDSL_SPIRV_VULKAN_ROBUST"
-"""An environment variable that turns it on, for programs of strangers: it may cost time."""
+"""
+An environment variable that turns these features on, for untrusted programs: they may cost time.
+"""
 STATISTICS = Feature(
     "VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR", "pipelineExecutableInfo"
 )
@@ -81,7 +83,7 @@ def rank(info: DeviceInfo) -> tuple[int, int]:
 
 
 def choose(instance: Instance, number: int | None) -> PhysicalDevice:
-    """Device `number` of the loader, or the best one."""
+    """Returns device `number` of the loader, or the best one."""
     devices = sorted(instance.devices, key=lambda device: rank(device.info))
     shown = ", ".join(f"vulkan:{d.info.index} {d.info.name}" for d in instance.devices)
     if not devices:
@@ -104,8 +106,8 @@ class VulkanDevice(Executor[LoadedWork]):
     """
     An open device; a context manager. `open_device` makes one.
 
-    `info` says what it is, `live` which Vulkan objects there are, `messages` what the validation
-    layer said.
+    `info` describes it, `live` counts its Vulkan objects, `messages` holds the validation layer's
+    messages.
     """
 
     def __init__(self, instance: Instance, chosen: PhysicalDevice, timeout: float = TIMEOUT):
@@ -116,7 +118,10 @@ class VulkanDevice(Executor[LoadedWork]):
         self.graph: LoadedGraph | None = None
         self.widens = False
         self.known_maps: dict[str, frozenset[Matrix]] = {}
-        """By a target's name, the matrices that lie here as its component map says."""
+        """
+        For each target's name, the matrices that this device maps as the target's component map
+        states.
+        """
 
     @property
     def info(self) -> DeviceInfo:
@@ -136,18 +141,20 @@ class VulkanDevice(Executor[LoadedWork]):
 
     @property
     def free_bytes(self) -> int:
-        """Returns the free bytes of the largest heap, as the driver says."""
+        """Returns the free bytes of the largest heap, as the driver reports them."""
         return max(physical.free_memory(self.instance, self.physical), default=0)
 
     def lacks(self, work: Work) -> list[str]:
-        """Returns what this device lacks for some work, in words; empty if it runs here."""
+        """Describes everything that this device lacks for some work; empty if it runs here."""
         return self._lacks(work, needs_of(work))
 
     def _lacks(self, work: Work, needs: Mapping[str, Needs]) -> list[str]:
         return lacks(self.info, required_by(work, needs))
 
     def _other_maps(self, work: Work, needs: Mapping[str, Needs]) -> list[str]:
-        """The matrices of which invocations hold other components than the work relies on."""
+        """
+        Describes the matrices whose component map differs from the one on which the work relies.
+        """
         if work.component_map is None:
             return []
         from xdsl_spirv.runtime.vulkan.component_maps import matrices_of, other_maps
@@ -170,10 +177,10 @@ class VulkanDevice(Executor[LoadedWork]):
     @stage("the driver compiles kernels, and weights are uploaded")
     def load(self, work: Work, statistics: bool = False) -> LoadedWork:
         """
-        Make pipelines and buffers, and upload the weights.
+        Makes pipelines and buffers, and uploads the weights.
 
-        Raises `MisfitError` that names everything the device lacks, `VulkanError` for memory that
-        is not there.
+        Raises `MisfitError` that names everything the device lacks, and `VulkanError` if there is
+        not enough memory.
         """
         needs = needs_of(work)
         for step in work.steps:
@@ -188,7 +195,7 @@ class VulkanDevice(Executor[LoadedWork]):
                 "with --device interpreter",
             )
         device = self._logical(self._enabling(needs.values(), statistics))
-        # A device that is created while work is held elsewhere shares its memory.
+        # A device that is created while other work is loaded shares its memory.
         free = physical.free_memory(self.instance, self.physical)
         size, whole = self._subgroups(work, needs, device)
         kind = ResidentWork if work.routines else LoadedWork
@@ -204,7 +211,7 @@ class VulkanDevice(Executor[LoadedWork]):
 
     @stage("the driver compiles a graph")
     def load_graph(self, graph: GraphWork) -> None:
-        """Make a graph ready in place of the one before; raises `MisfitError`, `VulkanError`."""
+        """Loads a graph in place of the one before; raises `MisfitError`, `VulkanError`."""
         from xdsl_spirv.runtime.vulkan.graphs import (
             LoadedGraph,
             enabling_of_graphs,
@@ -228,9 +235,9 @@ class VulkanDevice(Executor[LoadedWork]):
 
     def compile(self, one: Work) -> Code:
         """
-        The code of the kernel of one step, on a driver that need not be able to run it.
+        Compiles the kernel of one step, on a driver that may be unable to run it.
 
-        Raises what `load` raises for a kernel that the device cannot have.
+        Raises the errors of `load` for a kernel that the device does not support.
         """
         [step] = one.steps
         needs = needs_of(one)
@@ -249,12 +256,12 @@ class VulkanDevice(Executor[LoadedWork]):
         return Code(step.entry_point, seconds, tuple(tables), texts)
 
     def place(self, loaded: LoadedWork, sizes: Mapping[str, int]) -> None:
-        """Make room for buffers of these sizes, if they are larger than the present ones."""
+        """Makes room for buffers of these sizes, if they are larger than the present ones."""
         assert isinstance(loaded, ResidentWork)
         loaded.place(sizes, physical.free_memory(self.instance, self.physical))
 
     def unload(self, loaded: LoadedWork) -> None:
-        """Free everything that `load` created."""
+        """Frees everything that `load` created."""
         self.forget(loaded)
         loaded.close()
         if loaded in self.loaded:
@@ -262,8 +269,8 @@ class VulkanDevice(Executor[LoadedWork]):
 
     def widen(self, capabilities: Iterable[str]) -> None:
         """
-        Have few logical devices: one with the available features for these capabilities, and
-        further ones with the features of the earlier ones.
+        Replaces logical devices, so that few are needed: creates one with the available features
+        for these capabilities, and later ones also get the features of earlier ones.
         """
         self.widens = True
         self._logical(self._completed(self.info.offer.enable(requirements(capabilities, ()))))
@@ -279,12 +286,12 @@ class VulkanDevice(Executor[LoadedWork]):
         return self._completed(enabling)
 
     def _completed(self, enabling: Enabling) -> Enabling:
-        """Adds the features that are always on, and features that others need."""
+        """Adds the features that are always enabled, and features that others need."""
         robust = [ROBUST] if os.environ.get(ROBUST_VARIABLE, "0") not in ("", "0") else []
         for feature in (*WELCOME, *robust):
             self.info.offer.want(feature, enabling)
         for feature in list(enabling.features):
-            # Its scalar layout is a feature of its own.
+            # Its scalar layout is a separate feature.
             if feature.member == "workgroupMemoryExplicitLayout":
                 more = "workgroupMemoryExplicitLayoutScalarBlockLayout"
                 self.info.offer.want(Feature(feature.structure, more), enabling)
@@ -307,7 +314,10 @@ class VulkanDevice(Executor[LoadedWork]):
     def _subgroups(
         work: Work, needs: Mapping[str, Needs], device: LogicalDevice
     ) -> tuple[int | None, list[tuple[str, str]]]:
-        """The subgroup size to ask for, and the kernels whose workgroups are whole subgroups."""
+        """
+        Returns the subgroup size to request, and the kernels whose workgroups consist of full
+        subgroups.
+        """
         on = {feature.member for feature in device.features}
         size = work.subgroup_size if "subgroupSizeControl" in on else None
         if size is None or "computeFullSubgroups" not in on:
@@ -320,7 +330,7 @@ class VulkanDevice(Executor[LoadedWork]):
         ]
 
     def close(self) -> None:
-        """Free everything; closing twice does nothing."""
+        """Frees everything; closing twice does nothing."""
         for loaded in list(self.loaded):
             self.unload(loaded)
         self.close_graph()
@@ -347,7 +357,9 @@ def needs_of(work: Work) -> dict[str, Needs]:
 
 
 def required_by(work: Work, needs: Mapping[str, Needs]) -> Requires:
-    """Returns what a device must have for some work; `memory` checks the sizes of buffers."""
+    """
+    Returns the requirements of some work on a device; `memory` also checks the sizes of buffers.
+    """
     launches = [
         Launch(step.entry_point, step.grid, len(step.push), len(step.bindings))
         for step in work.steps
@@ -356,7 +368,9 @@ def required_by(work: Work, needs: Mapping[str, Needs]) -> Requires:
 
 
 def check_constants(step: Step, needs: Needs) -> None:
-    """Checks the sizes of constants: a driver reads a constant's full size from any buffer."""
+    """
+    Checks the sizes of constants, because a driver reads a constant's full size from any buffer.
+    """
     for id, value in step.constants:
         size = needs.constants.get(id, len(value))
         if size != len(value):
@@ -375,10 +389,10 @@ def open_device(
     graphs: bool = False,
 ) -> VulkanDevice:
     """
-    Open `vulkan:N`, or `vulkan` for the best device there is (the one XDSL_SPIRV_DEVICE names).
-    For `graphs` a device that does not execute them has Arm's emulation layers, if they are there.
+    Opens `vulkan:N`, or for `vulkan` the device that XDSL_SPIRV_DEVICE names, or the best one. For
+    `graphs`, a device that cannot execute them gets Arm's emulation layers, if they are installed.
 
-    Raises `NoVulkanError` where there is no loader, driver or device.
+    Raises `NoVulkanError` if there is no loader, driver or device.
     """
     number = parse_name(name or os.environ.get(VARIABLE) or NAME)
     instance = Instance(validation)

@@ -1,4 +1,4 @@
-"""Errors of a device: cause, place, and what to do, with the VkResult's name."""
+"""Errors of devices: cause, place, and what to do, with the VkResult's name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from xdsl_spirv.runtime.vulkan.enums import Result
 
 REMEDIES = {
     Result.ERROR_OUT_OF_HOST_MEMORY: "free memory of this machine, or use smaller buffers",
-    Result.ERROR_OUT_OF_DEVICE_MEMORY: "use smaller buffers, or end what else uses the device",
-    Result.ERROR_INITIALIZATION_FAILED: "run `xdsl-spirv doctor`: driver and device may not fit",
+    Result.ERROR_OUT_OF_DEVICE_MEMORY: "use smaller buffers, or end other users of the device",
+    Result.ERROR_INITIALIZATION_FAILED: "driver and device may not fit: run `xdsl-spirv doctor`",
     Result.ERROR_DEVICE_LOST: "a kernel crashed the device or ran too long: open it again, and "
     "run the program with `--device interpreter --sanitize all` to look for the cause",
     Result.ERROR_LAYER_NOT_PRESENT: "install the layer, or set VK_LAYER_PATH to its folder",
@@ -21,7 +21,7 @@ REMEDIES = {
 
 
 def name_of(result: int) -> str:
-    """A VkResult's name: `VK_ERROR_DEVICE_LOST`."""
+    """Returns a VkResult's name: `VK_ERROR_DEVICE_LOST`."""
     try:
         return f"VK_{Result(result).name}"
     except ValueError:
@@ -29,7 +29,7 @@ def name_of(result: int) -> str:
 
 
 class VulkanError(ProgramError):
-    """A call of Vulkan failed, or a device cannot do what is asked; `result` is the VkResult."""
+    """A call of Vulkan failed, or a device does not support a request; `result` is the VkResult."""
 
     status = 4
 
@@ -55,16 +55,16 @@ class NoVulkanError(VulkanError):
 
 
 class DeviceLostError(VulkanError):
-    """The device is gone; nothing of it can be used again."""
+    """The device is lost; none of its objects can be used again."""
 
 
 class DeviceTimeoutError(VulkanError):
-    """A kernel did not end in time. Its resources cannot be taken back while it runs."""
+    """A kernel did not end in time. Its resources cannot be freed while it runs."""
 
 
 class OutOfMemoryError(VulkanError):
-    """Buffers do not fit into the device's memory."""
+    """Buffers exceed the device's memory."""
 
 
 class MisfitError(VulkanError):
-    """A device lacks what a program needs."""
+    """A device does not meet a program's requirements."""

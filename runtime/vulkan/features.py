@@ -1,9 +1,10 @@
 """
-Structures of features, and the features that are enabled for kernels.
+Feature structures, and the features that are enabled for kernels.
 
-A structure of features is a row of booleans, so features.json (from the registry) has all there is
-to know. Only what a program needs is enabled: a feature that is on may cost (robust access), and
-the validation layer tells what is used without being on.
+A feature structure is a row of booleans, which features.json (from the registry) describes
+completely. Only features that a program needs are enabled, because an enabled feature may cost time
+(robust access), and so that the validation layer reports features that are used without being
+enabled.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def available(version: tuple[int, int], extensions: Collection[str]) -> list[str
 
 
 class Chain:
-    """Structures of features, linked by pNext behind VkPhysicalDeviceFeatures2."""
+    """Feature structures, linked by pNext after VkPhysicalDeviceFeatures2."""
 
     def __init__(self, names: Iterable[str], on: Iterable[Feature] = ()):
         self.parts: dict[str, Chained] = {BASE: class_of(BASE)()}
@@ -59,7 +60,7 @@ class Chain:
         return pointer(self.parts[BASE])
 
     def on(self) -> frozenset[Feature]:
-        """The features whose boolean is set."""
+        """Returns the features whose boolean is set."""
         return frozenset(
             Feature(name, member)
             for name, part in self.parts.items()
@@ -71,8 +72,8 @@ class Chain:
 @dataclass
 class Enabling:
     """
-    The features and extensions to create a device with; `missing` says what it cannot be created
-    with.
+    The features and extensions to create a device with; `missing` lists what the device does not
+    support.
     """
 
     features: set[Feature] = field(default_factory=set[Feature])
@@ -82,13 +83,13 @@ class Enabling:
 
 @dataclass(frozen=True)
 class Offer:
-    """Abilities of a device: Vulkan's version, extensions, features, and other properties."""
+    """The abilities of a device: Vulkan's version, extensions, features, and other properties."""
 
     version: tuple[int, int]
     extensions: frozenset[str]
     features: frozenset[Feature]
     properties: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Masks and booleans that capabilities ask for, by their member's name."""
+    """Masks and booleans that capabilities need, by their member's name."""
 
     def enable(self, requirements: Iterable[Requirement]) -> Enabling:
         """Returns the features and extensions to create a device with, to meet the requirements."""
@@ -103,7 +104,7 @@ class Offer:
         return not self.enable([requirement]).missing
 
     def want(self, feature: Feature, enabling: Enabling) -> bool:
-        """Enable a feature if the device has it."""
+        """Enables a feature if the device has it."""
         if feature not in self.features:
             return False
         known = tables()["structures"][feature.structure]

@@ -1,10 +1,8 @@
 """
-A driver is not obliged to refuse unsupported features: it may crash, hang, or return garbage
-(cooperative-matrix shapes that are not in its list).
+Compares the requirements of kernels with a device, before anything is created on it.
 
-A driver is not obliged to refuse what it does not support: it may crash, hang, or return garbage
-(cooperative-matrix shapes that are not in its list). So everything is compared before anything is
-created.
+A driver is not obliged to refuse unsupported features: it may crash, hang, or return garbage (for
+example for cooperative-matrix shapes that are not in its list).
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 
 SPIRV_OF_VULKAN = {(1, 0): (1, 0), (1, 1): (1, 3), (1, 2): (1, 5), (1, 3): (1, 6), (1, 4): (1, 6)}
-"""The newest SPIR-V of each version of Vulkan (Vulkan, appendix A)."""
+"""The newest SPIR-V that each version of Vulkan supports (Vulkan, appendix A)."""
 
 
 WORDS = {
@@ -35,7 +33,7 @@ WORDS = {
 
 
 def lacks(info: DeviceInfo, requires: Requires) -> list[str]:
-    """Returns what a device lacks, in words; empty if the kernels run on it."""
+    """Describes everything that a device lacks; empty if the kernels run on it."""
     return list(dict.fromkeys(_lacks(info, requires)))
 
 
@@ -72,7 +70,7 @@ def _limit(info: DeviceInfo, limit: LeastLimit) -> str:
 
 
 def _is_flexible(info: DeviceInfo, matrix: CooperativeMatrixProperty) -> bool:
-    """Whether VK_NV_cooperative_matrix2's flexible dimensions hold a shape of a subgroup's."""
+    """True if VK_NV_cooperative_matrix2's flexible dimensions include a shape of a subgroup."""
     types = (*matrix.types, matrix.saturating, matrix.scope)
     return any(
         (*row.types, row.saturating, row.scope) == types

@@ -1,8 +1,8 @@
 """
-Graphs of TOSA operators (SPV_ARM_graph) on devices with VK_ARM_data_graph and VK_ARM_tensors.
+Runs graphs of TOSA operators (SPV_ARM_graph) on devices with VK_ARM_data_graph and VK_ARM_tensors.
 
-Tensors lie in memory that the host writes and reads. Arm's emulation layers give any device both
-extensions; where their package is installed, they are used for a device without them.
+Tensors lie in memory that the host can write and read. Arm's emulation layers add both extensions
+to any device; if their package is installed, they are used for devices without them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ EXTENSIONS = ("VK_ARM_tensors", "VK_ARM_data_graph")
 LAYERS = ("VK_LAYER_ML_Graph_Emulation", "VK_LAYER_ML_Tensor_Emulation")
 
 KNOWN_SINCE = (1, 4, 319)
-"""Vulkan's header that first has VK_ARM_data_graph."""
+"""The first version of Vulkan's headers with VK_ARM_data_graph."""
 
 _TENSORS, _GRAPHS = (
     "VkPhysicalDeviceTensorFeaturesARM",
@@ -87,7 +87,7 @@ LINEAR, DATA_GRAPH = 1, 0x20
 
 
 def executes_graphs(info: DeviceInfo) -> bool:
-    """True if a device has the extensions of graphs."""
+    """True if a device has the extensions for graphs."""
     return info.offer.extensions.issuperset(EXTENSIONS)
 
 
@@ -100,10 +100,10 @@ def emulation() -> Generator[None]:
         return
     deploy = Path(package.origin).parent / "deploy"
     for library in sorted((deploy / "lib").glob("libVkLayer_*.so")):
-        # Their manifests name them without a folder: whoever has loaded them finds them by name.
+        # Their manifests name them without a folder; a loaded library is found by its name.
         c.CDLL(str(library), c.RTLD_LOCAL)
     own = str(deploy / "share" / "vulkan" / "explicit_layer.d")
-    # The loader reads the second only where the first is not set.
+    # The loader reads the second variable only if the first one is not set.
     variable = "VK_LAYER_PATH" if "VK_LAYER_PATH" in os.environ else "VK_ADD_LAYER_PATH"
     before = os.environ.get(variable)
     os.environ[variable] = os.pathsep.join(filter(None, (before, own)))
@@ -116,7 +116,10 @@ def emulation() -> Generator[None]:
 
 
 def refuse_old_validation(instance: Instance, physical: PhysicalDevice) -> None:
-    """Raises `MisfitError` if a validation layer is on that is older than graphs: it crashes."""
+    """
+    Raises `MisfitError` if a validation layer is enabled that is older than graphs, because it
+    would crash.
+    """
     versions = {layer.layerName: layer.specVersion for layer in instance.found_layers()}
     for tool in instance.commands.all(
         "vkGetPhysicalDeviceToolProperties", PhysicalDeviceToolProperties, physical.handle
@@ -127,18 +130,18 @@ def refuse_old_validation(instance: Instance, physical: PhysicalDevice) -> None:
                 f"{tool.layer.decode()} {'.'.join(map(str, version))} does not know graphs and "
                 "crashes on them",
                 f"vulkan:{physical.info.index}",
-                "run without it, or with one of "
-                f"{'.'.join(map(str, KNOWN_SINCE))} or later; `xdsl-spirv validate` checks graphs",
+                f"run without it, or with version {'.'.join(map(str, KNOWN_SINCE))} or "
+                "later; `xdsl-spirv validate` checks graphs",
             )
 
 
 def enabling_of_graphs(info: DeviceInfo) -> Enabling:
-    """The features that graphs need. Raises `MisfitError` if the device lacks one."""
+    """Returns the features that graphs need. Raises `MisfitError` if the device lacks one."""
     enabling = Enabling()
     missing = [str(f) for f in FEATURES if not info.offer.want(f, enabling)]
     if missing:
         raise MisfitError(
-            f"{info.name} does not execute graphs: it lacks {', '.join(missing)}",
+            f"{info.name} cannot execute graphs: it lacks {', '.join(missing)}",
             f"vulkan:{info.index}",
             "run the graph on the interpreter, or install Arm's emulation layer "
             "(pip install 'xdsl-spirv[graphs]')",
@@ -152,7 +155,7 @@ def enabling_of_graphs(info: DeviceInfo) -> Enabling:
 
 
 def describe(tensor: Tensor) -> tuple[TensorDescriptionARM, object]:
-    """A tensor's description, and the array that it points to."""
+    """Makes a tensor's description, and the array to which it points."""
     extents = array(c.c_int64, tensor.extents)
     description = TensorDescriptionARM(
         tiling=LINEAR,
@@ -209,7 +212,7 @@ class LoadedGraph(Closing):
         return memory
 
     def _tensor(self, name: str, tensor: Tensor) -> int:
-        """A view of a tensor of its own, whose memory the host sees."""
+        """Makes a view of a new tensor, whose memory the host can access."""
         device = self.device
         description, _kept = describe(tensor)
         handle = self._make("TensorARM", TensorCreateInfoARM(pDescription=pointer(description)))
@@ -297,7 +300,7 @@ class LoadedGraph(Closing):
         return handle.value
 
     def _session(self, pipeline: int) -> int:
-        """A session of the pipeline, with the memory that it asks for."""
+        """Makes a session of the pipeline, with the memory that it requires."""
         device = self.device
         session = self._make(
             "DataGraphPipelineSessionARM",
@@ -392,7 +395,7 @@ class LoadedGraph(Closing):
         device.call("vkEndCommandBuffer", commands)
 
     def run(self, inputs: Mapping[str, bytes], timeout: float) -> dict[str, bytearray]:
-        """The bytes of the outputs, from the bytes of the inputs."""
+        """Runs the graph: returns the bytes of the outputs for the bytes of the inputs."""
         for name, data in inputs.items():
             c.memmove(self.addresses[name], data, len(data))
         self.device.submit([self.commands], timeout)
@@ -414,5 +417,5 @@ class LoadedGraph(Closing):
 
 
 def size_of(tensor: Tensor) -> int:
-    """Bytes of a tensor without gaps."""
+    """Returns the bytes of a tensor without gaps."""
     return math.prod(tensor.extents) * np.dtype(tensor.element).itemsize

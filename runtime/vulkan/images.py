@@ -1,8 +1,10 @@
 """
-Images and samplers on a device: made of descriptions, filled from buffers and read back into them.
+Images and samplers on a device: created from descriptions, filled from buffers and copied back into
+them.
 
-The texels of an image travel as a buffer's bytes do. Before the steps they are copied into the
-image, and behind them back; a texel buffer is the buffer itself. Images stay in the layout GENERAL.
+The texels of an image are transferred like a buffer's bytes. They are copied into the image before
+the steps, and back afterwards; a texel buffer is the buffer itself. Images stay in the layout
+GENERAL.
 """
 
 from __future__ import annotations
@@ -47,21 +49,21 @@ CUBE_COMPATIBLE = 16
 WHOLE_SIZE = 0xFFFF_FFFF_FFFF_FFFF
 IGNORED_FAMILY = 0xFFFF_FFFF
 DIMENSIONS = {0: 0, 1: 1, 2: 2, 3: 3, 4: 1}
-"""Vulkan's number of a view of one layer, by SPIR-V's of a dimension."""
+"""Vulkan's number for a view of one layer, by SPIR-V's number of a dimension."""
 ARRAYS = {0: 4, 1: 5, 3: 6, 4: 5}
 BUFFER_DIMENSION = 5
 
 
 @dataclass(frozen=True)
 class Interface:
-    """A place that a kernel binds: its kind of descriptor, and the view of an image."""
+    """A binding of a kernel: its kind of descriptor, and the view of an image."""
 
     kind: DescriptorType
     view: int = 0
 
 
 def interfaces(spirv: bytes) -> dict[tuple[int, int], Interface]:
-    """The images and samplers that a kernel binds, by set and binding."""
+    """Returns the images and samplers that a kernel binds, by set and binding."""
     types: dict[int, Interface] = {}
     places: dict[int, dict[int, int]] = {}
     variables: dict[int, int] = {}
@@ -102,7 +104,9 @@ def interfaces(spirv: bytes) -> dict[tuple[int, int], Interface]:
 
 
 def instructions(spirv: bytes) -> Iterator[tuple[int, list[int]]]:
-    """The instructions of a binary of this machine's byte order: opcodes and further words."""
+    """
+    Yields the instructions of a binary in this machine's byte order: opcodes and further words.
+    """
     words = words_of("I", spirv[: len(spirv) // 4 * 4])
     at = 5
     while at < len(words) and words[at] >> 16:
@@ -130,7 +134,10 @@ class Images:
     def write_of(
         self, bound: Bound, interface: Interface, set: int, keep: list[object]
     ) -> WriteDescriptorSet:
-        """The record that binds an image or a sampler; `keep` gets the records it points to."""
+        """
+        Makes the record that binds an image or a sampler; `keep` collects the records to which it
+        points.
+        """
         write = WriteDescriptorSet(
             dstSet=set,
             dstBinding=bound.binding,
@@ -148,12 +155,16 @@ class Images:
         sampler = resource if isinstance(resource, Sampler) else resource.sampler
         if kind in (DescriptorType.SAMPLER, DescriptorType.COMBINED_IMAGE_SAMPLER):
             if sampler is None:
-                raise VulkanError(f"binding {bound.binding} has no sampler", "", "give one")
+                raise VulkanError(
+                    f"binding {bound.binding} needs a sampler, and none is given", "", "give one"
+                )
             info.sampler = self._sampler(sampler)
         if isinstance(resource, Image):
             info.imageView = self._view(bound, resource, interface)
         elif kind is not DescriptorType.SAMPLER:
-            raise VulkanError(f"binding {bound.binding} is an image", "", "describe it")
+            raise VulkanError(
+                f"binding {bound.binding} is an image, and none is described", "", "describe it"
+            )
         write.pImageInfo = pointer(info)
         keep.append(info)
         return write
@@ -176,7 +187,7 @@ class Images:
         filters = {"nearest": 0, "linear": 1}
         if "mirror_clamp_to_edge" in sampler.address:
             raise VulkanError(
-                "devices are not asked for samplerMirrorClampToEdge", "", "run on the interpreter"
+                "samplerMirrorClampToEdge is not supported on devices", "", "run on the interpreter"
             )
         modes = [ADDRESS_MODES.index(mode) for mode in sampler.address]
         create = SamplerCreateInfo(
@@ -191,7 +202,8 @@ class Images:
             compareOp=COMPARES.index(sampler.compare or "never"),
             minLod=sampler.min_lod,
             maxLod=sampler.max_lod,
-            # Borders of floats have even numbers: integer formats take those as integers here.
+            # Border colors of floats have even numbers in Vulkan; integer formats use the same ones
+            # here.
             borderColor=2 * list(BORDERS).index(sampler.border),
             unnormalizedCoordinates=sampler.unnormalized,
         )
@@ -212,7 +224,7 @@ class Images:
             return self.images[buffer, image]
         if image.samples > 1:
             raise VulkanError(
-                "the texels of a multisampled image cannot be copied to a device",
+                "a multisampled image's texels cannot be copied to a device",
                 "",
                 "run on the interpreter",
             )
@@ -238,7 +250,10 @@ class Images:
         return handle
 
     def record(self, commands: int, out: bool) -> None:
-        """Copy texels from the buffers into all images, or back, after what was before."""
+        """
+        Records copies of texels from the buffers into all images, or back, after the earlier
+        commands.
+        """
         transfer, compute = PipelineStage.TRANSFER, PipelineStage.COMPUTE_SHADER
         stages = (compute | transfer, transfer)
         for (buffer, image), handle in self.images.items():
@@ -294,7 +309,7 @@ def _extent(image: Image, level: int) -> Extent3D:
 
 
 def _regions(image: Image) -> Iterable[BufferImageCopy]:
-    """The bytes of each level."""
+    """Returns the bytes of each level."""
     for level, start in enumerate(image.starts()[:-1]):
         yield BufferImageCopy(
             bufferOffset=start * image.texel.itemsize,

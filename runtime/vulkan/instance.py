@@ -1,12 +1,12 @@
 """
-The instance: the loader, the devices it offers, and messages of a validation layer.
+The Vulkan instance: its devices, and messages of a validation layer.
 
     with Instance() as instance:
         for device in instance.devices:
             print(device.info.name)
 
-`validation=True` (or XDSL_SPIRV_VULKAN_VALIDATION=1) turns Khronos' validation layer on; its
-warnings and errors are kept in `messages` and printed on standard error in the end.
+`validation=True` (or XDSL_SPIRV_VULKAN_VALIDATION=1) enables Khronos' validation layer; its
+warnings and errors are kept in `messages`, and printed on standard error at the end.
 """
 
 from __future__ import annotations
@@ -59,12 +59,14 @@ class Instance(Closing):
     """
     A VkInstance; a context manager.
 
-    Raises `NoVulkanError` where there is no loader or no driver, and `VulkanError` where the
-    validation layer is asked for and missing.
+    Raises `NoVulkanError` if there is no loader or no driver, and `VulkanError` if the validation
+    layer is requested but missing.
     """
 
     def __init__(self, validation: bool | None = None, layers: Sequence[str] = ()):
-        """`layers` are enabled beside the validation layer if the loader finds all of them."""
+        """
+        `layers` are enabled in addition to the validation layer, if the loader finds all of them.
+        """
         self.loader = Loader()
         self.messages: list[str] = []
         self.validation = wants_validation() if validation is None else validation
@@ -152,10 +154,10 @@ class Instance(Closing):
 
     def _listen(self) -> DebugUtilsMessengerCreateInfoEXT:
         """
-        Listens to the validation layer only.
+        Registers a callback for messages of the validation layer only.
 
-        The loader reports on all layers of the machine, also broken ones, in messages of the type
-        GENERAL.
+        Messages of the type GENERAL are from the loader, about all layers of the machine, also
+        broken ones.
         """
         severity, type = DebugUtilsMessageSeverity, DebugUtilsMessageType
         return DebugUtilsMessengerCreateInfoEXT(
@@ -170,7 +172,7 @@ class Instance(Closing):
         return 0
 
     def close(self) -> None:
-        """Destroy the instance; closing twice does nothing."""
+        """Destroys the instance; closing twice does nothing."""
         if self._messenger:
             self.commands("vkDestroyDebugUtilsMessengerEXT", self.handle, self._messenger, None)
             self._messenger = 0

@@ -1,8 +1,9 @@
 """
-Keeps devices open between runs: a second run finds its device and its program ready.
+Keeps devices open between runs, so that the next run finds its device and its program ready.
 
-A device is known by its name and by the environment's variables that choose and steer drivers. One
-that was lost, that did not answer or that an interrupt ended is opened anew by the next run.
+A device is identified by its name and by the environment variables that choose and configure
+drivers. If a device was lost, did not answer, or was ended by an interrupt, the next run opens it
+again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice, open_isolated
 KEPT = 2
 """Number of devices that stay open; beyond it the least recently used one is closed."""
 STEERING = ("VK_", "XDSL_SPIRV_", "LP_", "MESA_", "GALLIUM_", "LD_LIBRARY_PATH")
-"""Prefixes of the environment variables that loaders, layers and drivers read."""
+"""Prefixes of the environment variables that configure loaders, layers and drivers."""
 
 _devices: OrderedDict[tuple[object, ...], IsolatedDevice] = OrderedDict()
 _lock = threading.RLock()
@@ -27,7 +28,9 @@ _lock = threading.RLock()
 
 @contextmanager
 def kept_device(name: str | None = None, graphs: bool = False) -> Generator[IsolatedDevice]:
-    """A device by its name, or the best one, for one run; raises what `open_isolated` does."""
+    """
+    Yields a device by its name, or the best one, for one run; raises the errors of `open_isolated`.
+    """
     with _lock:
         steering = tuple(sorted(v for v in os.environ.items() if v[0].startswith(STEERING)))
         key = (os.getpid(), name, graphs, steering)
@@ -40,13 +43,13 @@ def kept_device(name: str | None = None, graphs: bool = False) -> Generator[Isol
 
 
 def close_devices() -> None:
-    """Close the devices that are kept."""
+    """Closes the devices that are kept open."""
     with _lock:
         _close_beyond(0)
 
 
 def _close_beyond(count: int) -> None:
-    """Closes the oldest devices, except devices of a process that this one was forked from."""
+    """Closes the oldest devices, except those that belong to the parent of a forked process."""
     while len(_devices) > count:
         key, device = _devices.popitem(last=False)
         if key[0] == os.getpid():

@@ -1,12 +1,12 @@
 """
-Structures of Vulkan as annotated classes: an annotation is the type for readers and for ctypes.
+Structures of Vulkan as annotated classes, whose annotations serve both type checkers and ctypes.
 
     @structure(12)
     class BufferCreateInfo(Chained):
         size: U64
 
-is a `ctypes.Structure` whose member `size` is an `int` for a type checker. A constructor refuses a
-member that does not exist, which ctypes would keep as an attribute that no driver ever sees.
+is a `ctypes.Structure` whose member `size` is an `int` for a type checker. Constructors refuse
+unknown members, which ctypes would silently store as Python attributes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 from xdsl_spirv.runtime.vulkan.errors import NoVulkanError
 
 if sys.platform in ("emscripten", "wasi"):
-    raise NoVulkanError("WebAssembly has no drivers", sys.platform, "use the interpreter")
+    raise NoVulkanError(
+        "Vulkan is not available in WebAssembly", sys.platform, "use the interpreter"
+    )
 
 U8: TypeAlias = Annotated[int, c.c_uint8]
 I32: TypeAlias = Annotated[int, c.c_int32]
@@ -39,7 +41,7 @@ S = TypeVar("S", bound="Plain")
 
 
 class Plain(c.Structure):
-    """A structure without a type of its own."""
+    """A structure without sType and pNext."""
 
     def __init__(self, **members: Any):
         unknown = [
@@ -69,12 +71,12 @@ _CFIELD: Any = type(_Probe.x)
 
 
 def ctype_of(annotation: Any) -> Any:
-    """The ctypes class of an annotation: its metadata, or the structure that it is."""
+    """Returns the ctypes class of an annotation: its metadata, or the structure itself."""
     return getattr(annotation, "__metadata__", (annotation,))[0]
 
 
 def structure(number: int | None = None) -> Callable[[type[S]], type[S]]:
-    """Gives a class the members of its annotations; with `number`, sType and pNext first."""
+    """Gives a class the members of its annotations; with `number`, sType and pNext come first."""
 
     def lay_out(kind: type[S]) -> type[S]:
         members = [(name, ctype_of(a)) for name, a in kind.__annotations__.items()]
@@ -93,16 +95,16 @@ def pointer(value: c.Structure | c.Array[Any] | c._SimpleCData[Any] | None) -> i
 
 
 def array(kind: Any, values: Any) -> Any:
-    """A C array of the values."""
+    """Makes a C array of the values."""
     items = list(values)
     return (kind * len(items))(*items)
 
 
 def array_of(kind: Any, length: int, values: Iterable[Any] = ()) -> Any:
-    """A C array of `length` elements, the first of which are given."""
+    """Makes a C array of `length` elements, the first of which are given."""
     return (kind * length)(*values)
 
 
 def texts(values: Any) -> Any:
-    """An array of C strings."""
+    """Makes an array of C strings."""
     return array(c.c_char_p, (value.encode() for value in values))

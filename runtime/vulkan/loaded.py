@@ -1,10 +1,10 @@
 """
 Work that is ready to run: its buffers, pipelines and recorded commands, kept between runs.
 
-A small run is one submission: inputs in, all steps, outputs out, recorded once. Where inputs and
-outputs are more than the staging buffer holds they travel in pieces of its size, each its own
-submission, so that host memory stays within `STAGING_BYTES`. Between two steps stands a barrier
-only if the later one touches what the earlier one may have written.
+A small run is one submission, recorded once: copies of inputs, all steps, copies of outputs. If
+inputs and outputs exceed the staging buffer, they are copied in pieces of its size, each as a
+separate submission, so that host memory stays within `STAGING_BYTES`. There is a barrier between
+two steps only if the later one uses memory that the earlier one may have written.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from xdsl_spirv.runtime.vulkan.structures import BufferCopy, MemoryBarrier, Quer
 from xdsl_spirv.runtime.vulkan.work import Step, Work
 
 STAGING_BYTES = 64 << 20
-"""The most that the host holds beside the caller's arrays."""
+"""Limit of host memory in addition to the caller's arrays, in bytes."""
 Bytes = bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True)
 class Time:
-    """Nanoseconds that a step took on the device, run by run."""
+    """Nanoseconds of a step on the device, for each run."""
 
     kernel: str
     entry_point: str
@@ -73,7 +73,7 @@ class LoadedWork:
         subgroup_size: int | None = None,
         statistics: bool = False,
     ):
-        """`subgroup_size` is what pipelines are made to have, None for the device's own choice."""
+        """`subgroup_size` is the size that pipelines require; None leaves it to the device."""
         self.device, self.work = device, work
         self.buffers: Buffers | None = None
         self.images: Images | None = None
@@ -111,7 +111,7 @@ class LoadedWork:
     # ---- recording
 
     def _recorded(self, name: str, record: Callable[[int], None]) -> int:
-        """The command buffer of that name, recorded at the first call."""
+        """Returns the command buffer of that name, recorded at the first call."""
         if name not in self.commands:
             commands = self.commands[name] = self.device.command_buffer()
             self.device.begin(commands)
@@ -129,9 +129,10 @@ class LoadedWork:
 
     def _record_steps(self, commands: int, after_step: Callable[[int], None] | None = None) -> None:
         """
-        Record all steps, except steps that run once and have run.
+        Records all steps, except steps that run once and have already run.
 
-        `after_step` records something behind every step, also those done once; a barrier follows.
+        `after_step` is called after every step, also after those that have already run; a barrier
+        follows.
         """
         if self.images is not None:
             self.images.record(commands, False)
@@ -184,10 +185,10 @@ class LoadedWork:
                 pair = pair[::-1]
             self.device.call("vkCmdCopyBuffer", commands, *pair, 1, pointer(region))
 
-    # ---- moving bytes
+    # ---- copying
 
     def _whole(self) -> tuple[list[Copy], list[Copy]]:
-        """Offsets of inputs and outputs in the staging buffer; None unless all fit."""
+        """Returns the offsets of inputs and outputs in the staging buffer; None unless all fit."""
         copies: dict[str, list[Copy]] = {"input": [], "output": []}
         at = 0
         for buffer in self.work.named("input", "state", "output"):
@@ -218,7 +219,7 @@ class LoadedWork:
                 self.device.free_command_buffers([commands])
 
     def write(self, name: str, data: Bytes, timeout: float) -> None:
-        """Fill a buffer; raises `VulkanError` for data of another size."""
+        """Fills a buffer; raises `VulkanError` for data of another size."""
         assert self.staging is not None
         view = checked(self.work, name, data)
         for piece in self._pieces(name, view.nbytes):
@@ -228,7 +229,7 @@ class LoadedWork:
     def read(
         self, name: str, timeout: float, first: int = 0, count: int | None = None
     ) -> bytearray:
-        """Returns a buffer's bytes: `count` of them from the `first` one on."""
+        """Returns `count` bytes of a buffer, beginning with number `first`."""
         assert self.staging is not None
         data = bytearray(self.work.buffer(name).size - first if count is None else count)
         for piece in self._pieces(name, len(data), first):
@@ -282,12 +283,12 @@ class LoadedWork:
                 self._barrier(commands, COMPUTED, COMPUTING)
 
     def repeat(self, timeout: float) -> None:
-        """Run every step again on the buffers as they are, without moving anything."""
+        """Runs every step again on the present contents of the buffers, without copies."""
         self.prepare(timeout)
         self.device.submit([self._recorded("steps", self._record_all)], timeout)
 
     def step(self, index: int, timeout: float) -> None:
-        """Run one step in a submission of its own."""
+        """Runs one step in a separate submission."""
         record = lambda commands: self._record(  # noqa: E731
             commands, self.work.steps[index], self.steps[index], self.sets[index]
         )
@@ -307,15 +308,16 @@ class LoadedWork:
         self._record_copies(commands, outside, True)
         self._barrier(commands, COPIED, READ_BY_HOST)
 
-    # ---- time
+    # ---- timing
 
     @stage("timing on the device")
     def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]:
         """
-        The device's own time of each step, in `count` runs over the buffers as they are.
+        Measures each step by the device's clock, in `count` runs over the present contents of the
+        buffers.
 
-        Before them the steps run for `warm_up` seconds: an idle device has a low clock. Raises
-        `VulkanError` where the queue keeps no time.
+        The steps run for `warm_up` seconds before, because an idle device has a low clock. Raises
+        `VulkanError` if the queue has no timestamps.
         """
         stamps = len(self.work.steps) + 1
         rounds = self._rounds("timed", self._record_timed, stamps, count, timeout, warm_up)
@@ -326,10 +328,10 @@ class LoadedWork:
 
     def time_runs(self, runs: int, count: int, timeout: float, warm_up: float = 0.0) -> list[float]:
         """
-        The device's time of `runs` runs that follow each other in a submission, `count` times.
+        Measures `runs` consecutive runs in a submission by the device's clock, `count` times.
 
-        Every step waits for the one before, without a timestamp between them, which costs
-        microseconds; steps that have run for good are left out. See `time`.
+        Every step waits for the one before. There are no timestamps between them, because each
+        costs microseconds. Steps that run only once are left out. See `time`.
         """
         steps = [index for index, step in enumerate(self.work.steps) if not step.once]
         chain = [(index, True) for index in steps * runs]
@@ -344,10 +346,11 @@ class LoadedWork:
         warm_up: float = 0.0,
     ) -> list[float]:
         """
-        The device's time of some steps in a submission, `count` times: nanoseconds.
+        Measures some steps in a submission by the device's clock, `count` times; returns
+        nanoseconds.
 
-        A step is its number, and whether it
-        waits for those before. Chains of one `name` are the same. See `time`.
+        Each entry of the chain is a step's number, and True if it waits for the earlier ones.
+        Chains of the same `name` must be equal. See `time`.
         """
 
         def record(commands: int) -> None:
@@ -371,13 +374,16 @@ class LoadedWork:
         timeout: float,
         warm_up: float,
     ) -> list[list[float]]:
-        """Times between the timestamps that `record` writes, for each of `count` submissions."""
+        """
+        Returns the times between the timestamps that `record` writes, for each of `count`
+        submissions.
+        """
         import time
 
         bits = self._timestamp_bits()
         if not bits:
             raise VulkanError(
-                "the device's queue writes no timestamps", self.device.info.name, "time on the host"
+                "the device's queue has no timestamps", self.device.info.name, "time on the host"
             )
         end = time.perf_counter() + warm_up
         while time.perf_counter() < end:
@@ -390,7 +396,10 @@ class LoadedWork:
         return rounds
 
     def _timestamp_bits(self) -> int:
-        """Valid bits of a timestamp; 0: the queue writes none, else a pool of queries is there."""
+        """
+        Returns the number of valid bits of a timestamp and makes a pool of queries; 0 if the queue
+        has no timestamps.
+        """
         queue = self.device.info.queue
         if queue is None or not queue.timestamp_bits:
             return 0
@@ -404,11 +413,10 @@ class LoadedWork:
     @stage("timing on the device")
     def phases(self, inputs: Mapping[str, Bytes], count: int, timeout: float) -> list[Phase]:
         """
-        Returns the time that host and device spend on a run: the one of median length among
-        `count`.
+        Returns the phases of host and device in a run: the one of median length among `count`.
 
-        The phases of setting up a program come first. The device's clock is placed so that its last
-        phase ends with the host's wait. A queue without timestamps has the host's phases only.
+        The phases of loading a program come first. The device's clock is shifted so that its last
+        phase ends with the host's wait. Without timestamps, there are only the host's phases.
         """
         work = self.work
         views = {
@@ -501,11 +509,14 @@ class LoadedWork:
         return [((b - a) & mask) * period for a, b in pairwise(data)]
 
     def executables(self) -> list[list[dict[str, int | float | bool]]]:
-        """The driver's statistics of each step's code; needs work loaded with `statistics`."""
+        """
+        Returns the driver's statistics of each step's code; the work must be loaded with
+        `statistics`.
+        """
         return [self.pipelines.executables(pipeline) for pipeline in self.steps]
 
     def close(self) -> None:
-        """Wait for running work, then free everything."""
+        """Waits for running work, then frees everything."""
         device = self.device
         if device.pending:
             try:
@@ -539,8 +550,9 @@ def barriers(work: Work, overlapping: Callable[[str], list[str]]) -> list[bool]:
     """
     Returns for each step whether a barrier must stand before it.
 
-    Kernels write outputs, states and temporaries only; which of them a step only reads the manifest
-    does not say. Two steps that share one, or memory of one (`overlapping`), are kept in order.
+    Kernels write only outputs, states and temporaries; the manifest does not tell which of them a
+    step only reads. So two steps that share such a buffer, or its memory (`overlapping`), are kept
+    in order.
     """
     written = {buffer.name for buffer in work.named("output", "state", "temporary")}
     shared = {name: set(overlapping(name)) for name in written}
@@ -561,6 +573,8 @@ def checked(work: Work, name: str, data: Bytes) -> memoryview:
     size = work.buffer(name).size
     if view.nbytes != size:
         raise VulkanError(
-            f"the buffer {name!r} holds {size} bytes, found {view.nbytes}", "", "resize the data"
+            f"the buffer {name!r} has {size} bytes, but the data has {view.nbytes}",
+            "",
+            "resize the data",
         )
     return view

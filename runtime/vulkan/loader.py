@@ -1,8 +1,8 @@
 """
-The Vulkan loader: found once, its commands called by name with the registry's types.
+The Vulkan loader: is searched once; its commands are called by name, with the registry's types.
 
-A command's pointer comes from vkGetInstanceProcAddr or vkGetDeviceProcAddr, so that nothing but
-those is looked for in the library, and a device's commands skip the loader's dispatch.
+A command's pointer comes from vkGetInstanceProcAddr or vkGetDeviceProcAddr, so that only these are
+looked up in the library, and a device's commands skip the loader's dispatch.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def prototypes() -> dict[str, dict[str, Any]]:
 
 
 def candidates() -> list[str]:
-    """Returns where a loader may be, best guess first."""
+    """Returns paths at which a loader may be, the best guess first."""
     named = os.environ.get(LIBRARY_VARIABLE)
     if named:
         return [named]
@@ -64,7 +64,7 @@ def open_library() -> c.CDLL:
     """
     Opens the loader's library.
 
-    Raises `NoVulkanError` that says where it was looked for.
+    Raises `NoVulkanError` that lists the places where it was searched.
     """
     tried: list[str] = []
     for name in candidates():
@@ -84,7 +84,7 @@ class Commands:
     """
     Calls commands by name: `commands("vkQueueSubmit", queue, 1, pointer, fence)`.
 
-    `find` gives a command's address (0 or None for one that does not exist). A negative VkResult is
+    `find` returns a command's address (0 or None if it does not exist). A negative VkResult is
     raised as a `VulkanError`; any other is returned.
     """
 
@@ -114,21 +114,24 @@ class Commands:
 
     def quick(self, name: str) -> Any:
         """
-        A command that returns nothing, as a function for thousands of short calls: it keeps
-        Python's lock, and takes arguments that `convert` made, and checks nothing.
+        Returns a command without result as a function for thousands of short calls: it keeps
+        Python's lock, takes arguments that `convert` made, and checks nothing.
         """
         return c.PYFUNCTYPE(None)(self._address(name))
 
     @staticmethod
     def convert(name: str, *arguments: Any) -> tuple[Any, ...]:
-        """Converts the arguments behind a command's first one, which `quick` would do each time."""
+        """
+        Converts the arguments after a command's first one, so that `quick` need not do it at each
+        call.
+        """
         _, *types = prototypes()[name]["parameters"]
         return tuple(TYPES[t](value) for t, value in zip(types, arguments, strict=True))
 
     def _address(self, name: str) -> int:
         address = self._find(name.encode())
         if not address:
-            raise VulkanError(f"the driver has no {name}", "", "update the driver")
+            raise VulkanError(f"the driver has no command {name}", "", "update the driver")
         return address
 
     def made(self, name: str, *arguments: Any, dispatchable: bool = False) -> Any:
@@ -150,7 +153,7 @@ class Commands:
             result = self(name, *arguments, layout.pointer(count), layout.pointer(entries))
             if result != Result.INCOMPLETE:
                 return list(entries)[: count.value]
-        raise VulkanError(f"{name} gives another number at every call", "", "try again")
+        raise VulkanError(f"{name} returns a different number at every call", "", "try again")
 
 
 class Loader:

@@ -1,8 +1,9 @@
 """
 A VkDevice with the objects that every run needs: one queue, one command pool, a pipeline cache.
 
-Objects are made and destroyed through here and counted, so that a leak is a number. After a
-timeout the device is *abandoned*: what a running kernel holds may not be destroyed, so it is left.
+All objects are created and destroyed here and counted, so that leaks can be detected. After a
+timeout the device is *abandoned*: objects that a running kernel uses must not be destroyed, so they
+are left.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.physical import PhysicalDevice
 
 SPIN_SECONDS = 0.02
-"""Seconds of asking a fence before the thread sleeps: waking up takes 30 us."""
+"""Seconds of polling a fence before the thread sleeps: waking up takes 30 us."""
 SPIN_SECONDS_OF_CPU = 0.002
-"""As `SPIN_SECONDS` if the device is the processor: waiting takes computing time from it."""
+"""Like `SPIN_SECONDS`, for a device that is the CPU: polling takes computing time from it."""
 SLICE_SECONDS = 0.1
-"""Seconds of a wait before Python may see a signal."""
+"""Seconds of a wait after which Python can handle a signal."""
 GRACE_SECONDS = 5.0
 """Seconds that closing waits for work that an interrupt left running."""
 
@@ -58,7 +59,10 @@ class LogicalDevice:
         enabling: Enabling,
         runs: bool = True,
     ):
-        """Without `runs`, makes only what compiling needs: drivers without device have no more."""
+        """
+        Without `runs`, makes only the objects for compiling: drivers without a device support no
+        others.
+        """
         self.info, self.runs = physical.info, runs
         self.features = frozenset(enabling.features)
         self.extensions = frozenset(enabling.extensions)
@@ -66,9 +70,7 @@ class LogicalDevice:
         self.lost = self.abandoned = False
         self.pending = False
         if self.info.queue is None:
-            raise MisfitError(
-                f"{self.info.name} has no queue that computes", "", "use another device"
-            )
+            raise MisfitError(f"{self.info.name} has no compute queue", "", "use another device")
         self.handle = self._create(instance, physical)
         self.call = instance.loader.of_device(instance.handle, self.handle)
         queue = c.c_void_p()
@@ -124,7 +126,7 @@ class LogicalDevice:
     # ---- objects
 
     def made(self, kind: str, create: Chained) -> int:
-        """Creates an object (`"Buffer"`: vkCreateBuffer); `destroy` destroys it."""
+        """Creates an object (`"Buffer"`: vkCreateBuffer), which `destroy` destroys later."""
         handle = self.call.made(f"vkCreate{kind}", self.handle, pointer(create), None)
         self.objects[kind] += 1
         return handle
@@ -146,7 +148,7 @@ class LogicalDevice:
             self.objects["Memory"] -= 1
 
     def command_buffer(self) -> int:
-        """A command buffer that is being recorded."""
+        """Yields a command buffer in recording state."""
         create = CommandBufferAllocateInfo(commandPool=self.pool, commandBufferCount=1)
         handle = self.call.made(
             "vkAllocateCommandBuffers", self.handle, pointer(create), dispatchable=True
@@ -182,7 +184,7 @@ class LogicalDevice:
         meanwhile: Callable[[], None] | None = None,
     ) -> None:
         """
-        Run recorded command buffers, do something `meanwhile`, and wait until they are done.
+        Runs recorded command buffers, calls `meanwhile`, and waits until they are done.
 
         Raises `DeviceTimeoutError` after `timeout` seconds, `DeviceLostError` for a lost device.
         """
@@ -198,8 +200,8 @@ class LogicalDevice:
                 raise DeviceTimeoutError(
                     f"the device did not finish within {timeout:g} s",
                     self.info.name,
-                    "a kernel may never end, or the work is larger than that: give more time with "
-                    "--timeout, or run it on the interpreter with --max-steps",
+                    "a kernel may never end, or the work is too large: give more time "
+                    "with --timeout, or run it on the interpreter with --max-steps",
                 )
             self._reset()
         except DeviceLostError:
@@ -207,7 +209,7 @@ class LogicalDevice:
             raise
 
     def _enqueue(self, submit: SubmitInfo) -> None:
-        # Said before the call, which an interrupt may follow at once.
+        # Recorded before the call, because an interrupt may follow immediately.
         self.pending = True
         try:
             self.call("vkQueueSubmit", self.queue, 1, pointer(submit), self.fence)
@@ -238,7 +240,7 @@ class LogicalDevice:
                 return False
 
     def check(self) -> None:
-        """Raises `DeviceLostError` if the device cannot be used any more."""
+        """Raises `DeviceLostError` if the device can no longer be used."""
         if self.lost or self.abandoned:
             why = "lost" if self.lost else "still running a kernel that did not end in time"
             raise DeviceLostError(f"the device is {why}", self.info.name, "open it again")
@@ -252,7 +254,7 @@ class LogicalDevice:
     # ---- the end
 
     def save_cache(self) -> None:
-        """Keep the pipeline cache on disk, if there is anything new in it."""
+        """Writes the pipeline cache to disk, if it has new entries."""
         size = c.c_size_t()
         self.call("vkGetPipelineCacheData", self.handle, self.cache, pointer(size), None)
         data = c.create_string_buffer(size.value)
@@ -262,7 +264,7 @@ class LogicalDevice:
             cache.save(self.info, self._kept)
 
     def close(self) -> None:
-        """Destroy the device; an abandoned one is left to the end of the process."""
+        """Destroys the device; an abandoned one stays until the end of the process."""
         if not self.handle:
             return
         try:

@@ -3,8 +3,8 @@ Buffers in device memory: a few large allocations, shared by buffers that are no
 time.
 
 Drivers allow few allocations (4096 is common) and each is slow, so a program's buffers lie in
-blocks. A temporary's place is given to another one once its last reader is done; whoever records
-the steps puts a barrier between two buffers that overlap.
+blocks. A temporary's place is reused after its last reader; the recorder of the steps adds a
+barrier between two buffers that overlap.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from xdsl_spirv.runtime.vulkan.structures import (
 )
 
 LARGEST_BLOCK = 1 << 30
-"""Blocks of at most this many bytes, unless one buffer is larger."""
+"""Largest size of a block in bytes, unless one buffer is larger."""
 ADDRESS_FEATURE = "bufferDeviceAddress"
 STAGING = MemoryProperty.HOST_VISIBLE | MemoryProperty.HOST_COHERENT
 
@@ -45,7 +45,7 @@ def readable(size: float) -> str:
 
 @dataclass(frozen=True)
 class Item:
-    """A request for memory: `life` is the first and last step, None for the whole time."""
+    """A request for memory: `life` is the first and last step, or None for the whole time."""
 
     name: str
     size: int
@@ -71,18 +71,18 @@ def arrange(items: Iterable[Item], capacity: int) -> tuple[dict[str, Place], lis
     """
     Returns each item's place and the blocks' sizes (at most `capacity`, or one larger item).
 
-    Items whose lives meet never overlap. The largest come first, each at the lowest offset that is
-    free while it lives.
+    Items that are alive at the same time never overlap. The largest are placed first, each at the
+    lowest offset that is free during its life.
     """
     places: dict[str, Place] = {}
     blocks: list[int] = []
     inside: list[list[tuple[Item, Place]]] = []
     shared: list[bool] = []
-    """Whether a block has places that are taken for a time only."""
+    """True if a block has places that are only used for a time."""
     for item in sorted(items, key=lambda item: -item.size):
         for block, others in enumerate(inside):
             if item.life is None and not shared[block]:
-                # Nothing here makes room for anything: what is free begins behind it all.
+                # Nothing here frees its place, so the free space is after all of it.
                 busy = [(0, blocks[block])]
             else:
                 busy = sorted(
@@ -104,7 +104,7 @@ def arrange(items: Iterable[Item], capacity: int) -> tuple[dict[str, Place], lis
 
 
 def _gap(busy: Sequence[tuple[int, int]], item: Item) -> int:
-    """The lowest aligned offset outside `busy`, which is sorted."""
+    """Returns the lowest aligned offset outside `busy`, which is sorted."""
     offset = 0
     for begin, end in busy:
         if offset + item.size <= begin:
@@ -124,7 +124,7 @@ class Buffers:
         free: Sequence[int],
         texels: bool = False,
     ):
-        """With `texels` they may be texel buffers, too."""
+        """With `texels`, they may also be texel buffers."""
         self.device, self.texels = device, texels
         self.handles: dict[str, int] = {}
         self.places: dict[str, Place] = {}
@@ -184,8 +184,8 @@ class Buffers:
         for name, size in sizes.items():
             if size > limit:
                 raise VulkanError(
-                    f"the buffer {name!r} takes {readable(size)}; {info.name} has storage buffers "
-                    f"of at most {readable(limit)}",
+                    f"the buffer {name!r} has {readable(size)}, but {info.name} supports "
+                    f"storage buffers of at most {readable(limit)}",
                     "",
                     "split the tensor, or run on another device",
                 )
@@ -203,20 +203,23 @@ class Buffers:
             f"{len(items)} buffers ({largest.name!r}) {readable(largest.size)}; "
             f"{self.device.info.name} has {readable(free)} free",
             "",
-            "end what else uses the device, or use a smaller batch",
+            "end other programs that use the device, or use a smaller batch",
             result,
         )
 
     @property
     def allocated(self) -> int:
-        """Bytes of device memory that the buffers take together."""
+        """Total bytes of device memory of the buffers."""
         sizes: dict[int, int] = {}
         for place in self.places.values():
             sizes[place.block] = max(sizes.get(place.block, 0), place.offset + place.size)
         return sum(sizes.values())
 
     def address(self, name: str) -> int:
-        """A buffer's device address; raises `VulkanError` if the device was made without them."""
+        """
+        Returns a buffer's device address; raises `VulkanError` if the device was created without
+        addresses.
+        """
         if not self.addressable:
             raise VulkanError(
                 "the kernels declare no PhysicalStorageBufferAddresses",
@@ -235,7 +238,7 @@ class Buffers:
 
     @cached_property
     def _table(self) -> tuple[list[str], Array, Array, Array]:
-        """For each buffer: its block, its begin and its end."""
+        """Returns for each buffer its block, begin and end."""
         import numpy as np
 
         rows = [(p.block, p.offset, p.offset + p.size) for p in self.places.values()]
@@ -252,7 +255,7 @@ class Buffers:
 
 
 class Staging:
-    """A buffer of `size` bytes that the host writes and reads at `address`."""
+    """A buffer of `size` bytes that the host can access at `address`."""
 
     def __init__(self, device: LogicalDevice, size: int):
         self.device, self.size = device, size
@@ -276,7 +279,7 @@ class Staging:
             raise
 
     def close(self) -> None:
-        # Freeing mapped memory unmaps it.
+        # Freeing mapped memory also unmaps it.
         self.device.destroy("Buffer", self.handle)
         self.device.free(self.memory)
         self.handle = self.memory = 0
@@ -284,7 +287,7 @@ class Staging:
 
 @dataclass(frozen=True)
 class Copy:
-    """`size` bytes of a buffer from `offset`, at `staged` in the staging buffer."""
+    """A copy of `size` bytes: at `offset` of a buffer, and at `staged` of the staging buffer."""
 
     name: str
     offset: int
@@ -293,12 +296,12 @@ class Copy:
 
 
 def to_staging(staging: Staging, copy: Copy, view: memoryview) -> None:
-    """Copy from a caller's buffer."""
+    """Copies from a caller's buffer to the staging buffer."""
     staged(staging, copy)[:] = view[copy.offset : copy.offset + copy.size]
 
 
 def from_staging(staging: Staging, copy: Copy, view: memoryview) -> None:
-    """Copy to a caller's buffer."""
+    """Copies from the staging buffer to a caller's buffer."""
     view[copy.offset : copy.offset + copy.size] = staged(staging, copy)
 
 
@@ -309,7 +312,7 @@ def staged(staging: Staging, copy: Copy) -> memoryview:
 
 
 def memory_type(device: LogicalDevice, allowed: int, preferred: int, required: int = 0) -> int:
-    """A kind of memory with all required properties, and the preferred ones if possible."""
+    """Returns a memory type with all required properties, and the preferred ones if possible."""
     types = device.info.memory_types
     for wanted in (preferred | required, required):
         for index, kind in enumerate(types):

@@ -1,8 +1,8 @@
 """
-Numbers that differ from run to run, read from a buffer.
+Makes kernels read numbers that change from run to run from a buffer.
 
-A command buffer contains the push constants of its dispatches, so commands with other numbers are
-other commands. Kernels that read them from a uniform buffer run by the same commands.
+A command buffer contains the push constants of its dispatches, so it must be recorded again for
+other numbers. Kernels that read the numbers from a uniform buffer can reuse the commands.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from xdsl_spirv.runtime.needs import HEADER_WORDS, rows_of
 
 def read_from_buffer(spirv: bytes, set: int, binding: int) -> bytes:
     """
-    The kernel with its push constants in a uniform buffer at a set and binding.
+    Changes a kernel to read its push constants from a uniform buffer at a set and binding.
 
-    The block has scalars of 32 bits only, which lie at the same offsets in both.
+    The block may have only 32-bit scalars, whose offsets are the same in both.
     """
     table = grammar()
     pointer, variable, decorate = (

@@ -1,8 +1,8 @@
 """
 Chooses the default target: the best device of this machine.
 
-A target file with this device's measured numbers is taken, since its schedules were tried on it;
-else one is written from the driver's properties. Without a device it is the target that the
+A known target file for this device is preferred, because its schedules were measured on it; else a
+file is written from the driver's properties. Without a device, the default is the target that the
 interpreter runs fastest.
 """
 
@@ -28,13 +28,13 @@ DEFAULT_TARGET = "lavapipe"
 
 
 def own_target(device: str | None = None) -> str:
-    """The target of the device of that name, or of the best one: a name or a path."""
+    """Returns the target, a name or a path, for the device of that name, or for the best one."""
     return _target_of(device or os.environ.get(VARIABLE))
 
 
 @cache
 def _target_of(name: str | None) -> str:
-    """Finds the target once per process, as asking a driver starts another process."""
+    """Finds the target once for each process, because querying a driver starts another process."""
     if name is not None and name.partition(":")[0] != "vulkan":
         return DEFAULT_TARGET
     number = None if name is None else parse_name(name)
@@ -47,7 +47,7 @@ def _target_of(name: str | None) -> str:
 
 
 def target_for(info: DeviceInfo) -> str:
-    """The target of a device: a known one of equal numbers, or a file that is written for it."""
+    """Returns the target of a device: a known one with equal properties, or a new file."""
     folder = tempfile.mkdtemp(prefix="xdsl-spirv-target-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder, "device.json")
@@ -61,7 +61,7 @@ def target_for(info: DeviceInfo) -> str:
 
 
 def _is_same(known: Target, described: Target) -> bool:
-    """Whether a target's numbers are a device's, as far as drivers state them."""
+    """True if a target has the properties of a device, as far as drivers report them."""
     return (
         known.subgroup_size == described.subgroup_size
         and known.max_invocations == described.max_invocations

@@ -1,4 +1,4 @@
-"""Records of a device's kind and features, read once for all other modules."""
+"""Records of a device's properties and features, read once for all other modules."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ KINDS: dict[int, str] = {
     PhysicalDeviceType.OTHER: "other",
     PhysicalDeviceType.CPU: "CPU",
 }
-"""Kinds of devices, best first."""
+"""Kinds of devices, the best first."""
 
 OPTIONAL: dict[type[Chained], tuple[str, ...]] = {
     PhysicalDeviceSubgroupProperties: ("VK_VERSION_1_1",),
@@ -73,12 +73,12 @@ OPTIONAL: dict[type[Chained], tuple[str, ...]] = {
     PhysicalDeviceShaderCorePropertiesAMD: ("VK_AMD_shader_core_properties",),
     PhysicalDeviceShaderCoreBuiltinsPropertiesARM: ("VK_ARM_shader_core_builtins",),
 }
-"""Structures of properties, and the version or extension that a device needs for them."""
+"""Structures of properties, each with the version or extension that a device needs for it."""
 
 
 @dataclass(frozen=True)
 class MemoryTypeInfo:
-    """A kind of memory: its properties' mask and its heap."""
+    """A memory type: the mask of its properties and its heap."""
 
     flags: int
     heap: int
@@ -94,7 +94,7 @@ class Heap:
 
 @dataclass(frozen=True)
 class QueueFamily:
-    """The first family that computes; `timestamp_bits` is 0 where it keeps no time."""
+    """The first queue family with compute; `timestamp_bits` is 0 if it has no timestamps."""
 
     index: int
     timestamp_bits: int
@@ -102,7 +102,7 @@ class QueueFamily:
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """One device as the loader shows it. Sizes are in bytes, times in nanoseconds."""
+    """One device as the loader reports it. Sizes are in bytes, times in nanoseconds."""
 
     index: int
     name: str
@@ -137,7 +137,10 @@ class DeviceInfo:
     accelerated_dot: tuple[str, ...]
     matrices: tuple[CooperativeMatrixProperty, ...]
     flexible_matrices: tuple[tuple[CooperativeMatrixProperty, int], ...]
-    """VK_NV_cooperative_matrix2: what sizes are multiples of, and a workgroup's invocations."""
+    """
+    VK_NV_cooperative_matrix2: the numbers of which sizes must be multiples, and a workgroup's
+    invocations.
+    """
     offer: features.Offer
 
     def __repr__(self) -> str:
@@ -145,7 +148,7 @@ class DeviceInfo:
 
     @property
     def limits(self) -> dict[str, int | tuple[int, int, int]]:
-        """The limits that kernels are compared with, by the names of VkPhysicalDeviceLimits."""
+        """The limits with which kernels are compared, by the names of VkPhysicalDeviceLimits."""
         return {
             "maxComputeSharedMemorySize": self.workgroup_memory_bytes,
             "maxComputeWorkGroupInvocations": self.max_invocations,
@@ -174,7 +177,7 @@ class PhysicalDevice:
 
     @staticmethod
     def of(commands: Commands, index: int, handle: int) -> PhysicalDevice | None:
-        """The device; None for one that knows nothing beyond Vulkan 1.0."""
+        """Returns the device, or None if it only supports Vulkan 1.0."""
         info = _Reader(commands, handle).read(index)
         return None if info is None else PhysicalDevice(handle, info)
 
@@ -184,7 +187,9 @@ def text_of(data: bytes) -> str:
 
 
 def component(number: int) -> str:
-    """`f16`, `s8`, `bf16` of a VkComponentTypeKHR; its number if it has no such name."""
+    """
+    Names a VkComponentTypeKHR: `f16`, `s8`, `bf16`; or returns its number if it has no such name.
+    """
     try:
         name = ComponentType(number).name
     except ValueError:
@@ -199,7 +204,7 @@ def scope(number: int) -> str:
 
 
 class _Reader:
-    """Asks a device everything."""
+    """Queries all properties of a device."""
 
     def __init__(self, commands: Commands, handle: int):
         self.call, self.handle = commands, handle
@@ -263,7 +268,7 @@ class _Reader:
         )
 
     def _memory(self) -> tuple[tuple[MemoryTypeInfo, ...], tuple[Heap, ...]]:
-        """The types of memory, and the heaps that they are taken from."""
+        """Returns the memory types and the heaps."""
         memory = PhysicalDeviceMemoryProperties()
         self.call("vkGetPhysicalDeviceMemoryProperties", self.handle, pointer(memory))
         types = memory.memoryTypes[: memory.memoryTypeCount]
@@ -399,9 +404,9 @@ def _limits(limits: PhysicalDeviceLimits) -> dict[str, Any]:
 
 def free_memory(instance: Instance, device: PhysicalDevice) -> list[int]:
     """
-    Bytes of each heap that this process may still take.
+    Returns the bytes of each heap that this process may still allocate.
 
-    Without VK_EXT_memory_budget that is the heap's size.
+    Without VK_EXT_memory_budget, these are the heaps' sizes.
     """
     info = device.info
     if "VK_EXT_memory_budget" not in info.offer.extensions:

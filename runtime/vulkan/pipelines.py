@@ -1,6 +1,4 @@
-"""
-Compute pipelines: a kernel's bytes, its constants and subgroup size made executable, each once.
-"""
+"""Compute pipelines: one for each combination of kernel, constants and subgroup size."""
 
 from __future__ import annotations
 
@@ -68,8 +66,9 @@ class Pipelines:
         texts: bool = False,
     ):
         """
-        `full_subgroups`: (kernel, entry point) whose workgroups consist of whole subgroups. `texts`
-        has the driver keep what it made of kernels in between, beside its statistics.
+        `full_subgroups` holds the (kernel, entry point) pairs whose workgroups consist of full
+        subgroups. With `texts`, the driver keeps its intermediate code of kernels, in addition to
+        statistics.
         """
         self.device = device
         self.subgroup_size = subgroup_size
@@ -84,9 +83,9 @@ class Pipelines:
 
     def of(self, steps: Sequence[Step], kernels: Mapping[str, bytes]) -> list[Pipeline]:
         """
-        The pipeline of each step's kernel, constants and interface.
+        Returns for each step the pipeline of its kernel, constants and interface.
 
-        Drivers compile for tens of milliseconds a kernel, so several threads ask them to.
+        Drivers compile a kernel for tens of milliseconds, so several threads call them.
         """
         shapes = [interface_of(step, kernels[step.kernel]) for step in steps]
         keys = [
@@ -110,7 +109,7 @@ class Pipelines:
             with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
                 list(pool.map(compile, missing))
         finally:
-            # `close` destroys pipelines that were made before another one failed.
+            # If one fails, `close` destroys the pipelines that were already created.
             self.device.objects["Pipeline"] += sum(key in self._made for key, *_ in missing)
         return [self._made[key] for key in keys]
 
@@ -202,7 +201,7 @@ class Pipelines:
 
     def executables(self, pipeline: Pipeline) -> list[dict[str, int | float | bool]]:
         """
-        Returns the driver's statistics of a pipeline's code (registers, spills), one table a
+        Returns the driver's statistics of a pipeline's code (registers, spills), one table for each
         program.
 
         Empty if the driver gives none, or statistics were off when the pipelines were made.
@@ -220,7 +219,7 @@ class Pipelines:
         return tables
 
     def representations(self, pipeline: Pipeline) -> dict[str, str]:
-        """The texts that the driver kept of a pipeline's code, by its names of them."""
+        """Returns the texts that the driver kept of a pipeline's code, by the driver's names."""
         if not self.texts:
             return {}
         device, command = self.device, "vkGetPipelineExecutableInternalRepresentationsKHR"
@@ -230,7 +229,8 @@ class Pipelines:
                 command,
                 *(PipelineExecutableInternalRepresentationKHR, device.handle, pointer(which)),
             )
-            # Now that the sizes are known, the same records are asked for with room for texts.
+            # Now that the sizes are known, the same records are queried again, with room for the
+            # texts.
             records = array(PipelineExecutableInternalRepresentationKHR, rows)
             room = [c.create_string_buffer(record.dataSize + 1) for record in records]
             for record, text in zip(records, room, strict=True):
@@ -247,7 +247,7 @@ class Pipelines:
         return found
 
     def _programs(self, pipeline: Pipeline) -> list[PipelineExecutableInfoKHR]:
-        """The programs that a pipeline consists of, as a driver is asked for them."""
+        """Returns the programs of which a pipeline consists, as queries of the driver."""
         info = PipelineInfoKHR(pipeline=pipeline.handle)
         programs = self.device.call.all(
             "vkGetPipelineExecutablePropertiesKHR",
@@ -272,11 +272,11 @@ class Pipelines:
 
 
 Slot: TypeAlias = tuple[int, DescriptorType, int]
-"""A binding of a set: its number, the kind of its descriptors, and how many there are."""
+"""A binding of a set: its number, the kind of its descriptors, and their count."""
 
 
 def interface_of(step: Step, spirv: bytes) -> tuple[tuple[Slot, ...], ...]:
-    """The bindings of each descriptor set."""
+    """Returns the bindings of each descriptor set."""
     slots = {(s, b): (DescriptorType.STORAGE_BUFFER, 1) for s, b, _ in step.bindings}
     if step.numbers is not None:
         slots[step.numbers[:2]] = DescriptorType.UNIFORM_BUFFER, 1
@@ -295,7 +295,7 @@ def interface_of(step: Step, spirv: bytes) -> tuple[tuple[Slot, ...], ...]:
 
 
 def _value(row: PipelineExecutableStatisticKHR) -> int | float | bool:
-    """A statistic's 64 bits as its format says."""
+    """Reads a statistic's 64 bits in its format."""
     kind = PipelineExecutableStatisticFormat
     bits = row.value.to_bytes(8, "little")
     match row.format:

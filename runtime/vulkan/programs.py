@@ -1,4 +1,6 @@
-"""Compiled programs on a device: program.json's records as work, arrays in and out."""
+"""
+Runs compiled programs on a device: converts program.json's records to work, and arrays to bytes.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,11 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.program import Dispatch, Kernel, Program
 
 KEPT = 4
-"""Programs that a device keeps loaded."""
+"""Number of programs that stay loaded on a device."""
 
 
 def work_of(program: Program) -> Work:
-    """A program as work: every kernel's bytes, the steps, the weights' bytes."""
+    """Converts a program to work: every kernel's bytes, the steps, and the weights' bytes."""
     import numpy as np
 
     from xdsl_spirv.runtime.given import push_constant_bytes
@@ -54,7 +56,7 @@ def work_of(program: Program) -> Work:
 
 
 def constants_of(dispatch: Dispatch, kernel: Kernel) -> tuple[tuple[int, bytes], ...]:
-    """The bytes of a dispatch's specialization constants; a boolean is a VkBool32."""
+    """Returns the bytes of a dispatch's specialization constants; a boolean is a VkBool32."""
     from xdsl_spirv.runtime.elements import scalar_bytes
 
     types = {constant.id: constant.type for constant in kernel.spec_constants}
@@ -72,7 +74,7 @@ def bytes_of(array: Array) -> bytes:
 
 
 def arrays_of(program: Program, outputs: Mapping[str, bytearray]) -> dict[str, Array]:
-    """The outputs as arrays of their type and shape, in the source function's order."""
+    """Converts the outputs to arrays of their type and shape, in the source function's order."""
     import numpy as np
 
     from xdsl_spirv.runtime.elements import dtype_of
@@ -84,7 +86,7 @@ def arrays_of(program: Program, outputs: Mapping[str, bytearray]) -> dict[str, A
 
 
 class Loaded(Protocol):
-    """Work that a device has made ready."""
+    """Work that is loaded on a device."""
 
     def run(self, inputs: Mapping[str, Bytes], timeout: float) -> dict[str, bytearray]: ...
 
@@ -104,10 +106,10 @@ L = TypeVar("L", bound=Loaded)
 
 class Executor(Closing, ABC, Generic[L]):
     """
-    Runs programs and keeps the latest `KEPT` of them ready, so that a second call is fast.
+    Runs programs and keeps the latest `KEPT` of them loaded, so that later calls are fast.
 
-    A program is known by its identity and that of its weights; one whose weights' contents are
-    changed in place must be given to `drop`.
+    A program is recognised by its identity and that of its weights. If the contents of weights
+    change in place, call `drop`.
     """
 
     def __init__(self, timeout: float):
@@ -115,26 +117,26 @@ class Executor(Closing, ABC, Generic[L]):
         self._ready: OrderedDict[int, tuple[Program, L]] = OrderedDict()
         self._graph: GraphWork | None = None
         self._weights: dict[int, list[int]] = {}
-        """The identities of the weights that loaded programs have."""
+        """The identities of the weights of loaded programs."""
 
     @abstractmethod
     def load(self, work: Work, statistics: bool = False) -> L:
-        """Make work ready to run."""
+        """Loads work on the device."""
 
     @abstractmethod
     def unload(self, loaded: L) -> None:
-        """Free everything that `load` created."""
+        """Frees everything that `load` created."""
 
     @abstractmethod
     def load_graph(self, graph: GraphWork) -> None:
-        """Make a graph ready to run, in place of the one before."""
+        """Loads a graph in place of the one before."""
 
     @abstractmethod
     def run_graph(self, inputs: Mapping[str, bytes]) -> dict[str, bytearray]:
-        """Returns the bytes of the outputs of the graph that is ready."""
+        """Runs the loaded graph; returns the bytes of the outputs."""
 
     def execute_graph(self, graph: GraphWork, inputs: Mapping[str, bytes]) -> dict[str, bytearray]:
-        """Run a graph; it stays loaded until another one runs. Raises `MisfitError`."""
+        """Runs a graph, which stays loaded until another one runs. Raises `MisfitError`."""
         if self._graph is not graph:
             self._graph = None
             self.load_graph(graph)
@@ -167,7 +169,7 @@ class Executor(Closing, ABC, Generic[L]):
         return self.load(work)
 
     def drop(self, program: Program) -> None:
-        """Free everything that the device holds for a program."""
+        """Frees everything that the device holds for a program."""
         for version in (program, *program.at_sizes):
             entry = self._ready.pop(id(version), None)
             self._weights.pop(id(version), None)
@@ -182,7 +184,7 @@ class Executor(Closing, ABC, Generic[L]):
 
     def execute(self, program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """
-        Run a program; returns its results by name.
+        Runs a program; returns its results by name.
 
         Raises `ProgramError` for inputs that do not fit, `MisfitError` for a program that this
         device cannot run, `DeviceTimeoutError` and `DeviceLostError`.
@@ -196,7 +198,7 @@ class Executor(Closing, ABC, Generic[L]):
         return arrays_of(program, outputs)
 
     def _given(self, program: Program, inputs: Mapping[str, Array]) -> tuple[dict[str, bytes], L]:
-        """The bytes of inputs and states before a run, and the program when it is loaded."""
+        """Returns the bytes of inputs and states before a run, and the loaded program."""
         from xdsl_spirv.runtime.given import bind_inputs
 
         values = bind_inputs(program, inputs)
@@ -206,16 +208,21 @@ class Executor(Closing, ABC, Generic[L]):
         return {name: bytes_of(values[name]) for name in buffers}, loaded
 
     def phases(self, program: Program, inputs: Mapping[str, Array], count: int) -> list[Phase]:
-        """The time that host and device spend on a run, the one of median length among `count`."""
+        """
+        Returns the phases of host and device in a run: the one of median length among `count`.
+        """
         given, loaded = self._given(program.function().at(inputs), inputs)
         return loaded.phases(given, count, self.timeout)
 
     def times(self, program: Program, count: int, warm_up: float = 0.0) -> list[Time]:
-        """The device's time of each dispatch in `count` runs over the buffers as they are."""
+        """
+        Measures each dispatch by the device's clock, in `count` runs over the present contents of
+        the buffers.
+        """
         return self.ready(program).time(count, self.timeout, warm_up)
 
     def times_of_runs(
         self, program: Program, runs: int, count: int, warm_up: float = 0.0
     ) -> list[float]:
-        """Nanoseconds of `runs` runs that follow each other on the device, `count` times."""
+        """Returns the nanoseconds of `runs` consecutive runs on the device, `count` times."""
         return self.ready(program).time_runs(runs, count, self.timeout, warm_up)

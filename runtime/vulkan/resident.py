@@ -1,9 +1,9 @@
 """
-Work that stays on a device from run to run: routines that share weights and states.
+Work that stays on a device from run to run, as routines that share weights and states.
 
-Two runs of a routine differ in the numbers of grids, and in the moved parts of its inputs and
-outputs. A run is one submission of commands, which are written anew only where one of these
-changes, and memory stays where it is as long as it suffices.
+Runs of a routine differ in the sizes of grids, and in the copied parts of its inputs and outputs. A
+run is one submission of commands, which are recorded again only if one of these changes. Memory is
+kept as long as it is large enough.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ READING = (COMPUTING[0], COMPUTING[1] | Access.UNIFORM_READ)
 
 
 class Together(Buffers):
-    """Joins `kept` buffers with `own` buffers, which may grow and belong to this object."""
+    """Combines `kept` buffers with `own` buffers, which may grow and belong to this object."""
 
     def __init__(self, kept: Buffers, own: Buffers):
         self.kept, self.own = kept, own
@@ -111,9 +111,9 @@ class ResidentWork(LoadedWork):
 
     def place(self, sizes: Mapping[str, int], free: Sequence[int]) -> None:
         """
-        Make room for buffers of these sizes, if they are larger than the present ones.
+        Makes room for buffers of these sizes, if they are larger than the present ones.
 
-        Raises `OutOfMemoryError`, after which the memory is as it was.
+        Raises `OutOfMemoryError`; the memory is then unchanged.
         """
         before = dict(self.sizes)
         self.sizes |= {n: max(size, self.sizes[n]) for n, size in sizes.items()}
@@ -129,7 +129,7 @@ class ResidentWork(LoadedWork):
             raise
 
     def _forget(self) -> None:
-        """Free the memory that may grow, and all objects that refer to it."""
+        """Frees the memory that may grow, and all objects that refer to it."""
         self.device.free_command_buffers(self.commands.values())
         self.commands.clear()
         if self.descriptors is not None:
@@ -148,7 +148,8 @@ class ResidentWork(LoadedWork):
         timeout: float,
     ) -> dict[str, bytearray]:
         """
-        Run a routine by its numbers; `outputs` says how many bytes of each are wanted.
+        Runs a routine with its numbers; `outputs` gives the number of bytes to return of each
+        output.
 
         Raises `DeviceTimeoutError` and `DeviceLostError`, after which the device must be closed.
         """
@@ -204,11 +205,11 @@ class Call:
     grid: tuple[c.c_uint32, c.c_uint32, c.c_uint32]
     is_ordered: bool
     kept: tuple[object, ...]
-    """The memory that addresses point to."""
+    """The objects whose memory the addresses point to; they must stay alive."""
 
 
 class Recorder:
-    """The commands of one routine, written by numbers."""
+    """The commands of one routine, which depend on numbers."""
 
     def __init__(self, work: ResidentWork, routine: Routine):
         self.work, self.routine = work, routine
@@ -229,14 +230,14 @@ class Recorder:
         self.in_one_go = False
         self._name = f"routine {routine.first}"
         self._recorded: tuple[Numbers, Numbers] | None = None
-        """The grids and moved bytes of the commands."""
+        """Grids and copied bytes of the recorded commands."""
         self.inside: list[Copy] = []
         self.outside: list[Copy] = []
-        """The commands' copies from and to the staging buffer."""
+        """The copies from and to the staging buffer."""
         self._empty: frozenset[int] = frozenset()
         """The steps whose grids are empty for the latest numbers."""
         self._listed: dict[frozenset[int], Listed] = {}
-        """Recorded calls by set of empty steps."""
+        """Recorded calls, by the set of empty steps."""
 
     def arrange(self) -> None:
         """Updates the calls for new descriptor sets and sizes; drops all recorded commands."""
@@ -288,7 +289,7 @@ class Recorder:
         return inside, outside
 
     def commands(self, numbers: Numbers, moved: Numbers) -> int:
-        """The commands of a run that moves this many bytes of each input and output."""
+        """Returns the commands of a run that copies this many bytes of each input and output."""
         work, device, name = self.work, self.work.device, self._name
         key = tuple(numbers[number] for *_, number in self.routine.grids), moved
         if key == self._recorded:
@@ -319,7 +320,8 @@ class Recorder:
             count = numbers[number]
             if count > most[axis]:
                 raise MisfitError(
-                    f"a grid of {count} workgroups ({self.device.info.name} takes {most[axis]})",
+                    f"a grid has {count} workgroups, but {self.device.info.name} supports "
+                    f"{most[axis]}",
                     f"dispatch of {self.work.work.steps[step].entry_point!r}",
                     "give smaller inputs, in several runs",
                 )

@@ -1,7 +1,7 @@
 """
-The process that a `Worker` starts: it opens one device, and serves requests for it.
+The process that a `Worker` starts: opens one device, and serves requests for it.
 
-It is a program of its own, since what is pickled between the two must be known by one module name.
+It is a separate program, because pickled classes must have the same module name in both processes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xdsl_spirv.runtime.vulkan.worker import Offered
 
 
 class _Server:
-    """The other process: one device, and work by number."""
+    """The server: holds one device, and work by number."""
 
     def __init__(self) -> None:
         self.works: dict[int, LoadedWork] = {}
@@ -47,7 +47,7 @@ class _Server:
         return self.device
 
     def limit(self, bytes: int) -> None:
-        """Let this process take no more memory than that, and leave no core file."""
+        """Limits the memory of this process, and disables core dumps."""
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (bytes, bytes))
@@ -117,7 +117,7 @@ def _error_text(error: Exception) -> str:
 
 
 def main() -> None:
-    """Answer what comes through standard input until it ends."""
+    """Answers requests on standard input until it ends."""
     server = _Server()
 
     def answer(message: tuple[str, tuple[Any, ...]]) -> tuple[str, Any]:
@@ -130,7 +130,7 @@ def main() -> None:
         except MemoryError:
             return ("error", ("OutOfMemoryError", "out of memory", "the driver's process", ""))
         except Exception as error:
-            # Nobody foresaw it: the caller raises it, and this process goes on.
+            # An unexpected exception: the caller raises it, and this process continues.
             return ("fault", (_error_text(error), traceback.format_exc()))
 
     serve(answer, last=lambda message: message[0] == "close")

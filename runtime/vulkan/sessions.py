@@ -1,11 +1,11 @@
 """
-Sessions on a Vulkan device: from a program's functions to routines, and from inputs to numbers.
+Sessions on a Vulkan device: convert a program's functions to routines, and inputs to numbers.
 
-Everything that depends on sizes is an expression in a few names. A function's distinct expressions
-are read once and evaluated together at each run; of the same sizes nothing else is done again.
-Buffers get room for the greatest sizes that a caller's numbers may have beside the sizes of the
-inputs at hand, so that a next token needs no new memory. Numbers in push constants are inputs of a
-routine, too: its commands are the same for all of them.
+Everything that depends on sizes is an expression of a few names. A function's distinct expressions
+are parsed once and evaluated together at each run; for equal sizes, nothing else is repeated.
+Buffers get room for the greatest sizes that the caller's numbers allow for the present input sizes,
+so that the next token needs no new memory. Numbers in push constants are inputs of a routine, so
+that its commands do not depend on them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Sizes = Mapping[str, int]
 
 GREATEST = (1 << 31) - 1
-"""Largest value of a number."""
+"""Largest value of a number that the caller gives."""
 
 
 @dataclass(frozen=True)
@@ -55,19 +55,21 @@ class Output:
         return dtype_of(self.buffer.type)
 
     def shape(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape at the values of the function's expressions."""
+        """Returns the shape for values of the function's expressions."""
         return tuple(size if size >= 0 else numbers[-1 - size] for size in self.sizes)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Push constants of dispatches: constant ones, and (offset, which number) of a function's."""
+    """
+    Push constants of dispatches: constant values, and (offset, index) of the function's numbers.
+    """
 
     constant: bytes
     numbers: tuple[tuple[int, int], ...]
 
     def pack(self, numbers: tuple[int, ...]) -> bytes:
-        """The block at the values of the function's expressions, as unsigned integers."""
+        """Packs the block for values of the function's expressions, as unsigned integers."""
         block = bytearray(self.constant)
         for offset, number in self.numbers:
             struct.pack_into("<I", block, offset, numbers[number] & 0xFFFFFFFF)
@@ -82,14 +84,14 @@ class FunctionPlan:
         manifest = program.manifest
         if manifest.loops:
             raise ProgramError(
-                "a session on a device records a function once, and this one has a loop",
+                "a session on a device records a function once, but this one has a loop",
                 f"function {manifest.function!r}",
                 "run the program without a session, or on the interpreter",
             )
         self.prefix = f"{manifest.function}/"
         self.own = [b for b in manifest.buffers if b.kind not in (*SHARED, "scalar")]
         self.same_kind: dict[tuple[tuple[Number, ...], str], tuple[Buffer, list[str]]] = {}
-        """Buffers of one shape and type: the first, and the names of all."""
+        """Groups of buffers of the same shape and type: the first one, and the names of all."""
         for b in self.own:
             _, same_kind = self.same_kind.setdefault((b.shape, b.type), (b, []))
             same_kind.append(self.name(b))
@@ -101,7 +103,7 @@ class FunctionPlan:
         self.blocks: dict[Block, str] = {}
         """Buffers by the push constants that they contain."""
         self.numbered: dict[int, str] = {}
-        """Buffers by the dispatches that read their push constants from one."""
+        """Buffers by the dispatches that read their push constants from them."""
         for step, dispatch in enumerate(manifest.dispatches, first):
             for axis, count in enumerate(dispatch.grid):
                 if isinstance(count, str):
@@ -114,7 +116,7 @@ class FunctionPlan:
             for b in manifest.outputs
         ]
         self.following: dict[tuple[tuple[int, ...], str], list[str]] = {}
-        """Buffers whose sizes change with the caller's numbers: sizes and type, and names."""
+        """Buffers whose sizes depend on the caller's numbers: sizes and type, and names."""
         for b in self.own:
             if self._follows(b):
                 key = tuple(map(self._number_or_size, b.shape)), b.type
@@ -144,7 +146,10 @@ class FunctionPlan:
         return size if isinstance(size, int) else -1 - self._number(size)
 
     def sizes_of(self, numbers: tuple[int, ...], names: Collection[str]) -> tuple[int, ...]:
-        """The bytes of the named outputs at values of the function's expressions, 0 for others."""
+        """
+        Returns the bytes of the named outputs for values of the function's expressions, and 0 for
+        others.
+        """
         return tuple(
             prod(o.shape(numbers)) * o.dtype.itemsize if o.buffer.name in names else 0
             for o in self.outputs
@@ -158,7 +163,7 @@ class FunctionPlan:
         return buffer.name if buffer.kind in SHARED else self.prefix + buffer.name
 
     def steps(self) -> list[Step]:
-        """The dispatches, with zeros in grids in place of numbers that are not known yet."""
+        """Returns the dispatches, with zeros in grids for numbers that are not known yet."""
         kernels = {kernel.name: kernel for kernel in self.program.manifest.kernels}
         kinds = {b.name: self.name(b) for b in self.program.manifest.buffers}
         return [
@@ -178,7 +183,7 @@ class FunctionPlan:
         ]
 
     def kernels(self) -> dict[str, bytes]:
-        """The kernels that read their push constants from a buffer."""
+        """Returns the kernels that read their push constants from a buffer."""
         dispatches = [self.program.manifest.dispatches[n] for n in self.numbered]
         places = {d.kernel: _place_of_numbers(d) for d in dispatches}
         return {
@@ -187,25 +192,28 @@ class FunctionPlan:
         }
 
     def values(self, sizes: Sizes) -> tuple[int, ...]:
-        """The values of all expressions, in order."""
+        """Returns the values of all expressions, in order."""
         return self.numbers(*(sizes[name] for name in self.names))
 
     def bytes(self, buffer: Buffer, sizes: Sizes) -> int:
-        """The bytes of a buffer; raises `ProgramError` for sizes that kernels cannot count."""
+        """
+        Returns the bytes of a buffer; raises `ProgramError` for sizes that exceed the integers of
+        kernels.
+        """
         place = f"buffer {buffer.name!r}"
         shape = [evaluate(size, sizes, place) for size in buffer.shape]
         if min(shape, default=0) < 0 or prod(shape) > MAX_ELEMENTS:
             shown = ", ".join(f"{name} = {sizes[name]}" for name in self.names)
             raise ProgramError(
-                f"{buffer} is {'x'.join(map(str, shape))} at {shown}: kernels count from 0 to "
-                f"{MAX_ELEMENTS} elements",
+                f"{buffer} is {'x'.join(map(str, shape))} with {shown}, but kernels count "
+                f"only from 0 to {MAX_ELEMENTS} elements",
                 place,
                 "give other sizes",
             )
         return prod(shape) * dtype_of(buffer.type).itemsize
 
     def larger(self, sizes: Sizes) -> dict[str, int]:
-        """Bytes for the buffers that are too small; usually none."""
+        """Returns the new bytes of the buffers that are too small; usually there are none."""
         dims = tuple(sizes[name] for name in self.names if name not in self.scalars)
         numbers = self.values(sizes)
         wanted: dict[str, int] = {}
@@ -222,7 +230,7 @@ class FunctionPlan:
         return {name: size for name, size in wanted.items() if size > self.placed.get(name, -1)}
 
     def _roomy(self, sizes: Sizes) -> Sizes:
-        """Sizes of inputs up to the next power of two, so that memory is seldom made anew."""
+        """Rounds the sizes of inputs up to powers of two, so that memory is seldom reallocated."""
         dims = [name for name in self.names if name not in self.scalars]
         roomy = {**sizes, **{name: 1 << max(sizes[name] - 1, 0).bit_length() for name in dims}}
         try:
@@ -233,7 +241,7 @@ class FunctionPlan:
         return roomy if self._is_allowed(roomy) else sizes
 
     def _most(self, buffer: Buffer, sizes: Sizes) -> int:
-        """The most bytes that a buffer has at any number that the caller may give."""
+        """Returns the most bytes of a buffer, for any number that the caller may give."""
         least = self.bytes(buffer, sizes)
         if not self._follows(buffer):
             return least
@@ -242,7 +250,7 @@ class FunctionPlan:
                 try:
                     least = max(least, self.bytes(buffer, {**sizes, name: end}))
                 except ProgramError:
-                    # Sizes that a run would be refused for.
+                    # Sizes for which a run would be refused.
                     continue
         return least
 
@@ -253,7 +261,9 @@ class FunctionPlan:
         )
 
     def _end(self, name: str, sizes: Sizes) -> int:
-        """The greatest value of a number that the function's limits allow beside other sizes."""
+        """
+        Returns the greatest value of a number that the function's limits allow for the other sizes.
+        """
 
         def is_allowed(value: int) -> bool:
             return self._is_allowed({**sizes, name: value})
@@ -274,8 +284,8 @@ def bytes_at(shape: tuple[int, ...], numbers: tuple[int, ...], type: str) -> int
     sizes = [size if size >= 0 else numbers[-1 - size] for size in shape]
     if min(sizes, default=0) < 0 or prod(sizes) > MAX_ELEMENTS:
         raise ProgramError(
-            f"a buffer is {'x'.join(map(str, sizes))}x{type}: kernels count from 0 to "
-            f"{MAX_ELEMENTS} elements",
+            f"a buffer is {'x'.join(map(str, sizes))}x{type}, but kernels count only from "
+            f"0 to {MAX_ELEMENTS} elements",
             "",
             "give other sizes",
         )
@@ -283,12 +293,12 @@ def bytes_at(shape: tuple[int, ...], numbers: tuple[int, ...], type: str) -> int
 
 
 def _name_numbered(kernel: str) -> str:
-    """The name of a kernel that reads its push constants from a buffer."""
+    """Returns the name of a kernel that reads its push constants from a buffer."""
     return f"{kernel} by numbers"
 
 
 def _place_of_numbers(dispatch: Dispatch) -> tuple[int, int]:
-    """A set and a binding that the kernel does not use."""
+    """Returns a set and a binding that the kernel does not use."""
     last = max((b.set for b in dispatch.bindings), default=0)
     return last, 1 + max((b.binding for b in dispatch.bindings if b.set == last), default=-1)
 
@@ -302,7 +312,7 @@ def _without_numbers(dispatch: Dispatch) -> Dispatch:
 
 
 class VulkanSession(Session):
-    """A session on an open device, which it closes if `owns` says so."""
+    """A session on an open device, which it closes if `owns` is set."""
 
     def __init__(self, program: Program, device: VulkanDevice | IsolatedDevice, owns: bool = False):
         super().__init__(program)
@@ -321,7 +331,7 @@ class VulkanSession(Session):
             raise
 
     def _work(self) -> Work:
-        """All functions as one piece of work, each buffer as small as it can be."""
+        """Makes one work of all functions, with each buffer as small as possible."""
         buffers: dict[str, WorkBuffer] = {}
         manifest = self.program.manifest
         for plan in self.functions.values():
@@ -397,7 +407,7 @@ class VulkanSession(Session):
     def _refuse(self, checks: Checks | None) -> None:
         if checks is not None:
             raise ProgramError(
-                "a device does not look for undefined behaviour", "", "run on the interpreter"
+                "a device does not check for undefined behaviour", "", "run on the interpreter"
             )
 
     def _read(self) -> dict[str, Array]:
@@ -414,7 +424,7 @@ class VulkanSession(Session):
             self.loaded.write(name, bytes_of(array), self.device.timeout)
 
     def close(self) -> None:
-        """Free everything that the session holds on the device; closing twice does nothing."""
+        """Frees everything that the session holds on the device; closing twice does nothing."""
         if self.loaded is not None:
             self.device.unload(self.loaded)
         self.loaded = None

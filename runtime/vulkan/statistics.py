@@ -1,9 +1,9 @@
 """
-Statistics of a kernel's code from a driver, in terms that do not depend on the driver.
+A driver's statistics of a kernel's code, in terms that do not depend on the driver.
 
 VK_KHR_pipeline_executable_properties leaves the statistics and their names to the driver. The names
 here are used by NVIDIA's driver, Mesa's (RADV, ANV, NVK, Turnip) and AMD's; a missing statistic is
-None, which says neither good nor bad of a kernel.
+None and is ignored.
 """
 
 from __future__ import annotations
@@ -31,11 +31,14 @@ NAMES: dict[str, tuple[str, ...]] = {
     "instructions": ("instructions", "instruction count"),
     "cycles": ("latency", "cycles", "cycle count", "static cycle count"),
 }
-"""A field of `Resources` -> the statistics that may give it, in lower case."""
+"""For each field of `Resources`, the statistics that may give it, in lower case."""
 
 
 OF_32_BITS = 1 << 32
-"""NVIDIA's driver 580 leaves the upper half of a local memory's size undefined (16 * 2^32 + 32)."""
+"""
+Modulus for statistics: NVIDIA's driver 580 leaves the upper half of a local memory's size
+undefined.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,10 +46,10 @@ class Resources:
     """
     Resources of a kernel; None where a driver does not report them.
 
-    Registers of an invocation, values that do not fit into them (bytes where a driver says only how
-    much memory they take), bytes of Workgroup memory, subgroups that run side by side, bytes of
-    code, bytes of private memory, instructions, matrix instructions, and the cycles that the
-    driver's compiler estimates, which compare schedules of one kernel but not kernels.
+    Registers of an invocation, spilled values (or bytes, if a driver reports only those), bytes of
+    Workgroup memory, concurrent subgroups, bytes of code, bytes of private memory, instructions,
+    matrix instructions, and the driver's estimate of cycles, which can compare schedules of one
+    kernel but not different kernels.
     """
 
     registers: int | None = None
@@ -65,7 +68,7 @@ class Resources:
             (self.spilled, f"{self.spilled} spilled"),
             (self.scratch_bytes or None, f"{self.scratch_bytes} B of private memory"),
             (self.workgroup_bytes, f"{self.workgroup_bytes} B of Workgroup memory"),
-            (self.subgroups, f"{self.subgroups} subgroups side by side"),
+            (self.subgroups, f"{self.subgroups} concurrent subgroups"),
             (self.code_bytes, f"{self.code_bytes} B of code"),
             (self.instructions, f"{self.instructions} instructions"),
             (self.matrix_instructions, f"{self.matrix_instructions} on matrices"),
@@ -99,33 +102,36 @@ def heaviest(tables: Iterable[Mapping[str, int | float | bool]]) -> Resources:
 
 def problem(used: Resources, least: Resources, room: int) -> str:
     """
-    The reason why a kernel is not worth timing, by its resources; empty if there is none.
+    Returns the reason why a kernel is not worth timing, by its resources; empty if there is none.
 
-    `least` is what a kernel that is known to do well takes: what spills no more than that, holds no
-    more Workgroup memory and leaves as much room for others is timed. `room` is how many bytes of
-    Workgroup memory a workgroup may hold so that enough of them share a compute unit.
+    `least` are the resources of a kernel that is known to be fast: a kernel is timed if it spills
+    no more, uses no more Workgroup memory, and has as many concurrent subgroups. `room` is the
+    Workgroup memory in bytes that a workgroup may use so that enough of them share a compute unit.
     """
     if (used.spilled or 0) > (least.spilled or 0):
         registers = f" beside its {used.registers} registers" if used.registers else ""
         return f"spills {used.spilled}{registers}"
     held = used.workgroup_bytes or 0
     if held > max(room, least.workgroup_bytes or 0):
-        return f"holds {held} bytes of Workgroup memory, and {room} leave room for another"
+        return (
+            f"uses {held} bytes of Workgroup memory, but at most {room} leave room for "
+            "another workgroup"
+        )
     if used.subgroups is not None and least.subgroups is not None:
         if 2 * used.subgroups < least.subgroups:
-            return f"leaves room for {used.subgroups} subgroups, not {least.subgroups}"
+            return f"allows {used.subgroups} concurrent subgroups, not {least.subgroups}"
     return ""
 
 
 MATRIX = re.compile(r"\bv_s?wmmac?_|\bdpas|\b[HIDB]MMA\b|\b[hidb]mma\b")
-"""Instructions on cooperative matrices in the machine code of AMD, Intel and NVIDIA."""
+"""Matches instructions on cooperative matrices in the machine code of AMD, Intel and NVIDIA."""
 
 
 @dataclass(frozen=True)
 class Code:
     """
-    A kernel compiled by a driver: the seconds that took, statistics of each program, and its texts
-    (machine code is the last one), or the reason why there is no code.
+    A kernel compiled by a driver: the seconds of compiling, statistics of each program, and its
+    texts (the last one is machine code), or the reason why there is no code.
     """
 
     kernel: str
@@ -140,12 +146,12 @@ class Code:
 
     @property
     def assembly(self) -> str:
-        """The machine code as text; empty where the driver shows none."""
+        """The machine code as text; empty if the driver does not provide it."""
         shown = [text for name, text in self.texts.items() if "assembly" in name.lower()]
         return shown[-1] if shown else ""
 
     @property
     def matrix_instructions(self) -> int | None:
-        """Number of matrix instructions; None where the driver shows no machine code."""
+        """Number of matrix instructions; None if the driver does not provide machine code."""
         text = self.assembly
         return sum(1 for line in text.splitlines() if MATRIX.search(line)) if text else None

@@ -1,8 +1,8 @@
 """
-Work for a device, as plain data: buffers of bytes, kernels, and the steps over them.
+Work for a device, as plain data: buffers of bytes, kernels, and steps that run the kernels.
 
-It does not depend on program.json, so that it goes to a worker process in one piece and tools with
-kernels of another origin can fill it too.
+It does not depend on program.json, so that it can be sent to a worker process in one piece, and
+tools can make it from other kernels.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Matrix: TypeAlias = tuple[str, tuple[int, int], str]
 
 @dataclass(frozen=True)
 class WorkBuffer:
-    """A storage buffer of `size` bytes; its kind is as in program.json."""
+    """A storage buffer of `size` bytes, with a kind as in program.json."""
 
     name: str
     size: int
@@ -34,7 +34,7 @@ class WorkBuffer:
 
 @dataclass(frozen=True)
 class Bound:
-    """An image or a sampler at a set, binding and number there; `buffer` has the texels."""
+    """An image or a sampler at a set, a binding and an index there; `buffer` has the texels."""
 
     set: int
     binding: int
@@ -46,11 +46,11 @@ class Bound:
 @dataclass(frozen=True)
 class Step:
     """
-    One dispatch; it sees what earlier ones wrote.
+    One dispatch, which sees all writes of earlier ones.
 
     `bindings` are (set, binding, buffer's name), `constants` the bytes of specialization constants
-    by their id, `push` the block of push constants, `addresses` (offset, buffer's name): where the
-    block gets a buffer's device address.
+    by their id, `push` the block of push constants, `addresses` the (offset, buffer's name) at
+    which the block gets a buffer's device address.
     """
 
     kernel: str
@@ -61,11 +61,11 @@ class Step:
     push: bytes = b""
     addresses: tuple[tuple[int, str], ...] = ()
     once: bool = False
-    """Whether it runs before the first run only: what it writes stays."""
+    """True if it runs only before the first run; its results stay."""
     numbers: tuple[int, int, str] | None = None
-    """Set, binding and name of the uniform buffer that the kernel reads in place of `push`."""
+    """Set, binding and name of the uniform buffer that the kernel reads instead of `push`."""
     images: tuple[Bound, ...] = ()
-    """Images, whose texels are in buffers, and samplers; they are in no `bindings`."""
+    """Images, whose texels are in buffers, and samplers; they are not in `bindings`."""
 
     @property
     def buffers(self) -> list[str]:
@@ -76,7 +76,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor at a binding of set `set`: its elements by numpy's name, and its extents."""
+    """A tensor at a binding of set `set`, with its elements' numpy name, and its extents."""
 
     element: str
     extents: tuple[int, ...]
@@ -98,15 +98,15 @@ class GraphWork:
 TENSOR_FORMATS = {
     **{"bool": 1000460000, "int8": 14, "int16": 75, "int32": 99, "float16": 76, "float32": 100}
 }
-"""numpy's name of a tensor's elements -> VkFormat."""
+"""Maps numpy's name of a tensor's elements to a VkFormat."""
 
 
 @dataclass(frozen=True)
 class Routine:
     """
-    Steps that run together, `first` up to `end`, by numbers that differ from run to run.
+    Steps that run together, from `first` up to `end`, with numbers that differ from run to run.
 
-    `grids` are (step, axis, which number). `inputs` and `outputs` are buffers.
+    `grids` are (step, axis, index of the number). `inputs` and `outputs` are buffers.
     """
 
     first: int
@@ -119,10 +119,9 @@ class Routine:
 @dataclass(frozen=True)
 class Work:
     """
-    Steps in order; `subgroup_size` is what every kernel was compiled for, None for any.
+    Steps in order; `subgroup_size` is the size for which every kernel was compiled, None for any.
 
-    With `routines` those are run one by one, and buffers but those that they share may become
-    larger.
+    With `routines`, these are run one by one, and buffers that they do not share may grow.
     """
 
     buffers: tuple[WorkBuffer, ...]
@@ -130,9 +129,9 @@ class Work:
     steps: tuple[Step, ...]
     subgroup_size: int | None = None
     target: str = ""
-    """The target that it was compiled for, for messages."""
+    """The target for which it was compiled, for messages."""
     component_map: str | None = None
-    """The target on whose component map kernels rely, if any do."""
+    """The target whose component map kernels rely on, if any."""
     weights: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
     """Bytes of weights, and the initial contents of states."""
     routines: Mapping[str, Routine] = field(default_factory=dict[str, Routine])
@@ -141,15 +140,17 @@ class Work:
         for buffer in self.buffers:
             if buffer.name == name:
                 return buffer
-        raise ProgramError(f"there is no buffer {name!r}", "", "name one of the work's buffers")
+        raise ProgramError(
+            f"the buffer {name!r} does not exist", "", "name one of the work's buffers"
+        )
 
     def named(self, *kinds: BufferKind) -> list[WorkBuffer]:
         return [buffer for buffer in self.buffers if buffer.kind in kinds]
 
     def lifetimes(self) -> dict[str, tuple[int, int]]:
         """
-        The first and the last step that use each temporary; all steps for results that are computed
-        once.
+        Returns the first and the last step that use each temporary; all steps for results that are
+        computed once.
         """
         spans: dict[str, tuple[int, int]] = {}
         temporary = {buffer.name for buffer in self.named("temporary")}

@@ -1,9 +1,9 @@
 """
-A device in a process of its own, which may crash or hang without harm to the caller.
+Runs a device in a separate process, which may crash or hang without harm to the caller.
 
 Drivers crash and hang on bad kernels. `open_isolated` starts a process that opens the device and
-does what `VulkanDevice` does; answers come back through a pipe. When it dies or is late, the caller
-gets an error that says so, and the process is gone.
+works like `VulkanDevice`; answers come back through a pipe. If it dies or is late, the caller gets
+an error, and the process is ended.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ STAGES = {
     "time_runs": "timing on the device",
     "phases": "timing on the device",
 }
-"""Descriptions of messages that may take long."""
+"""Descriptions of requests that may take long."""
 
 START_SECONDS = 60.0
-"""Seconds that opening the device and making pipelines may take, besides the device's own time."""
+"""Seconds for opening the device and making pipelines, in addition to the device's own time."""
 
 
 class WorkerFault(Exception):
     """
-    The other process raised an unexpected exception: a fault of this package.
+    The other process raised an unexpected exception: a defect of this package.
 
-    `remote` is the traceback there, which stands under the one here.
+    `remote` is the other process's traceback, which is shown after this one's.
     """
 
     def __init__(self, what: str, said: str, remote: str):
@@ -60,7 +60,7 @@ class WorkerFault(Exception):
 
 
 class RemoteWork:
-    """Work that the other process has ready."""
+    """Work that is loaded in the other process."""
 
     def __init__(self, worker: Worker, number: int):
         self.worker, self.number = worker, number
@@ -106,23 +106,23 @@ class RemoteWork:
 
 
 class Worker(Process):
-    """Another process that opens a device and answers calls; it is ended when it fails."""
+    """Runs another process that opens a device and answers calls; it is ended when it fails."""
 
     def __init__(self, launcher: Sequence[str] = ()) -> None:
         """`launcher` is a command that starts the process on a different Vulkan loader."""
         if not launcher:
-            # If there is no loader, this raises before a process is started.
+            # If there is no loader, this raises an error before a process is started.
             open_library()
-        # Shims print every call that they do not know, whose answers drivers can do without.
+        # Shims print every unknown call, although drivers do not need the results.
         quiet = bool(launcher)
         super().__init__("xdsl_spirv.runtime.vulkan.serve", launcher=launcher, quiet=quiet)
 
     def call(self, what: str, *arguments: Any, seconds: float = 0.0) -> Any:
         """
-        Have the other process do something, within `seconds` beside `START_SECONDS`.
+        Calls a function in the other process, within `seconds` plus `START_SECONDS`.
 
-        Raises its exception (`WorkerFault` for other classes than `ProgramError`), and
-        `DeviceLostError` if it died, `DeviceTimeoutError` if it is late.
+        Raises the exception of the other process (`WorkerFault` for unexpected ones),
+        `DeviceLostError` if it died, and `DeviceTimeoutError` if it is late.
         """
         try:
             with stage(STAGES.get(what, "waiting for the device")):
@@ -133,7 +133,7 @@ class Worker(Process):
             raise DeviceTimeoutError(
                 f"the driver did not answer within {START_SECONDS + seconds:g} s",
                 what,
-                "it may hang on a kernel: look for its cause on the interpreter",
+                "it may hang on a kernel: look for the cause on the interpreter",
             ) from None
         if kind == "error":
             raise rebuilt(*value)
@@ -142,7 +142,7 @@ class Worker(Process):
         return value
 
     def close(self) -> None:
-        """Have the process free everything and end; closing twice does nothing."""
+        """Lets the process free everything and end; closing twice does nothing."""
         if self.alive:
             with contextlib.suppress(VulkanError):
                 self.call("close")
@@ -151,18 +151,18 @@ class Worker(Process):
 
 
 def _lost(how: str, what: str) -> DeviceLostError:
-    """The error of a process that died in the middle of `what`."""
+    """Makes the error for a process that died while it did `what`."""
     remedy = (
-        "the driver cannot take a kernel: run the program with `--device interpreter "
+        "the driver may crash on a kernel: run the program with `--device interpreter "
         "--sanitize all`, and validate its kernels with `xdsl-spirv validate`"
     )
     if how == signal.SIGKILL.name:
-        remedy = "somebody ended it, or the system did for want of memory: use smaller inputs"
+        remedy = "a user ended it, or the system did for lack of memory: use smaller inputs"
     return DeviceLostError(f"the driver's process died ({how})", what, remedy)
 
 
 class IsolatedDevice(Executor[RemoteWork]):
-    """`VulkanDevice` by way of a worker process; a context manager."""
+    """A `VulkanDevice` in a worker process; a context manager."""
 
     def __init__(
         self, name: str | None, timeout: float, validation: bool | None, graphs: bool = False
@@ -202,7 +202,7 @@ class IsolatedDevice(Executor[RemoteWork]):
         return self.worker.call("messages")
 
     def close(self) -> None:
-        """Have the process free everything and end; closing twice does nothing."""
+        """Lets the process free everything and end; closing twice does nothing."""
         self.worker.close()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -225,9 +225,10 @@ class Offered:
 
 def list_devices() -> Offered:
     """
-    The loader and its devices, asked in a process of its own.
+    Returns the loader and its devices, queried in a separate process.
 
-    Raises `NoVulkanError` where there is no loader or driver, `DeviceLostError` if one crashes.
+    Raises `NoVulkanError` if there is no loader or driver, and `DeviceLostError` if a driver
+    crashes.
     """
     worker = Worker()
     try:
@@ -243,7 +244,7 @@ def open_isolated(
     validation: bool | None = None,
     graphs: bool = False,
 ) -> IsolatedDevice:
-    """Opens a device in a process of its own; raises the errors of `open_device`."""
+    """Opens a device in a separate process; raises the errors of `open_device`."""
     return IsolatedDevice(name, timeout, validation, graphs)
 
 

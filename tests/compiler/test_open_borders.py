@@ -149,7 +149,7 @@ def test_a_sum_whose_size_one_operand_alone_knows():
     x, w = (np.arange(1, n, dtype=np.float32)[None] for n in (4, 5))
     (result,) = run(program, {"x": x, "w": w}).values()
     np.testing.assert_array_equal(result, x.T @ w)
-    with pytest.raises(ProgramError, match="should be 1x3"):
+    with pytest.raises(ProgramError, match="must be 1x3"):
         run(program, {"x": np.ones((2, 3), np.float32), "w": w})
 
 

@@ -88,7 +88,7 @@ def test_sizes_follow_from_a_number(program: Program, n: int, past: int) -> None
 @pytest.mark.parametrize(
     ("past", "message"),
     [
-        (30, r"past \+ n is 33, but should be at most 32"),
+        (30, r"past \+ n is 33, but must be at most 32"),
         (-1, "'past' should be a whole number"),
         (2.5, "'past' should be a whole number"),
         (np.zeros(2, int), "'past' should be a whole number"),

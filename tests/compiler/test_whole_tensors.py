@@ -127,7 +127,7 @@ def test_a_window_that_leaves_its_input_is_refused():
     x, w = np.arange(7, dtype=np.float32), np.array([1, 2, 4], np.float32)
     check(text, {"x": x, "w": w, "y": np.zeros(5, np.float32)}, [np.correlate(x, w)])
     program = compile_module(parse_text(text), "lavapipe")
-    with pytest.raises(ProgramError, match=r"y_0 \+ 2 is 8, but should be at most x_0 = 7"):
+    with pytest.raises(ProgramError, match=r"y_0 \+ 2 is 8, but must be at most x_0 = 7"):
         run(program, {"x": x, "w": w, "y": np.zeros(6, np.float32)}, "interpreter")
 
 

@@ -69,7 +69,7 @@ def test_a_truncated_header_is_refused(length: int, tmp_path: Path):
         # An array of 2^63 bytes.
         (gguf_header({"k": 1})[:-8] + struct.pack("<IIQ", 9, 0, 2**63), "ends within"),
         (gguf_header({"k": [[[[[1]]]]]}), "unknown type 9"),
-        (gguf_header({"k": 1, "j": 1}).replace(b"j", b"k"), "k stands there twice"),
+        (gguf_header({"k": 1, "j": 1}).replace(b"j", b"k"), "k is listed twice"),
         (gguf_header({"general.architecture": ["llama"]}), "architecture is not of type str"),
         (gguf_header({"tokenizer.ggml.tokens": "a"}), "tokens is not of type list of str"),
         (gguf_header({"tokenizer.ggml.scores": [1, 2]}), "scores is not of type list of float"),

@@ -109,22 +109,22 @@ def test_a_program_stops_where_data_says() -> None:
     [
         (
             f"m = Constant<value_float = 7.0>() z = Loop<{UNTIL}>(, , x)",
-            "Loop: data decides how many there are, without a largest number",
+            "Loop: data decides how many iterations there are, and nothing limits them",
         ),
         (
             f"f = ReduceMax<keepdims = 0>(x) n = Cast<to = 7>(f) z = Loop<{ROUND}>(n, , x)",
-            r"the number of rounds is computed .*bound it by Min or Clip",
+            r"the number of iterations is computed .*limit it by Min or Clip",
         ),
         (
             f"k = Constant<value_int = 5000>() m = Constant<value_float = 7.0>() "
             f"z = Loop<{UNTIL}>(k, , x)",
-            "Loop: the loop has 5000 rounds .*at most 4096",
+            "Loop: the loop has 5000 iterations .*at most 4096",
         ),
         (
             "k = Constant<value_int = 3>() e = Constant<value_float = 1.0>() "
             "v, z = Loop<body = g (int64 i, bool c, float[3] v) => (bool d, float[3] w, float s) {"
             "w = Add(v, x) s = ReduceMax<keepdims = 0>(w) d = Less(s, e) }>(k, , x)",
-            "data decides how many rounds are collected",
+            "data decides how many iterations' results are collected",
         ),
         (
             "f = ReduceSum<keepdims = 0>(x) m = Constant<value_float = 6.0>() c = Less(f, m) "
@@ -150,7 +150,7 @@ def test_rounds_within_rounds_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> N
         f"k = Constant<value_int = 9>() z = Loop<body = g (int64 i, bool c, float[3] v) => "
         f"(bool e, float[3] y) {{ e = Identity(c) y = Loop<{inner}>(k, , v) }}>(k, , x)"
     )
-    with pytest.raises(FrontendError, match="written out as more than 50 nodes"):
+    with pytest.raises(FrontendError, match="unroll to more than 50 nodes"):
         import_onnx(model_of("", body))
 
 

@@ -535,5 +535,5 @@ def test_scales_that_do_not_fit_are_refused():
     graph = Graph()
     y = graph.add("DequantizeLinear", numbers(np.int8, 2, 3), positive(4), axis=1)
     model = typed(graph.model(y), np.zeros((2, 3), np.float32))
-    with pytest.raises(FrontendError, match="4 scales for the 3 indices of axis 1"):
+    with pytest.raises(FrontendError, match="4 scales for 3 indices of axis 1"):
         import_onnx(model)

@@ -91,7 +91,7 @@ def test_sequences_are_lists_while_importing(name: str) -> None:
         (
             "s = SequenceConstruct(x, y) i = Constant<value_int = 2>() z = SequenceAt(s, i)",
             "float[a, b] z",
-            "position 2 of a sequence whose last is 1",
+            "position 2 is outside a sequence whose last position is 1",
         ),
         ("s = SequenceEmpty() z = Add(s, x)", "float[a, b] z", "a sequence is used as a tensor"),
     ],

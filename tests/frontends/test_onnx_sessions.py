@@ -138,7 +138,7 @@ def test_a_compiled_step():
         for past, (given, expected) in enumerate(by_onnxruntime(model, (1, 1, 1))):
             results = session.run("main", input_ids=given["input_ids"], past=past)
             np.testing.assert_allclose(results["logits"], expected["logits"], atol=1e-5)
-        with pytest.raises(ProgramError, match=r"past \+ 1 is 17, but should be at most 16"):
+        with pytest.raises(ProgramError, match=r"past \+ 1 is 17, but must be at most 16"):
             session.run("main", input_ids=np.array([[1]]), past=CONTEXT)
     # Beside the block's own: what embeds, cuts angles, normalizes at the end, and the logits.
     assert len(program.manifest.dispatches) <= 4 + 13
@@ -200,7 +200,7 @@ def test_a_state_that_does_not_grow(onnx: ModuleType):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"context": 8}, "no input that goes on as an output"),
+        ({"context": 8}, "no input of the model continues as an output"),
         ({"context": 0}, "a context of 0 tokens"),
         ({"state": {"z": "y"}}, "there is no input 'z'"),
         ({"state": {"x": "z"}}, "there is no output 'z'"),

@@ -258,21 +258,21 @@ def test_a_size_of_two_numbers_is_refused() -> None:
     [
         (
             "(float[1, 1, n] x, float[2, 1, k] w) => (float[1, 2, a] z) { z = Conv(x, w) }",
-            r"the kernel's size is open .*Conv.*dims=.*k.*: SIZE",
+            r"the kernel's size is dynamic .*Conv.*dims=.*k.*: SIZE",
         ),
         (
             """(float[n, 4] x, float[m] y) => (float[a, b] z) <int64[1] o = {-1}>
             { s = Shape(y) t = Concat<axis = 0>(s, o) z = Reshape(x, t) }""",
-            r"n \* 4 elements are not known to be a multiple of m ",
+            r"n \* 4 is not known to be a multiple of m ",
         ),
         (
             "(float[n] x) => (int64[1, a] z) { z = NonZero(x) }",
-            r"output 'z' is a list whose length data decides",
+            r"output 'z' is a list whose length depends on data",
         ),
         (
             """(float[n] x) => (float[a] z) <int64[1] o = {-1}>
             { p = NonZero(x) y = Reshape(p, o) t = Gather(x, y) z = CumSum(t, o) }""",
-            r"CumSum: data decides how long its operand is .*CumSum",
+            r"CumSum: the length of its operand depends on data .*CumSum",
         ),
     ],
 )

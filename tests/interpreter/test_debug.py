@@ -84,7 +84,7 @@ def test_a_trace_is_structured(kernel: Kernel) -> None:
 
 def test_a_breakpoint_nowhere_is_refused(kernel: Kernel) -> None:
     kernel("%sum = spirv.IAdd %id, %one : i32")
-    with pytest.raises(InterpreterError, match="no instruction is called %summ"):
+    with pytest.raises(InterpreterError, match="no instruction matches the breakpoint %summ"):
         kernel.run(debug=Debug([Break("%summ", print)]))
 
 

@@ -101,7 +101,9 @@ def test_padding_behind_the_last_scalar_is_not_needed(member: str, needed: int):
         f"spirv.GlobalVariable @pc : {push}",
     )
     assert (_run(module, {}, bytes(needed))[:4] == 1).all()
-    with pytest.raises(InterpreterError, match=f"of {needed} bytes, but got {needed - 1}"):
+    with pytest.raises(
+        InterpreterError, match=f"of {needed} bytes, but {needed - 1} bytes were given"
+    ):
         _run(module, {}, bytes(needed - 1))
 
 
@@ -121,20 +123,20 @@ def test_push_constants_by_name_or_as_bytes(push: Any):
 @pytest.mark.parametrize(
     ("push", "message"),
     [
-        (b"", "uses the push constants @pc of 76 bytes, but got none\n.*\n.*n, v, m, s"),
-        (b"1234", "76 bytes, but got 4"),
-        ({}, "but got none"),
+        (b"", "uses the push constants @pc of 76 bytes, but no bytes were given\n.*\n.*n, v, m, s"),
+        (b"1234", "76 bytes, but 4 bytes were given"),
+        ({}, "but no bytes were given"),
         ({"n": 1}, "the member v has no value"),
         (NAMES | {"q": 1}, "the member q is not a member"),
         (NAMES | {"v": [1]}, "give a list of 2"),
         (NAMES | {"n": [1]}, "give one number"),
         (NAMES | {"s": {"h": 1}}, r"the member s\.a has no value"),
-        (NAMES | {"n": 2.5}, "the member n is an integer of 32 bits, not 2.5"),
-        (NAMES | {"n": 1 << 32}, "n is an integer of 32 bits, not 4294967296"),
-        (NAMES | {"n": -(1 << 31) - 1}, "n is an integer of 32 bits"),
-        (NAMES | {"n": float("nan")}, "n is an integer of 32 bits, not nan"),
-        (NAMES | {"n": "1"}, "the member n is one number, not '1'"),
-        (NAMES | {"s": {"h": 1e6, "a": [7, 8]}}, r"s\.h is a float of 16 bits, not 1000000.0"),
+        (NAMES | {"n": 2.5}, "the member n must be an integer of 32 bits, not 2.5"),
+        (NAMES | {"n": 1 << 32}, "n must be an integer of 32 bits, not 4294967296"),
+        (NAMES | {"n": -(1 << 31) - 1}, "n must be an integer of 32 bits"),
+        (NAMES | {"n": float("nan")}, "n must be an integer of 32 bits, not nan"),
+        (NAMES | {"n": "1"}, "the member n must be one number, not '1'"),
+        (NAMES | {"s": {"h": 1e6, "a": [7, 8]}}, r"s\.h must be a float of 16 bits, not 1000000.0"),
     ],
 )
 def test_push_constants_that_are_missing_or_wrong(push: Any, message: str):
@@ -196,7 +198,7 @@ def test_the_workgroups_size(
 @pytest.mark.parametrize("value", [1.5, 1 << 32, "2"])
 def test_a_specialization_constant_of_another_type(value: Any):
     module = _kernel("%r = spirv.Constant 1 : i32", DERIVED, "LocalSizeId, @x, 1, 1")
-    with pytest.raises(InterpreterError, match=r"the constant @base \(SpecId 0\) is "):
+    with pytest.raises(InterpreterError, match=r"the constant @base \(SpecId 0\) must be "):
         _run(module, {0: value})
 
 
@@ -243,7 +245,7 @@ def test_a_length_that_is_none(value: int, storage: str):
         %r = spirv.Load "{storage}" %at : i32""",
         f"spirv.SpecConstant @n spec_id(0) = 4 : i32\n{variable}",
     )
-    with pytest.raises(InterpreterError, match=f"@n decides a size, and is {value}"):
+    with pytest.raises(InterpreterError, match=f"@n is used as a size, but its value is {value}"):
         _run(module, {0: value})
 
 

@@ -125,7 +125,7 @@ def test_only_broken_kernels_expect_anything_wrong():
         assert expects == (name == "broken"), _name(test)
         if name != "broken":
             compared = [b for b in test.buffers.values() if _has_expectation(b)]
-            assert compared, f"{_name(test)} compares nothing"
+            assert compared, f"{_name(test)} would compare nothing"
 
 
 def _has_expectation(contents: object) -> bool:

@@ -139,8 +139,8 @@ def _large(path: Path) -> None:
 
 
 KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "link": (_link, "holds a link"),
-    "device": (_zero, "holds a link"),
+    "link": (_link, "contains a link"),
+    "device": (_zero, "contains a link"),
     "pipe": (os.mkfifo, "something that is not a file"),
     "folder": (Path.mkdir, "something that is not a file"),
     "large": (_large, "has 1,099,511,627,776 bytes, more than"),
@@ -166,7 +166,7 @@ def test_a_folder_that_is_a_link(saved: Path, tmp_path: Path) -> None:
     Program.load(tmp_path / "link")
     (saved / "kernels").rename(tmp_path / "elsewhere")
     (saved / "kernels").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ProgramError, match="holds a link"):
+    with pytest.raises(ProgramError, match="contains a link"):
         Program.load(saved)
 
 
@@ -186,13 +186,13 @@ CONTRADICTIONS: list[tuple[str, Callable[[Json], object]]] = [
     ),
     ("there is no entry point 'none'", lambda m: _rename(m, "none")),
     (
-        "two buffers have the set and binding 0, 0",
+        "two buffers are bound to set 0, binding 0",
         lambda m: _first(m, "bindings")[1].update(binding=0),
     ),
     ("are beyond 4 and 1024", lambda m: _first(m, "bindings")[0].update(set=2**31)),
     ("are beyond 4 and 1024", lambda m: _first(m, "bindings")[0].update(binding=-1)),
     ("no buffer is bound to set 0, binding", lambda m: _first(m, "bindings").pop()),
-    ("runs once, but does not compute", lambda m: m["dispatches"][0].update(once=True)),
+    ("is marked `once`, but does not only compute", lambda m: m["dispatches"][0].update(once=True)),
     ("is more than 4294967295 workgroups", lambda m: m["dispatches"][0].update(grid=[2**32, 1, 1])),
     ("is not a multiple of 256", lambda m: _temporary(m, offset=4, memory=1 << 20)),
     ("ends beyond the 4 bytes", lambda m: _temporary(m, offset=0, memory=4)),
@@ -208,12 +208,12 @@ CONTRADICTIONS: list[tuple[str, Callable[[Json], object]]] = [
         lambda m: m["dispatches"][0].update(spec_constants=[{"id": 0, "value": 1}] * 2),
     ),
     (
-        "the kernel has none of type i32",
+        "the kernel has no specialization constant of type i32",
         lambda m: m["kernels"][0].update(spec_constants=[{"id": 5, "type": "i32", "default": 1}]),
     ),
     ("given by the caller, but no argument", lambda m: m.update(arguments=[])),
-    ("stands twice", lambda m: m["arguments"].append(m["arguments"][0])),
-    ("is a buffer of kind input", lambda m: m.update(results=["x"])),
+    ("is listed twice", lambda m: m["arguments"].append(m["arguments"][0])),
+    ("is a buffer of the wrong kind, input", lambda m: m.update(results=["x"])),
     ("33 dimensions", lambda m: m["buffers"][0].update(shape=[1] * 33)),
     ("beyond .* bytes", lambda m: m["buffers"][0].update(shape=[2**62, 2**62])),
     ("beyond .* bytes", lambda m: m["buffers"][0].update(shape=[2**62, 0])),
@@ -261,7 +261,7 @@ def test_temporaries_that_live_at_once_lie_apart(saved: Path) -> None:
     bindings = manifest["dispatches"][0]["bindings"]
     bindings += [{"set": 1, "binding": n, "buffer": name} for n, name in enumerate("tu")]
     (saved / "program.json").write_text(json.dumps(manifest))
-    with pytest.raises(ProgramError, match="lie at one place at once"):
+    with pytest.raises(ProgramError, match="overlap while both are in use"):
         Program.load(saved)
 
 
@@ -293,7 +293,7 @@ def test_a_buffer_that_is_shorter_than_its_block(saved: Path, program: Program) 
     blocks[0, 0] = 4 * 8 * 4 + 1
     with pytest.raises(ProgramError, match="the kernel reads 129 bytes"):
         _check_dispatch(dispatch, Interface((1, 1, 1), blocks, 0), buffers)
-    with pytest.raises(ProgramError, match="reads 64 bytes of push constants, and is given 0"):
+    with pytest.raises(ProgramError, match="reads 64 bytes of push constants, but is given 0"):
         _check_dispatch(dispatch, Interface((1, 1, 1), {}, 64), buffers)
 
 

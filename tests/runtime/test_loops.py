@@ -63,10 +63,10 @@ def test_dispatches_do_not_grow_with_the_steps(program: Program):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"first": 99}, "a loop over the dispatches of another, or of none"),
+        ({"first": 99}, "a loop contains dispatches of another loop, or ones that do not exist"),
         ({"dispatches": 0}, "a loop over no dispatches"),
         ({"steps": "frames"}, "there is no size 'frames'"),
-        ({"counter": "x_0"}, "the counter 'x_0' is a size, too"),
+        ({"counter": "x_0"}, "the counter 'x_0' has the name of a size"),
         ({"carried": ["nothing"]}, "there is no buffer 'nothing'"),
     ],
 )

@@ -193,13 +193,13 @@ EDITS: list[tuple[str, Callable[[Any], object]]] = [
     ("version 99 is not known", lambda m: m.update(version=99)),
     ("unknown field 'colour'", lambda m: m.update(colour="red")),
     ("the field 'target' is missing", lambda m: m.pop("target")),
-    ("expected int, found 'eight'", lambda m: m.update(subgroup_size="eight")),
+    ("expected int, but found 'eight'", lambda m: m.update(subgroup_size="eight")),
     ("expected a list of 3", lambda m: m["dispatches"][0].update(grid=[1, 1])),
     ("is not positive", lambda m: m["dispatches"][0].update(grid=[1, 0, 1])),
     ("there is no kernel 'x'", lambda m: m["dispatches"][0].update(kernel="x")),
     ("there is no entry point 'x'", lambda m: m["dispatches"][0].update(entry_point="x")),
     ("there is no buffer 'x'", lambda m: m.update(results=["x"])),
-    ("two buffers have one name", lambda m: m["buffers"][1].update(name="A")),
+    ("two buffers have the same name", lambda m: m["buffers"][1].update(name="A")),
     ("f17 is not an element type", lambda m: m["buffers"][1].update(type="f17")),
     ("a size is negative", lambda m: m["buffers"][1].update(shape=[-1, 5])),
     ("is outside the program's directory", lambda m: m["kernels"][0].update(binary="../x.spv")),
@@ -250,8 +250,8 @@ def test_an_older_program_is_replaced(program: Program, saved: Path, tmp_path: P
     [
         ({"A": None}, "the input 'A' is missing"),
         ({"C": np.zeros(1)}, "there is no input 'C'"),
-        ({"A": np.zeros((17, 9), np.float16)}, "'A' should be 9x17xf16, found"),
-        ({"A": np.zeros((9, 17), np.float32)}, "'A' should be 9x17xf16, found"),
+        ({"A": np.zeros((17, 9), np.float16)}, "'A' must be 9x17xf16, but found"),
+        ({"A": np.zeros((9, 17), np.float32)}, "'A' must be 9x17xf16, but found"),
     ],
 )
 def test_wrong_inputs(change: dict[str, Any], message: str, program: Program):

@@ -145,7 +145,7 @@ def test_programs_that_do_not_say_it_are_read(saved: Path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 7}, "version 7 is not known: 1 to 6 are .*update xdsl-spirv"),
+        ({"version": 7}, "version 7 is unknown: versions 1 to 6 are .*update xdsl-spirv"),
         ({"version": 0}, "version 0 is not known.*compile the program again"),
         ({"version": True}, "version True is not known"),
         ({"version": "5"}, "version '5' is not known"),

@@ -131,10 +131,10 @@ def test_a_first_value_of_several_numbers_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "inputs", "message"),
     [
-        ("decode", {"x": rows(1), "past": 32}, "past . 1 is 33, but should be at most 32"),
-        ("prefill", {"x": rows(9), "past": 30}, "past . n is 39, but should be at most 32"),
+        ("decode", {"x": rows(1), "past": 32}, "past . 1 is 33, but must be at most 32"),
+        ("prefill", {"x": rows(9), "past": 30}, "past . n is 39, but must be at most 32"),
         ("decode", {"x": rows(1)}, "the input 'past' is missing"),
-        ("decode", {"x": rows(2), "past": 0}, "'x' should be 1x8xf32"),
+        ("decode", {"x": rows(2), "past": 0}, "'x' must be 1x8xf32"),
         ("decode", {"x": rows(1), "past": 0, "k": rows(32)}, "there is no input 'k'"),
         ("encode", {}, "there is no function 'encode'"),
         (None, {}, "which function"),
@@ -157,7 +157,7 @@ def test_room_is_made_before_a_run(session: Session) -> None:
     for sizes in ({}, {"m": 3}, {"n": 3, "k": 1}):
         with pytest.raises(ProgramError, match="sizes of prefill: n"):
             session.reserve("prefill", **sizes)
-    with pytest.raises(ProgramError, match=r"past \+ n is 64, but should be at most 32"):
+    with pytest.raises(ProgramError, match=r"past \+ n is 64, but must be at most 32"):
         session.reserve("prefill", n=64)
 
 
@@ -167,7 +167,7 @@ def test_a_state_file_is_refused_by_another_program(
     session.save(tmp_path / "state")
     with (
         compiled(capacity=64).session() as other,
-        pytest.raises(ProgramError, match="should be 64x8xf32, found"),
+        pytest.raises(ProgramError, match="must be 64x8xf32, but found"),
     ):
         other.load(tmp_path / "state")
     with (
@@ -200,7 +200,7 @@ def test_a_damaged_state_file_is_refused(session: Session, tmp_path: Path) -> No
         ('"kind": "state"', '"kind": "output"', "first"),
         ('"first": 0.0', '"first": "zero"', "expected int or float"),
         ('"limits"', '"limit"', "unknown field"),
-        ('"function": "decode"', '"function": "prefill"', "two functions have one name"),
+        ('"function": "decode"', '"function": "prefill"', "two functions have the same name"),
         ('"version": 5', '"version": 7', "of version 7 is not known.*update xdsl-spirv"),
         ('"shape": [32, 8]', '"shape": ["n", 8]', "a state of dynamic sizes"),
     ],
@@ -331,7 +331,7 @@ def test_a_device_keeps_what_a_session_needs(found: dict[str, Any]) -> None:
     assert found["all rows"][1:3] == found["rows"]
     assert len(found["all rows"]) == 4
     assert (found["grown"], found["placed"]) == (0, 0)
-    assert "past + 1 is 33, but should be at most 32" in found["refused"]
+    assert "past + 1 is 33, but must be at most 32" in found["refused"]
     assert found["left"] == {}
     assert found["messages"] == []
     cache = np.zeros((32, 8), "f4")

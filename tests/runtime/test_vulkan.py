@@ -135,7 +135,7 @@ def test_out_of_memory_names_the_needed_bytes(facts: dict[str, Any]):
     assert "the program takes 117.2 GiB of device memory" in found["memory"]
     assert "free" in found["memory"]
     assert "1073741824 workgroups along x for scale (it takes 65535)" in found["grid"]
-    assert found["size"].startswith("the buffer 'x' holds 256 bytes, found 4")
+    assert found["size"].startswith("the buffer 'x' has 256 bytes, but the data has 4")
     assert "it is compiled for big" in found["subgroup"]
     assert "lacks subgroups of 128 invocations (it has 8)" in found["subgroup"]
 
@@ -379,14 +379,17 @@ def test_a_device_that_is_not_there(on_lavapipe: Run, programs: Programs):
     ("arguments", "message"),
     [
         (["--device", "vulkan:x"], "'vulkan:x' is not a Vulkan device; write vulkan or vulkan:N"),
-        (["--device", "vulkan", "--time", "0"], "--time 0 is not a number of runs"),
-        (["--device", "vulkan", "--timeout", "0"], "--timeout 0 is not a time"),
+        (["--device", "vulkan", "--time", "0"], "--time 0 is not a valid number of runs"),
+        (["--device", "vulkan", "--timeout", "0"], "--timeout 0 is not a valid time"),
         (
             ["--device", "interpreter", "--time", "3"],
-            "the interpreter's time does not tell a device's",
+            "the interpreter's times are not a device's times",
         ),
-        (["--device", "interpreter", "--statistics"], "no driver compiles for the interpreter"),
-        (["--device", "vulkan", "--sanitize", "all"], "does not look for undefined behaviour"),
+        (
+            ["--device", "interpreter", "--statistics"],
+            "the interpreter has no driver that compiles kernels",
+        ),
+        (["--device", "vulkan", "--sanitize", "all"], "does not check for undefined behaviour"),
     ],
 )
 def test_bad_arguments(

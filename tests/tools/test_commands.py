@@ -129,7 +129,7 @@ BAD = [
     (MATMUL, "'A' is missing", ["interpret", "x.mlir", "-o", "out"]),
     (MATMUL, "not a numpy array", ["interpret", "x.mlir", "--input", "A=x.mlir", "-o", "out"]),
     (MATMUL, "has no file", ["interpret", "x.mlir", "--input", "A", "-o", "out"]),
-    (MATMUL, "should be 33x70xf16", ["interpret", "x.mlir", "--input", "A=b.npy", "-o", "out"]),
+    (MATMUL, "must be 33x70xf16", ["interpret", "x.mlir", "--input", "A=b.npy", "-o", "out"]),
 ]
 
 

@@ -119,10 +119,10 @@ def test_push_constants(pushed: list[str], push: list[str], tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("push", "message"),
     [
-        ([], "uses the push constants @pc of 16 bytes, but got none"),
+        ([], "uses the push constants @pc of 16 bytes, but no bytes were given"),
         (["--push", "n=3"], "the member v has no value"),
         (["--push", "n=x"], "--push n=x is not a value"),
-        (["--push-bytes", "0300"], "but got 2"),
+        (["--push-bytes", "0300"], "but 2 bytes were given"),
         (["--push-bytes", "0z"], "is not hexadecimal"),
         (["--push-bytes", "00", "--push", "n=3"], "leave one out"),
     ],
@@ -233,7 +233,7 @@ def test_a_trace(kernel: list[str], tmp_path: Path) -> None:
     ("extra", "message"),
     [
         (["--check", "everything"], "there is no check 'everything'"),
-        (["--print", "%nothing"], "no instruction is called %nothing"),
+        (["--print", "%nothing"], "no instruction matches the breakpoint %nothing"),
         (["--print", "%q", "--invocation", "3"], "--invocation 3 is not an invocation"),
         (["--buffer", "7=x.npy"], "names no buffer"),
         (["--max-steps", "0"], "STEP-01"),

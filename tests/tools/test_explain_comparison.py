@@ -117,7 +117,7 @@ def test_two_targets_and_two_programs(
     assert main(["explain", str(source), *arguments]) == 0
     text = capsys.readouterr().out
     assert "cooperative-matrix -> fma" in text
-    assert "1 of 1 pairs of layers take other paths" in text
+    assert "1 of 1 pairs of layers use different paths" in text
     assert "compared: roofline times" in text
     assert main(["explain", str(source), *arguments, "--against-target", "lavapipe"]) == 1
     assert "was compiled for nvidia-h200, not for lavapipe" in capsys.readouterr().err

@@ -26,13 +26,13 @@ COMMAND = (sys.executable, "-m", "xdsl_spirv.tools.main")
     [
         (ProgramError("no", "here", "do"), 1, "error: no (here); do"),
         (InterpreterError("no"), 1, "error: no"),
-        (FileNotFoundError(2, "No such file", "x"), 1, "'x': No such file; name one that is there"),
+        (FileNotFoundError(2, "No such file", "x"), 1, "'x': No such file; name one that exists"),
         (OSError(28, "No space left on device"), 3, "cannot write the output: No space left"),
         (PermissionError(13, "Permission denied", "x"), 3, "change its permissions"),
         (MemoryError(), 3, "out of memory"),
         (VulkanError("lost"), 4, "error: lost"),
         (LateError("late"), 4, "error: late"),
-        (KeyError("x"), 70, "xdsl-spirv itself is at fault: KeyError: 'x'"),
+        (KeyError("x"), 70, "xdsl-spirv itself has a defect: KeyError: 'x'"),
         (KeyboardInterrupt(), 130, "error: interrupted"),
     ],
 )

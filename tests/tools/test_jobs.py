@@ -42,8 +42,8 @@ def test_results_are_counted_and_merged(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["results", "missing.db"], "there is no such store (missing.db)"),
-        (["results", "new.db", "--merge", "missing.db"], "there is no such store (missing.db)"),
+        (["results", "missing.db"], "the store does not exist (missing.db)"),
+        (["results", "new.db", "--merge", "missing.db"], "the store does not exist (missing.db)"),
         (["worker", "--scheduler", "tcp://127.0.0.1:1", "--device", "99"], "no device vulkan:99"),
     ],
 )

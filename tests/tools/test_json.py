@@ -85,7 +85,7 @@ def test_interpreted_results(folder: Path, monkeypatch: pytest.MonkeyPatch):
 def test_a_debugger_prints_no_json(folder: Path, capsys: pytest.CaptureFixture[str]):
     words = ["interpret", str(folder / "x.mlir"), "--random", "0", "--break", "%y", "--json"]
     assert main(words) == 1
-    assert "a debugger prints no JSON" in capsys.readouterr().err
+    assert "the debugger cannot print JSON" in capsys.readouterr().err
 
 
 def test_explained_layers(folder: Path, monkeypatch: pytest.MonkeyPatch):

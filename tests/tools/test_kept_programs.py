@@ -38,7 +38,7 @@ def test_a_second_run_reads_what_the_first_compiled(
     model: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert ran(capsys, model, "--target", "lavapipe").startswith("compiled for lavapipe")
-    assert ran(capsys, model, "--target", "lavapipe").startswith("read what was compiled for lava")
+    assert ran(capsys, model, "--target", "lavapipe").startswith("read from the cache for lava")
     anew = ("--target", "lavapipe", "--no-cache")
     assert ran(capsys, model, *anew).startswith("compiled for")
     assert ran(capsys, model, "--target", "nvidia-h200").startswith("compiled for nvidia-h200")

@@ -205,7 +205,7 @@ def test_wrong_beside_a_device(
     path = save(tmp_path / "wrong.spv", RACE.replace("OpUDiv %u %i %c3", "OpIAdd %u %i %c3"))
     launch = ["--grid", "1", "--buffer", "B=u32:16:zeros", "--jobs", "1", "--check", "bounds"]
     assert main(["reduce", str(path), *launch, "--device", "vulkan:0"]) == 0
-    assert "wrong beside the device: " in capsys.readouterr().out
+    assert "different from the device: " in capsys.readouterr().out
     smallest = tmp_path / "wrong.reduced.spv"
     assert rows(smallest).count("OpStore") == 1
     assert "OpLoopMerge" not in rows(smallest)
@@ -223,8 +223,11 @@ def test_a_model_beside_a_device(
 
 
 REFUSED = {
-    "two devices": (["--command", "false", "--device", "vulkan"], "--command runs on no --device"),
-    "passes": (["--command", "true"], "it does not fail as asked for: status 0"),
+    "two devices": (
+        ["--command", "false", "--device", "vulkan"],
+        "--command and --device cannot be combined",
+    ),
+    "passes": (["--command", "true"], "it does not fail as requested: status 0"),
     "another status": (["--command", "false", "--status", "3"], "fail as asked for: status 1"),
     "other words": (["--command", "false", "--says", "Assertion"], "fail as asked for: status 1"),
     "no command": (["--command", "./there-is-none"], "cannot run ./there-is-none"),

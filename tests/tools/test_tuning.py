@@ -215,12 +215,12 @@ def test_a_modules_own_table_is_asked_first(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "what to tune is not said"),
+        ([], "there is nothing to tune"),
         (["--contraction", "4x4:f16->f32"], "is not a contraction"),
         (["--contraction", "4x4x4:f16->text"], "is not a contraction"),
-        (["--contraction", "4x4x4:f16->f32", "--runs", "0"], "--runs 0 is not a number"),
+        (["--contraction", "4x4x4:f16->f32", "--runs", "0"], "--runs 0 is not valid"),
         (["--contraction", "4x4x4:f16->f32", "--jobs", "0"], "--jobs 0 is not a number"),
-        (["--contraction", "4x4x4:f16->f32", "--seconds", "-1"], "--seconds -1 is not a number"),
+        (["--contraction", "4x4x4:f16->f32", "--seconds", "-1"], "--seconds -1 is not valid"),
         (["--contraction", "4x4x4:f16->f32", "--until-gain", "little"], "is not a share"),
         (["--contraction", "4x4x4:f16->f32", "--device", "vulkan:99"], "there is no device"),
         (["--contraction", "4x4x4:f16->f32", "--weight", "C"], "the weight 'C'"),

@@ -149,8 +149,14 @@ def test_tune_estimates_by_a_driver(tmp_path: Path, capsys: pytest.CaptureFixtur
     ("options", "said"),
     [
         ([], "no target is named"),
-        (["--driver", "amd:navi31", "--device", "vulkan"], "--driver estimates, --device measures"),
-        (["--static", "amd:navi31", "--replay", "x.db"], "--driver estimates, --replay measures"),
+        (
+            ["--driver", "amd:navi31", "--device", "vulkan"],
+            "--driver estimates, but --device measures",
+        ),
+        (
+            ["--static", "amd:navi31", "--replay", "x.db"],
+            "--driver estimates, but --replay measures",
+        ),
     ],
 )
 def test_tune_refuses_options_that_exclude_each_other(

@@ -352,7 +352,7 @@ def test_a_search_is_replayed_from_a_store(
     assert main(replay) == 0
     out = capsys.readouterr().out
     assert "invented, 1; 1 times under another clock or load" in out
-    assert "timed beside a default of 20.00 us, which takes 10.00 us in the middle: #sched" in out
+    assert "timed beside a default of 20.00 us; its median is 10.00 us: #sched" in out
     assert "1 candidates were never measured" in out
     assert "1.40 times as fast as without the table" in out
     (entry,) = json.loads(table.read_text())["entries"].values()
@@ -375,7 +375,7 @@ def test_a_search_is_replayed_from_a_store(
     assert main(replay) == 0
     said = capsys.readouterr()
     assert said.out == out
-    assert "of another version: its module is lowered to other contractions now" in said.err
+    assert "of another version: its module is now lowered to other contractions" in said.err
     # Another device has measured nothing.
     assert main([*replay, "--device", "another"]) == 1
     assert "no measurement of such a target and device" in capsys.readouterr().err

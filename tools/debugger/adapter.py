@@ -1,9 +1,9 @@
 """
 Answers an editor's requests (Debug Adapter Protocol 1.6x) about one launch.
 
-A thread of the protocol is an invocation of the workgroup in focus. All of them stop together, as
-the interpreter runs them in lockstep; the one that stopped, or was chosen for a step, is in focus.
-Requests are read on one thread; a stop is told on the launch's.
+A thread of the protocol is an invocation of the workgroup in focus. All of them stop together,
+because the interpreter runs them in lockstep; the one that stopped, or was chosen for a step, is in
+focus. Requests are read on one thread; stops are reported from the launch's thread.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ CAPABILITIES: Body = {
 }
 
 MOST_THREADS = 64
-"""Invocations that are listed: the workgroup's, or the subgroup's of a larger one."""
+"""
+Largest number of invocations listed: the workgroup's, or one subgroup's if it is larger.
+"""
 
 FOLLOWS: tuple[Follow, ...] = ("invocation", "subgroup", "workgroup")
 
@@ -78,17 +80,20 @@ class _Quiet(argparse.ArgumentParser):
 
 @dataclass
 class Adapter:
-    """One session; `kernel` and `arguments` are the command line's, which a launch may override."""
+    """
+    One session. `kernel` and `arguments` come from the command line; a launch request may override
+    them.
+    """
 
     connection: Connection | Terminal
     kernel: str | None = None
     arguments: argparse.Namespace = field(default_factory=argparse.Namespace)
     launched: Launched | None = None
     moment: Moment | None = None
-    """Where the launch has stopped; None while it runs."""
+    """The moment at which the launch has stopped; None while it runs."""
     over: End | None = None
     focus: tuple[int, int] = (0, 0)
-    """The workgroup's number in the grid, and the invocation's in it."""
+    """Numbers of the workgroup in the grid and of the invocation in the workgroup."""
     follow: Follow = "invocation"
     _breaks: dict[str, dict[Line, str]] = field(default_factory=dict[str, dict[Line, str]])
     """For each of the editor's files, the condition at each line."""
@@ -108,7 +113,7 @@ class Adapter:
         self.launched.run(stepper)
 
     def serve(self) -> None:
-        """Answer requests until the editor ends the session."""
+        """Answers requests until the editor ends the session."""
         while (request := self.connection.read()) is not None:
             command = str(request.get("command"))
             answer: Callable[[Body], Body | None] | None = getattr(self, f"_on_{command}", None)
@@ -119,7 +124,7 @@ class Adapter:
                 body = answer(request.get("arguments") or {})
                 self.connection.send("response", success=True, body=body or {}, **reply)
             except Exception as error:
-                text = message(error) or f"xdsl-spirv itself is at fault: {error!r}"
+                text = message(error) or f"xdsl-spirv itself has a defect: {error!r}"
                 shown = {"id": 1, "format": text.replace("{", "("), "showUser": True}
                 body = {"error": shown}
                 self.connection.send("response", success=False, message=text, body=body, **reply)
@@ -172,7 +177,7 @@ class Adapter:
     # Stops.
 
     def _listen(self, moment: Moment | End, reason: str) -> None:
-        """The launch has stopped, or ended."""
+        """Handles a stop or the end of the launch."""
         assert self.launched is not None
         self._pausing = False
         if isinstance(moment, End):
@@ -199,12 +204,14 @@ class Adapter:
         self.connection.event("stopped", allThreadsStopped=True, **body)
 
     def _tell_end(self, end: End) -> None:
-        """Reports the launch's problems; if there are any, its last instruction can be seen."""
+        """
+        Reports the launch's problems; if there are any, its last instruction can be inspected.
+        """
         assert self.launched is not None
         last = self.stepper.now()
         problems: list[str] = []
         if end.error is not None:
-            problems = [message(end.error) or f"xdsl-spirv itself is at fault: {end.error!r}"]
+            problems = [message(end.error) or f"xdsl-spirv itself has a defect: {end.error!r}"]
         problems += self.launched.problems(not self.stepper.breaks_on_findings)
         self.over = end
         if problems and last is not None and self.stepper.breaks_on_findings:
@@ -222,14 +229,16 @@ class Adapter:
         self.connection.event("terminated")
 
     def _look_at(self, finding: Finding, moment: Moment) -> None:
-        """Focus on the first invocation of a finding."""
+        """Sets the focus to the first invocation of a finding."""
         if finding.places:
             x, y, z = finding.places[0].workgroup
             gx, gy, _ = moment.batch.geometry.grid
             self.focus = x + gx * (y + gy * z), finding.places[0].invocation
 
     def _choose_focus(self, moment: Moment, lanes: Any) -> None:
-        """Keep the invocation in focus if it is among some, or take the first one of them."""
+        """
+        Keeps the invocation in focus if it is in the set, else focuses the first one of the set.
+        """
         full = np.broadcast_to(lanes, moment.batch.shape).reshape(moment.batch.workgroups, -1)
         row = moment.row(self.focus[0])
         if row is not None and full[row, self.focus[1]]:
@@ -238,7 +247,7 @@ class Adapter:
         if len(found):
             self.focus = int(found[0, 0]) + moment.batch.first, int(found[0, 1])
 
-    # Going on.
+    # Continuing.
 
     def _running(self, moment: Moment) -> str:
         if self._pausing:
@@ -246,7 +255,7 @@ class Adapter:
         return "breakpoint" if moment.enters and np.any(self._hits(moment)) else ""
 
     def _hits(self, moment: Moment) -> Any:
-        """The active invocations in which a breakpoint's condition holds."""
+        """Returns the active invocations in which a breakpoint's condition holds."""
         line, active = line_of(moment.op), moment.batch.active()
         hits = np.zeros((1, 1, 1), np.bool_)
         for lines in self._breaks.values():
@@ -356,7 +365,9 @@ class Adapter:
         for wanted in given.get("breakpoints") or ():
             line = self.launched.line(path, int(wanted["line"]))
             if line is None:
-                answers.append({"verified": False, "message": "no instruction is here or below"})
+                answers.append(
+                    {"verified": False, "message": "there is no instruction at this line or below"}
+                )
                 continue
             lines[line] = str(wanted.get("condition") or "")
             answers.append({"verified": True, "line": line[1]})
@@ -370,7 +381,7 @@ class Adapter:
         rule, text = self._problem
         return {"exceptionId": rule or "none", "description": text, "breakMode": "always"}
 
-    # Looking.
+    # Inspection.
 
     def _thread(self, invocation: int) -> int:
         assert self._shower is not None
@@ -416,7 +427,7 @@ class Adapter:
         return {"stackFrames": frames[start:end], "totalFrames": len(frames)}
 
     def _last_op(self, moment: Moment, invocation: int) -> Any:
-        """The last line that an invocation of the workgroup in focus began."""
+        """Returns the last line that an invocation of the workgroup in focus began."""
         last, row = self.stepper.last.get(moment.batch.first), moment.row(self.focus[0])
         if last is None or row is None:
             return None
@@ -424,7 +435,7 @@ class Adapter:
         return self.stepper.ops[number] if number >= 0 else None
 
     def _place(self, op: Any) -> Body:
-        """The file and line of an operation, or its text."""
+        """Returns the file and line of an operation, or its text."""
         assert self.launched is not None
         line, source = line_of(op), source_of(op)
         if line is None:
@@ -435,7 +446,7 @@ class Adapter:
                 "source": {"name": path.name, "path": str(path)}}  # fmt: skip
 
     def _scene(self, frame: Any) -> tuple[Scene, tuple[int, int]]:
-        """The views of a frame, and the invocation that it is shown for."""
+        """Returns the views of a frame, and the invocation for which it is shown."""
         moment, number, invocation = self._require_stop(), 0, self.focus[1]
         if isinstance(frame, int) and 0 < frame <= len(self._frames):
             invocation, number = self._frames[frame - 1]
@@ -468,7 +479,7 @@ class Adapter:
         assert self._shower is not None
         number = int(given["variablesReference"])
         if not 0 < number <= len(self._shower.references):
-            raise ProgramError("this variable is of an earlier stop", "", "")
+            raise ProgramError("this variable belongs to an earlier stop", "", "")
         start, count = int(given.get("start") or 0), int(given.get("count") or 0)
         return {"variables": self._shower.references[number - 1](start, count or None)}
 
@@ -496,7 +507,7 @@ class Adapter:
             try:
                 value, mask = Watch(scene, several).evaluate(text), several
             except ProgramError:
-                pass  # It has a value here, but not everywhere.
+                pass  # It has a value in this invocation, but not in every one.
             shown = self._shower.show_value(value, focus, mask)
         return {"result": shown.pop("value"), **shown}
 
@@ -508,7 +519,7 @@ class Adapter:
         if self.moment is not None:
             row, geometry = self.moment.row(place[0]), self.moment.batch.geometry
             if row is None or place[1] >= geometry.invocations:
-                raise ProgramError(f"focus {text}: there is no such invocation here", "", "")
+                raise ProgramError(f"focus {text}: the workgroup has no such invocation", "", "")
         self.focus = place
 
 

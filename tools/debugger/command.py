@@ -1,4 +1,7 @@
-"""`xdsl-spirv debug`: for an editor, by the Debug Adapter Protocol, or in the terminal."""
+"""
+`xdsl-spirv debug`: debugs a kernel from an editor, by the Debug Adapter Protocol, or in the
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ def debug(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv debug`."""
     in_terminal = not arguments.dap and arguments.port is None
     if in_terminal and arguments.kernel is None:
-        error = ProgramError("no kernel is named", "", "name one; an editor gives --dap or --port")
+        error = ProgramError(
+            "no kernel is named", "", "name one, or give --dap or --port for an editor"
+        )
         error.status = MISUSED
         raise error
     with without_collection():

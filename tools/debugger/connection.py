@@ -1,4 +1,4 @@
-"""Messages of the Debug Adapter Protocol: a header with the length, then JSON."""
+"""Reads and writes messages of the Debug Adapter Protocol: a header with the length, then JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import IO, Any
 from xdsl_spirv.runtime.errors import ProgramError
 
 MOST = 16 << 20
-"""Bytes of a message that is read."""
+"""Longest message that is read, in bytes."""
 
 
 class Connection:
@@ -21,7 +21,9 @@ class Connection:
         self._lock = threading.Lock()
 
     def read(self) -> dict[str, Any] | None:
-        """The next message; None at the end. Raises `ProgramError` for one that is malformed."""
+        """
+        Returns the next message, or None at the end. Raises `ProgramError` for a malformed one.
+        """
         length = None
         while (line := self._reader.readline(1024)).strip():
             name, _, value = line.decode("ascii", "replace").partition(":")
@@ -42,7 +44,7 @@ class Connection:
         return message  # pyright: ignore
 
     def send(self, type: str, **fields: Any) -> None:
-        """Write a message."""
+        """Writes a message."""
         with self._lock:
             self._number += 1
             text = json.dumps({"seq": self._number, "type": type, **fields}).encode()
@@ -50,5 +52,5 @@ class Connection:
             self._writer.flush()
 
     def event(self, name: str, **body: Any) -> None:
-        """Write an event."""
+        """Writes an event."""
         self.send("event", event=name, body=body)

@@ -1,4 +1,6 @@
-"""A launch that can be run again and again: the kernel's description, its buffers, its lines."""
+"""
+Makes a launch that can be run repeatedly: from the kernel's description, its buffers, its lines.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from xdsl_spirv.tools.kernel_test.starting import assume_launch
 
 
 def find_test(path: str, arguments: argparse.Namespace) -> tuple[KernelTest, str]:
-    """The launch of a kernel, and a note if nothing describes it; raises `Misuse`."""
+    """Returns the launch of a kernel, and a note if no description exists; raises `Misuse`."""
     if Path(path).is_dir():
         raise Misuse(f"{path} is a folder", "", "debug one kernel")
     collection = collect([path])
@@ -36,15 +38,15 @@ def find_test(path: str, arguments: argparse.Namespace) -> tuple[KernelTest, str
     if test.source == test.kernel and test.grid is None and not test.buffers:
         test = override(assume_launch(test), arguments)
         note = (
-            f"no {test.kernel.stem}.kernel.toml describes the launch of {test.kernel.name}: it "
-            f"has {test.grid} workgroups and random buffers. `xdsl-spirv test {test.kernel} "
-            "--init` writes the file"
+            f"no {test.kernel.stem}.kernel.toml describes the launch of "
+            f"{test.kernel.name}: it has {test.grid} workgroups and random buffers. "
+            f"`xdsl-spirv test {test.kernel} --init` writes the file"
         )
     return test, note
 
 
 class Launched:
-    """A launch of a test, as it is debugged. Raises `Misuse`, and the errors of `load_kernel`."""
+    """The launch of a test for debugging. Raises `Misuse`, and the errors of `load_kernel`."""
 
     def __init__(self, test: KernelTest):
         self.test = test
@@ -63,7 +65,7 @@ class Launched:
         if checks is not None:
             self.report = Report()
             pairs = (text.partition(":") for text in self.test.allow)
-            # Further runs in other orders are `xdsl-spirv test`'s.
+            # `xdsl-spirv test` also runs other orders; the debugger does not.
             checks = replace(
                 checks,
                 permute=False,

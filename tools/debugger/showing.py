@@ -1,9 +1,9 @@
 """
-Values as an editor shows them, in the invocation that is looked at.
+Formats values for an editor, in the invocation that is in focus.
 
-A number that all active invocations of the workgroup agree on is shown as it is. A divergent one
-also has their range, and can be opened into one line for each invocation. Arrays are read as far as
-the editor asks.
+A number on which all active invocations of the workgroup agree is shown alone. A divergent number
+also shows their range, and can be expanded to one line for each invocation. Arrays are read as far
+as the editor requests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNKNOWN = (InterpreterError, ProgramError, VerifyException, ArithmeticError, Loo
 
 @dataclass
 class Shower:
-    """Formats the values at one stop; `references` are the lists that an editor may expand."""
+    """Formats the values at one stop; `references` holds the lists that an editor may expand."""
 
     moment: Moment
     references: list[Callable[[int, int | None], list[Shown]]] = field(
@@ -41,12 +41,12 @@ class Shower:
     )
 
     def refer(self, children: Callable[[int, int | None], list[Shown]]) -> int:
-        """A number by which an editor asks for a list."""
+        """Returns a number by which an editor can request a list."""
         self.references.append(children)
         return len(self.references)
 
     def show(self, view: View, focus: tuple[int, int], path: str = "") -> Shown:
-        """A view in an invocation (workgroup, invocation); `path` is its expression."""
+        """Formats a view in an invocation (workgroup, invocation); `path` is its expression."""
         path = path or view.name
         shown: Shown = {"name": view.name, "value": "", "variablesReference": 0,
                         "evaluateName": path}  # fmt: skip
@@ -58,7 +58,7 @@ class Shower:
             return shown | {"value": f"<{cause}>"}
 
     def show_value(self, value: Any, focus: tuple[int, int], mask: Array) -> Shown:
-        """A computed value, known in some invocations."""
+        """Formats a computed value that is known in some invocations."""
         array = np.broadcast_to(np.asarray(value), self.moment.batch.shape)
         numbers, known = self._of_workgroup(array, focus[0]), self._of_workgroup(mask, focus[0])
         return self._numbers(numbers, np.zeros_like(known), known, focus)
@@ -92,7 +92,7 @@ class Shower:
     def masks(self, focus: tuple[int, int]) -> tuple[Array, Array]:
         """
         Returns masks of the workgroup's active invocations and of the one in focus: a pointer may
-        be out of bounds in other invocations and readable in this one.
+        be out of bounds in other invocations but not in this one.
         """
         batch, row = self.moment.batch, self.moment.row(focus[0])
         several, one = np.zeros(batch.shape, np.bool_), np.zeros(batch.shape, np.bool_)
@@ -103,8 +103,8 @@ class Shower:
 
     def _read(self, view: View, focus: tuple[int, int]) -> tuple[Array, Array, Array]:
         """
-        The numbers of a view, which of them are undefined, and in which invocations it was read:
-        (invocations, ...) of the workgroup.
+        Reads the numbers of a view over the workgroup's (invocations, ...); also returns masks of
+        undefined numbers and of the invocations in which it could be read.
         """
         several, one = self.masks(focus)
         try:
@@ -121,7 +121,7 @@ class Shower:
     def _numbers(
         self, numbers: Array, unknown: Array, known: Array, focus: tuple[int, int]
     ) -> Shown:
-        """A scalar or vector; the arrays are `_read`'s."""
+        """Formats a scalar or vector; the arrays are the results of `_read`."""
         active = self.moment.active(focus[0])
         chosen = known & active if (known & active).any() else known
         compared, some = numbers[chosen], unknown[chosen]
@@ -156,7 +156,7 @@ class Shower:
         }
 
     def _matrix(self, view: View, focus: tuple[int, int]) -> Shown:
-        """A cooperative matrix of the invocation's subgroup, or of its workgroup."""
+        """Formats a cooperative matrix of the invocation's subgroup, or of its workgroup."""
         matrix = np.asarray(view.read())
         row = self.moment.row(focus[0]) or 0
         subgroup = focus[1] // self.moment.batch.lanes
@@ -189,19 +189,19 @@ class Shower:
         return {"value": text, "variablesReference": show}
 
     def _of_workgroup(self, full: Array, workgroup: int) -> Array:
-        """(invocations, ...) of a value over the whole batch."""
+        """Selects one workgroup, (invocations, ...), of a value over the whole batch."""
         batch, row = self.moment.batch, self.moment.row(workgroup) or 0
         return full[row].reshape(-1, *full.shape[3:])[: batch.geometry.invocations]
 
 
 def _same(values: Array) -> bool:
-    """Whether all have the same bits."""
+    """True if all elements have the same bits."""
     first = np.ascontiguousarray(values[:1]).tobytes()
     return np.ascontiguousarray(values).tobytes() == first * len(values)
 
 
 def number_text(value: Any) -> str:
-    """A number, or a vector of numbers."""
+    """Formats a number, or a vector of numbers."""
     array = np.asarray(value)
     if array.ndim:
         return f"({', '.join(map(number_text, array))})"
@@ -209,7 +209,7 @@ def number_text(value: Any) -> str:
 
 
 def type_text(view: View) -> str:
-    """A type in a few words."""
+    """Names a type in a few words."""
     match view.plain:
         case spv.StructType() as struct:
             return struct.identifier.data or "struct"

@@ -1,4 +1,4 @@
-"""The debugger in a terminal: each line that is typed is a request, each answer is printed."""
+"""Runs the debugger in a terminal: each typed line is a request, each answer is printed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ n next line, s into a call, o out of it, b a line back, c continue, r back to th
 break LINE [CONDITION], locals, q quit, help; p EXPRESSION (as in p tile[l + 1]; p may be left out)
 """
 SHOWN = 16
-"""Elements that are shown of an array."""
+"""Number of elements of an array that are shown."""
 
 
 class Terminal:
-    """An editor's part of the protocol, played by who types; the launch runs on another thread."""
+    """Plays the editor's part of the protocol for the user; the launch runs on another thread."""
 
     def __init__(self, kernel: str):
         self._waiting = deque[Body]()
@@ -40,7 +40,7 @@ class Terminal:
         print(HELP, end="")
 
     def read(self) -> Body | None:
-        """The next request; None at the end."""
+        """Returns the next request, or None at the end."""
         while not self._waiting:
             if self._runs:
                 self._wait()
@@ -76,7 +76,7 @@ class Terminal:
                 self._add("variables", variablesReference=body["variablesReference"], **part)
 
     def event(self, name: str, **body: Any) -> None:
-        """Prints what the launch says; keeps its stops and its end for `read`."""
+        """Prints an event of the launch; keeps stops and the end for `read`."""
         if name == "output":
             print(body["output"], end="")
         elif name in ("stopped", "terminated"):

@@ -1,8 +1,9 @@
 """
-Expressions in the names of the source: `tile[l + s]`, `i < n && value > 2.0`, `gl_WorkGroupID.x`.
+Evaluates expressions over the names of the source: `tile[l + s]`, `i < n && value > 2.0`,
+`gl_WorkGroupID.x`.
 
-An expression is evaluated for all invocations of the batch at once. Its syntax is C's as far as
-Python has it too; `&&`, `||` and `!` are translated, and calls are some of GLSL's functions.
+An expression is evaluated for all invocations of the batch at once. The syntax is the part of C's
+that Python shares; `&&`, `||` and `!` are translated, and some of GLSL's functions can be called.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from xdsl_spirv.tools.kernel_test.description import Misuse
 from xdsl_spirv.tools.kernel_test.expressions import BINARY, COMPARISONS, UNARY
 
 MAX_TEXT = 1000
-"""Characters of an expression."""
+"""Longest expression, in characters."""
 
 TRANSLATED = (
     (r"&&", " and "),
@@ -29,7 +30,7 @@ TRANSLATED = (
     (r"!(?!=)", " not "),
     (r"\b(0[xX][0-9a-fA-F]+|\d+)[uU]\b", r"\1"),
     (r"(\d\.\d*|\.\d+)(?:[fF]|lf|LF)\b", r"\1"),
-    # Python's own words may be names.
+    # Python's keywords may be names in the source.
     (rf"\b({'|'.join(sorted({*kwlist} - {'and', 'or', 'not'}))})\b", r"\1_"),
     (r"\btrue\b", "True"),
     (r"\bfalse\b", "False"),
@@ -59,7 +60,7 @@ class Watch:
         self.scene, self.mask = scene, mask
 
     def evaluate(self, text: str) -> Any:
-        """A view, or an array over (workgroups, subgroups, lanes); raises `Misuse`."""
+        """Returns a view, or an array over (workgroups, subgroups, lanes); raises `Misuse`."""
         if text.strip()[:1] in "%#":
             view = self.scene.find(text.strip())
             if view is not None:
@@ -69,7 +70,9 @@ class Watch:
             translated = re.sub(pattern, replacement, translated)
         try:
             if len(text) > MAX_TEXT:
-                raise Misuse(f"an expression of {len(text)} characters", "", "write less")
+                raise Misuse(
+                    f"the expression has {len(text)} characters", "", "write at most {MAX_TEXT}"
+                )
             with np.errstate(all="ignore"):
                 return self._node(ast.parse(translated.strip(), mode="eval").body)
         except SyntaxError as error:
@@ -80,7 +83,7 @@ class Watch:
             raise Misuse(f"{text!r} has no value: {error}", "", "") from error
 
     def _value(self, node: ast.expr) -> Any:
-        """The number of a node."""
+        """Evaluates a node to a number."""
         value = self._node(node)
         if not isinstance(value, View):
             return value
@@ -115,7 +118,7 @@ class Watch:
             case ast.Call(func=ast.Name(id=name), args=arguments) if name in FUNCTIONS:
                 return FUNCTIONS[name](*map(self._value, arguments))
             case _:
-                raise Misuse(f"{ast.unparse(node)} may not stand in an expression", "", "")
+                raise Misuse(f"{ast.unparse(node)} is not allowed in an expression", "", "")
 
     def _find_variable(self, name: str) -> View:
         name = name[:-1] if name[:-1] in kwlist else name
@@ -126,7 +129,7 @@ class Watch:
 
     @staticmethod
     def _binary(op: ast.operator, left: Any, right: Any) -> Any:
-        """Integers are divided as in the source, towards zero."""
+        """Applies a binary operator; integers are divided toward zero, as in the source."""
         kinds = {np.asarray(side).dtype.kind for side in (left, right)}
         if isinstance(op, ast.Div) and kinds <= set("iu"):
             exact = np.trunc(np.true_divide(left, right))
@@ -137,7 +140,7 @@ class Watch:
     def _member(value: Any, name: str, text: str) -> Any:
         part = value.member(name) if isinstance(value, View) else None
         if part is None:
-            raise Misuse(f"there is no {text}", "", "")
+            raise Misuse(f"the value has no {text}", "", "")
         return part
 
     @staticmethod
@@ -149,6 +152,10 @@ class Watch:
         if np.asarray(index).size == 1:
             number = int(np.asarray(index).item())
             if not 0 <= number < value.count():
-                raise Misuse(f"{text}[{number}] is outside: it has {value.count()}", "", "")
+                raise Misuse(
+                    f"{text}[{number}] is out of range: the array has {value.count()} elements",
+                    "",
+                    "",
+                )
             return value.part(number)
         return value.part(np.asarray(index).astype(np.int64))

@@ -1,9 +1,9 @@
 """
-Makes a launch's buffers and push constants as bytes, laid out as the module says.
+Makes a launch's buffers and push constants as bytes, in the module's layout.
 
-Everything that the kernel reads must be given, and nothing else may be: a name that it does not
-have, a member that is missing, an unknown size are refused with a remedy. Nothing is allocated
-before the sum of all sizes is known to fit this machine.
+Everything that the kernel reads must be given, and nothing else: unknown names, missing members and
+unknown sizes are refused with a remedy. Nothing is allocated before the sum of all sizes is known
+to fit this machine's memory.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ ADDRESS = "&"
 """The prefix of a value `&NAME`: the physical address of a buffer."""
 
 SHARE = 8
-"""The share of the machine's memory that buffers may use: checks need copies and shadows."""
+"""Fraction of the machine's memory that buffers may use, because checks need copies and shadows."""
 
 UNBOUND = 1 << 20
-"""The descriptor set of buffers that are reached by their address only."""
+"""The descriptor set of buffers that are reached only by their address."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +54,17 @@ class Part:
 
     @property
     def label(self) -> str:
-        """The name of the part in messages, as a path of the description."""
+        """Name of the part in messages: its path in the description."""
         return "buffers." + ".members.".join(self.path)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape, with 0 for the length of a runtime array."""
+        """Shape, with 0 for the length of a runtime array."""
         return tuple(n or 0 for n in self.leaf.shape)
 
     @property
     def end(self) -> int:
-        """The offset in bytes of the part's end."""
+        """Offset in bytes of the part's end."""
         return self.offset + self.leaf.size
 
     def view(self, data: Array) -> Array:
@@ -84,7 +84,7 @@ class Buffer:
     bytes: int
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
     image: Image | Sampler | None = None
-    """The image whose texels these are, or a sampler, which has none."""
+    """The image or sampler that this buffer holds; None if it is neither."""
 
     @property
     def array(self) -> Array:
@@ -94,7 +94,7 @@ class Buffer:
         return self.data.view(kind) if self.bytes % kind.itemsize == 0 else self.data
 
     def value(self) -> Any:
-        """The contents as expressions see them: an array, or members by name."""
+        """The contents for expressions: an array, or members by name."""
         tree: dict[str, Any] = {}
         for part in self.parts:
             node = tree
@@ -113,7 +113,7 @@ class Arguments:
     push_values: Mapping[str, Any]
 
     def arrays(self) -> dict[Place, Array]:
-        """Arrays by descriptor set and binding; an alias has the same array."""
+        """Arrays by descriptor set and binding; an alias has the array of its buffer."""
         return {place: b.array for b in self.buffers for place in b.places}
 
     def images(self) -> dict[Place, Image | Sampler]:
@@ -124,7 +124,7 @@ class Arguments:
 def prepare(
     interface: Interface, given: Mapping[str, Contents], push: Mapping[str, Given], base: Path
 ) -> Arguments:
-    """The arguments of a launch; `base` is the folder of its files."""
+    """Makes the arguments of a launch; `base` is the folder of its files."""
     _refuse_strangers(interface, given, push)
     buffers = _plan_buffers(interface, given, base)
     _refuse_beyond_memory(buffers)
@@ -154,7 +154,7 @@ def _refuse_strangers(
 
 
 def _addressed_buffers(value: Given) -> Iterator[str]:
-    """The buffers whose addresses are passed as constants."""
+    """Returns the buffers whose addresses are passed as constants."""
     if isinstance(value, str) and value.startswith(ADDRESS):
         yield value.removeprefix(ADDRESS)
     for one in value.values() if isinstance(value, Mapping) else value if _is_list(value) else ():
@@ -172,7 +172,7 @@ def _in_contents(contents: Contents) -> Iterator[str]:
 
 
 def _plan_buffers(interface: Interface, given: Mapping[str, Contents], base: Path) -> list[Buffer]:
-    """Plans the sizes and parts of buffers, without memory."""
+    """Plans the sizes and parts of buffers, without allocating memory."""
     resources = by_name(interface.resources)
     planned: dict[str, Buffer] = {}
     owners: dict[Place, str] = {}
@@ -182,7 +182,9 @@ def _plan_buffers(interface: Interface, given: Mapping[str, Contents], base: Pat
             other = owners.setdefault(resource.place, name)
             if other != name:
                 raise Misuse(
-                    f"buffers.{name} and buffers.{other} are one buffer", "", "describe it once"
+                    f"buffers.{name} and buffers.{other} are the same buffer",
+                    "",
+                    "describe it once",
                 )
         if contents.alias is None:
             planned[name] = _buffer(name, resource, contents, base, len(planned))
@@ -228,13 +230,13 @@ def _join(
     resources: Mapping[str, Resource],
     planned: Mapping[str, Buffer],
 ) -> None:
-    """Bind an alias to the memory of the buffer that it names."""
+    """Binds an alias to the memory of the buffer that it names."""
     if name not in resources:
         raise Misuse(f"the kernel has no buffer {name!r}", "", suggest(name, list(resources)))
     owner = next((b for b in planned.values() if contents.alias in (b.name, *b.names)), None)
     if owner is None:
         known = suggest(contents.alias or "", list(planned))
-        raise Misuse(f"buffers.{name}.alias names no buffer that is described", "", known)
+        raise Misuse(f"buffers.{name}.alias names a buffer that is not described", "", known)
     owner.places.append(resources[name].place)
     owner.names += [name, *resources[name].names]
 
@@ -243,7 +245,9 @@ def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) ->
     """Yields the regular parts of a block from its description."""
     label = "buffers." + ".members.".join(path)
     if (contents.format, contents.levels, contents.sampler) != (None, 1, None):
-        raise Misuse(f"{label} is a buffer", "", "leave out format, levels and sampler")
+        raise Misuse(
+            f"{label} is a buffer, not an image", "", "leave out format, levels and sampler"
+        )
     if contents.members:
         yield from _members(path, node, contents, base)
         return
@@ -254,9 +258,10 @@ def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) ->
             whole = (0, replace(whole[1], shape=(node.size // whole[1].itemsize,)))
     if whole is None:
         raise Misuse(
-            f"{label} is not an array of one type",
+            f"{label} does not contain only one array",
             "",
-            f"describe its members, {described(node, path[-1])}, or give type and size of all",
+            f"describe its members, {described(node, path[-1])}, or give type and size of "
+            "the whole buffer",
         )
     offset, leaf = whole
     shape = _shape(leaf, contents, label, base)
@@ -269,7 +274,7 @@ def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) ->
         raise Misuse(
             f"{label} has padding between its elements, so that its shape is {leaf}",
             "",
-            "leave out size, or describe all of the memory by type and size",
+            "leave out size, or describe the whole memory by type and size",
         )
     yield Part(path, pack_scalar(leaf.scalar, shape), offset, contents)
 
@@ -277,7 +282,7 @@ def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) ->
 def _members(path: tuple[str, ...], node: Node, contents: Contents, base: Path) -> Iterator[Part]:
     label = "buffers." + ".members.".join(path)
     if isinstance(node, Struct) and contents.size is not None:
-        raise Misuse(f"{label} has members, and no size of its own", "", "leave size out")
+        raise Misuse(f"{label} has members, so that it cannot have a size", "", "leave size out")
     if isinstance(node, Structs):
         node = _distribute_structs(node, contents, label)
     if not isinstance(node, Struct):
@@ -289,7 +294,7 @@ def _members(path: tuple[str, ...], node: Node, contents: Contents, base: Path) 
     for member in node.members:
         if member.name not in contents.members:
             raise Misuse(
-                f"{label}.members.{member.name} is not given",
+                f"{label}.members.{member.name} is missing",
                 "",
                 f"give {described(member.node, member.name)}",
             )
@@ -299,7 +304,7 @@ def _members(path: tuple[str, ...], node: Node, contents: Contents, base: Path) 
 
 
 def _distribute_structs(node: Structs, contents: Contents, label: str) -> Node:
-    """Describes an array of structs as a struct of arrays."""
+    """Splits the description of an array of structs into descriptions of its members' arrays."""
     count = node.count
     if contents.size is not None:
         said = math.prod(contents.size)
@@ -322,7 +327,10 @@ def _spread(node: Node, count: int, stride: int) -> Node:
 
 
 def flat(node: Node) -> tuple[int, Leaf] | None:
-    """The offset and type of the only array in a block; None if the block has anything else."""
+    """
+    Returns the offset and type of the only array in a block; None if the block contains anything
+    else.
+    """
     offset = 0
     while isinstance(node, Struct) and len(node.members) == 1:
         offset, node = offset + node.members[0].offset, node.members[0].node
@@ -338,7 +346,9 @@ def pack_scalar(scalar: str, shape: tuple[int, ...]) -> Leaf:
 
 
 def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int, ...]:
-    """The shape that is said, or follows from the block or the content; raises `Misuse`."""
+    """
+    Returns the stated shape, or the one that the block or the content implies; raises `Misuse`.
+    """
     known = tuple(n for n in leaf.shape if n is not None)
     has_known_size = len(known) == len(leaf.shape)
     size = contents.size
@@ -357,7 +367,8 @@ def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int,
         )
     if row_elements and math.prod(size) % row_elements:
         raise Misuse(
-            f"{label} has {math.prod(size)} elements, no multiple of {row_elements}", "",
+            f"{label} has {math.prod(size)} elements, which is not a multiple of "
+                f"{row_elements}", "",
             f"its type is {leaf}",
         )  # fmt: skip
     if not leaf.packed:
@@ -366,7 +377,7 @@ def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int,
 
 
 def _length_of(content: Given, label: str, base: Path) -> tuple[int, ...] | None:
-    """The shape of an array that is given whole."""
+    """Returns the shape of an array whose elements are all given."""
     if isinstance(content, list):
         shape = np.shape(np.array(content, dtype=object))  # pyright: ignore
         return tuple(int(n) for n in shape)
@@ -400,8 +411,8 @@ def _refuse_beyond_memory(buffers: list[Buffer]) -> None:
     if known is not None and total > known // SHARE:
         largest = max(buffers, key=lambda b: b.bytes)
         raise Misuse(
-            f"the buffers take {total:,} bytes, but tests may take {known // SHARE:,} here",
-            f"the largest: {largest.name}, {largest.bytes:,} bytes",
+            f"the buffers take {total:,} bytes, but tests may take only {known // SHARE:,} here",
+            f"the largest is {largest.name} with {largest.bytes:,} bytes",
             "test with smaller sizes",
         )
 
@@ -412,7 +423,7 @@ def _refuse_beyond_memory(buffers: list[Buffer]) -> None:
 def _push_constants(
     block: Struct | None, given: Mapping[str, Given], addresses: Mapping[str, int]
 ) -> tuple[bytes, Mapping[str, Any]]:
-    """The bytes, and the values by name for expressions."""
+    """Returns the bytes of push constants, and the values by name for expressions."""
     if block is None:
         if given:
             raise Misuse("the kernel has no push constants", "", "leave [push-constants] out")
@@ -430,7 +441,7 @@ def _write(
     where: str,
     addresses: Mapping[str, int],
 ) -> Any:
-    """Write one value where it belongs; returns it as expressions see it."""
+    """Writes one value to its place; returns it in the form that expressions use."""
     if isinstance(node, Struct):
         return _write_struct(node, value, data, offset, where, addresses)
     if isinstance(node, Structs):
@@ -452,7 +463,7 @@ def _write(
     else:
         array = np.array(checked(value, node.scalar, where), dtype(node.scalar))
     part.view(data)[...] = array
-    return array if node.shape else array.item()  # Python's numbers leave an array's type alone.
+    return array if node.shape else array.item()  # Python's numbers do not change an array's type.
 
 
 def _write_struct(
@@ -472,7 +483,7 @@ def _write_struct(
     missing = [m for m in node.members if m.name not in value]
     if missing:
         wanted = "\n".join(f"{m.name} = {value_of(m.node)}" for m in missing)
-        raise Misuse(f"{where}.{missing[0].name} is not given", "", f"write\n[{where}]\n{wanted}")
+        raise Misuse(f"{where}.{missing[0].name} is missing", "", f"write\n[{where}]\n{wanted}")
     return {
         m.name: _write(m.node, value[m.name], data, offset + m.offset, f"{where}.{m.name}",
                        addresses)
@@ -480,7 +491,7 @@ def _write_struct(
     }  # fmt: skip
 
 
-# What to write.
+# Templates of descriptions.
 
 
 def value_of(node: Node, integer: str = "0", real: str = "0.0") -> str:

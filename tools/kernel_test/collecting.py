@@ -1,4 +1,4 @@
-"""Collects the tests that a command line, or a folder, stands for."""
+"""Collects the tests that a command line, or a folder, names."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ class Collection:
     undescribed: list[Path] = field(default_factory=list[Path])
 
     def add_file(self, path: Path) -> None:
-        """A description, or a kernel with or without one beside it."""
+        """Adds a description, or a kernel with or without one next to it."""
         if path.name.endswith(SUFFIX):
             self._read(path)
         elif path.suffix not in KERNELS:
             error = Misuse(
-                f"{path} is not a kernel", "", f"give a file that ends in {', '.join(KERNELS)}, a "
-                f"{SUFFIX} file, or a folder of those",
-            )  # fmt: skip
+                f"{path} is not a kernel",
+                "",
+                f"give a file that ends in {', '.join(KERNELS)}, a {SUFFIX} file, or a folder",
+            )
             self.refused.append((path, error))
         elif beside(path).is_file():
             self._read(beside(path), path)
@@ -51,7 +52,7 @@ class Collection:
         self.tests.append(test)
 
     def add_folder(self, folder: Path) -> None:
-        """Every description in a folder and those within; kernels without one are noted."""
+        """Adds every description in a folder and its subfolders; notes kernels without one."""
         first = len(self.tests)
         descriptions = sorted(folder.rglob(f"*{SUFFIX}"))
         for path in descriptions:
@@ -67,7 +68,7 @@ def _same(a: Path, b: Path) -> bool:
 
 
 def collect(paths: Iterable[str]) -> Collection:
-    """The tests of a command line."""
+    """Returns the tests of a command line."""
     collection = Collection()
     for text in paths:
         path = Path(text)
@@ -87,6 +88,8 @@ def missing(path: Path) -> Misuse:
             path.stat()
         except OSError as error:
             remedy = "name the file itself"
-            return Misuse(f"{path} is a link that leads nowhere: {error.strerror}", "", remedy)
+            return Misuse(
+                f"{path} is a symbolic link to a missing file: {error.strerror}", "", remedy
+            )
     names = os.listdir(path.parent) if path.parent.is_dir() else ()
     return Misuse(f"there is no {path}", "", did_you_mean(path.name, names, "name a file"))

@@ -1,9 +1,9 @@
 """
-`xdsl-spirv test`: exit status 0 if every launch did what it should, 1 if one did not, 2 if a test
-is described wrongly or there was nothing to run.
+`xdsl-spirv test`: exit status 0 if every launch passed, 1 if one failed, 2 if a test is described
+wrongly or there was nothing to run.
 
 A small test spends nearly all its time importing dialects and semantics. The garbage collector is
-off meanwhile: it takes a tenth of that time and finds nothing.
+off meanwhile, because it takes a tenth of that time and finds no garbage.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xdsl_spirv.upstream.collection import without_collection
 
 
 def test(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv test`."""
+    """Runs `xdsl-spirv test`."""
     with without_collection():
         from xdsl_spirv.tools.kernel_test.suite import run_suite
     try:

@@ -18,15 +18,15 @@ from xdsl_spirv.tools.kernel_test.description import Misuse, Tolerance
 from xdsl_spirv.tools.kernel_test.expressions import Evaluator
 
 ONE_OF_ARRAY = re.compile(r"(\w+)\[(\d+)\]")
-"""The name of a buffer in an array of buffers."""
+"""Matches the name of a buffer in an array of buffers."""
 
 SHOWN = 5
-"""Elements of a mismatch that are listed."""
+"""Number of elements of a mismatch that are listed."""
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Elements that differ: index, got, want; `worst` is the one farthest off."""
+    """Elements that differ: index, actual and expected value; `worst` has the largest error."""
 
     label: str
     count: int
@@ -52,7 +52,10 @@ def _index(index: tuple[int, ...]) -> str:
 def names_of(
     buffers: list[Buffer], push: Mapping[str, Any], specialization: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Values that expressions may name: buffers as they start, constants; None if ambiguous."""
+    """
+    Returns the values that expressions may name: initial buffers, constants; None for ambiguous
+    names.
+    """
     contents: dict[str, Any] = {}
     taken: set[str] = set()
     values = [(name, b.value()) for b in buffers for name in dict.fromkeys((b.name, *b.names))]
@@ -63,7 +66,7 @@ def names_of(
 
 
 def _arrays(values: Mapping[str, Any]) -> dict[str, dict[int, Any]]:
-    """The buffers of an array of buffers, `name[0]`, by their numbers."""
+    """Returns the buffers of an array of buffers, `name[0]`, by their numbers."""
     arrays: dict[str, dict[int, Any]] = {}
     for name, value in values.items():
         match = ONE_OF_ARRAY.fullmatch(name)
@@ -73,7 +76,7 @@ def _arrays(values: Mapping[str, Any]) -> dict[str, dict[int, Any]]:
 
 
 def expected(part: Part, names: Mapping[str, Any], base: Path) -> Array | None:
-    """The array that a part shall be, broadcast to its shape; None if nothing is expected."""
+    """Returns the expected array of a part, broadcast to its shape; None if nothing is expected."""
     want, label = part.contents.expect, f"{part.label}.expect"
     if want is None:
         return None
@@ -89,9 +92,9 @@ def expected(part: Part, names: Mapping[str, Any], base: Path) -> Array | None:
         array = np.asarray(want)
     if array.dtype.kind not in "biufV" or array.dtype.names:
         raise Misuse(
-            f"{label} is not an array of numbers, but of {array.dtype}",
+            f"{label} expects an array of numbers, but got {array.dtype}",
             "",
-            "expect numbers or booleans",
+            "give numbers or booleans",
         )
     if array.ndim and array.size == np.prod(part.shape):
         return array.reshape(part.shape)
@@ -99,14 +102,17 @@ def expected(part: Part, names: Mapping[str, Any], base: Path) -> Array | None:
         return np.broadcast_to(array, part.shape)
     except ValueError:
         raise Misuse(
-            f"{label} is of shape {array.shape}, but the buffer of {part.shape}",
+            f"{label} has the shape {array.shape}, but the buffer has {part.shape}",
             "",
-            "expect as many elements, or a shape that broadcasts to the buffer's",
+            "give as many elements, or a shape that broadcasts to the buffer's",
         ) from None
 
 
 def compare(label: str, got: Array, want: Array, tolerance: Tolerance) -> Mismatch | None:
-    """The mismatch beyond the tolerance; raises `Misuse` if there is nothing to compare."""
+    """
+    Returns the mismatch beyond the tolerance, or None; raises `Misuse` if there is nothing to
+    compare.
+    """
     if got.size == 0:
         raise Misuse(f"{label}: there are 0 elements to compare", "", "give a size of at least 1")
     error, right = _errors(got, want, tolerance)
@@ -124,9 +130,9 @@ def compare(label: str, got: Array, want: Array, tolerance: Tolerance) -> Mismat
 
 
 def _errors(got: Array, want: Array, tolerance: Tolerance) -> tuple[Array, Array]:
-    """Error of each element, and whether it is allowed."""
+    """Returns the error of each element, and a mask of the allowed ones."""
     if got.dtype.kind in "iu" and want.dtype.kind in "biu":
-        # 64-bit integers of either sign have no common type but Python's.
+        # Signed and unsigned 64-bit integers have only Python's integers as common type.
         large = got.dtype.itemsize == 8 or want.dtype.itemsize == 8
         kind: Any = object if large and got.dtype.kind != want.dtype.kind else None
         kind = kind or (np.dtype(f"{got.dtype.kind}8") if large else np.int64)
@@ -147,7 +153,7 @@ def _errors(got: Array, want: Array, tolerance: Tolerance) -> tuple[Array, Array
 
 
 def _steps(got: Array, want: Array) -> Array:
-    """Number of the buffer type's numbers that lie between: floats as ordered integers."""
+    """Returns the distance in units in the last place, with floats as ordered integers."""
     rounded = want.astype(got.dtype)
     size = got.dtype.itemsize
     bits = [np.ascontiguousarray(a).view(f"u{size}").astype(np.uint64) for a in (got, rounded)]

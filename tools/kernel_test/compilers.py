@@ -1,7 +1,7 @@
 """
-Sources become SPIR-V by their languages' compilers, which must be there: a compiler is named by a
-variable (`GLSLANG`), or looked for on PATH and among the packages that have it. `spirv-opt -O` runs
-behind it if the test asks for it.
+Compiles sources to SPIR-V by their languages' compilers, which must be installed: an environment
+variable (`GLSLANG`) names the compiler, or it is searched on PATH and in packages that contain it.
+If the test sets it, `spirv-opt -O` runs afterwards.
 
 Source positions are always kept, unless the options choose another form of debug information.
 """
@@ -28,7 +28,7 @@ FETCHED = Path(__file__).resolve().parent.parent.parent / ".glslang"
 """Folder to which `scripts/fetch_glslang.py` installs glslang."""
 
 SECONDS = 120
-"""Seconds that a compiler may take."""
+"""Time limit of a compiler, in seconds."""
 
 NO_DEBUG = "-g0"
 
@@ -47,8 +47,8 @@ PLACES = tuple(
 @dataclass(frozen=True)
 class Compiler:
     """
-    A compiler: `variable` names it, `programs` are its names; `arguments` are followed by macros,
-    options, and `output` with the output and the source.
+    A compiler. The environment variable `variable` may name it, `programs` are its usual names.
+    `arguments` are followed by macros, options, and `output` with the output and the source.
     """
 
     name: str
@@ -56,12 +56,12 @@ class Compiler:
     programs: tuple[str, ...]
     arguments: str
     debug: str
-    """Options for debug information, left out where the test has others (`-g...`)."""
+    """Options for debug information, left out if the test has others (`-g...`)."""
     output: str
     remedy: str
     """The way to install it."""
     package: str = ""
-    """A Python package that has it in its `bin`."""
+    """A Python package that has it in its `bin` folder."""
     faults: tuple[str, ...] = ()
     """Rules that its modules break for any source."""
 
@@ -104,11 +104,11 @@ COMPILERS: Mapping[str, tuple[Compiler, ...]] = {
     ".hlsl": (DXC, HLSL),
     ".wgsl": (NAGA, TINT),
 }
-"""By ending of a source: its compilers, the first that is installed compiles it."""
+"""For each file ending, its compilers; the first installed one is used."""
 
 
 class CompileError(ProgramError):
-    """The kernel does not compile; `file` and `line` are the first error's, if it has a place."""
+    """The kernel does not compile; `file` and `line` are the place of the first error, if known."""
 
     def __init__(self, path: Path, output: str, compiler: str):
         lines = [
@@ -127,12 +127,14 @@ class CompileError(ProgramError):
 
 
 def find_glslang() -> list[str]:
-    """The command that runs glslang; raises `Misuse` if there is none."""
+    """Returns the command that runs glslang; raises `Misuse` if it is not installed."""
     return _find((GLSLANG,), ".comp")[1]
 
 
 def faults_of_compiler(path: Path) -> tuple[str, ...]:
-    """The rules that the source's compiler always breaks; none if the compiler is missing."""
+    """
+    Returns the rules that the source's compiler always breaks; none if the compiler is missing.
+    """
     try:
         return next((one.faults for one in COMPILERS.get(path.suffix, ()) if _command(one)), ())
     except Misuse:
@@ -140,7 +142,7 @@ def faults_of_compiler(path: Path) -> tuple[str, ...]:
 
 
 def _find(compilers: Sequence[Compiler], suffix: str) -> tuple[Compiler, list[str]]:
-    """The first compiler that is there, and its command; raises `Misuse`."""
+    """Returns the first installed compiler, and its command; raises `Misuse`."""
     for compiler in compilers:
         if command := _command(compiler):
             return compiler, command
@@ -156,7 +158,7 @@ def _find(compilers: Sequence[Compiler], suffix: str) -> tuple[Compiler, list[st
 
 
 def _command(compiler: Compiler) -> list[str]:
-    """The command that runs a compiler; empty if it is not there."""
+    """Returns the command that runs a compiler; empty if it is not installed."""
     named = os.environ.get(compiler.variable)
     if named:
         program, *arguments = shlex.split(named) or [""]
@@ -174,13 +176,17 @@ def _command(compiler: Compiler) -> list[str]:
 
 
 def _runnable(program: Path) -> list[str]:
-    """Runs a fetched program by the `run` script beside its folder, with its own C library."""
+    """
+    Runs a fetched program through the `run` script next to its folder, with its own C library.
+    """
     run = program.parent.parent / "run"
     return [str(run), str(program)] if run.exists() else [str(program)]
 
 
 def compile_source(path: Path, options: Compile, entry: str | None = None) -> bytes:
-    """The SPIR-V of a source; raises `CompileError` with the compiler's messages, or `Misuse`."""
+    """
+    Compiles a source to SPIR-V; raises `CompileError` with the compiler's messages, or `Misuse`.
+    """
     compiler, command = _find(COMPILERS[path.suffix], path.suffix)
     environment = options.target_env or DEFAULT_ENVIRONMENT
     with tempfile.TemporaryDirectory(prefix="xdsl-spirv-") as folder:
@@ -233,4 +239,6 @@ def _run(command: Sequence[str], path: Path) -> subprocess.CompletedProcess[str]
             f"{command[0]} took more than {SECONDS} s", str(path), "make the shader smaller"
         ) from error
     except OSError as error:
-        raise Misuse(f"cannot run {command[0]}: {error.strerror}", "", "install it anew") from error
+        raise Misuse(
+            f"cannot run {command[0]}: {error.strerror}", "", "install it again"
+        ) from error

@@ -1,4 +1,4 @@
-"""The constants of a module, for the values that one launch gives to specialization constants."""
+"""The constants of a module, under a launch's values of specialization constants."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class SpecConstant:
 
 
 class Constants:
-    """Values by id; `given` names specialization constants by OpName or SpecId."""
+    """Values of constants by id; `given` names specialization constants by OpName or SpecId."""
 
     def __init__(self, module: Module, given: Mapping[str, Given]):
         self.module = module
         self.values: dict[int, Any] = {}
-        """SpecId -> the launch's value."""
+        """Maps SpecId to the launch's value."""
         for name, value in given.items():
             constant = self._named(name)
             if constant.id in self.values:
@@ -59,7 +59,7 @@ class Constants:
 
     @cached_property
     def specialized(self) -> list[SpecConstant]:
-        """The constants that have a SpecId."""
+        """Returns the constants that have a SpecId."""
         constants: list[SpecConstant] = []
         m = self.module
         for op in SPECIALIZED:
@@ -72,14 +72,14 @@ class Constants:
         return sorted(constants, key=lambda constant: constant.id)
 
     def value(self, id: int) -> Any:
-        """The value of a scalar constant; raises `Misuse` where it is not known."""
+        """Returns the value of a scalar constant; raises `Misuse` if it is not known."""
         try:
             return ConstantValues(self.module, self.values).value(id)
         except UnknownConstantError as error:
-            raise Misuse(str(error), "", "give the constants that it is computed from") from error
+            raise Misuse(str(error), "", "give the constants from which it is computed") from error
 
     def parts(self, id: int) -> list[Any]:
-        """The values of a composite of scalars."""
+        """Returns the values of a composite of scalars."""
         i = self.module.definitions[id]
         parts = [self.value(part) for part in i.words[3:]]
         type_ = self.module.type_of(id)
@@ -94,7 +94,7 @@ def _default(i: Instruction, type_: Type) -> Any:
 
 
 def scalar(type_: Type) -> str:
-    """A constant's type: `bool`, or as tests write it."""
+    """Returns a constant's type, `bool` or as tests write it."""
     if type_.kind == "Bool":
         return "bool"
     if type_.is_bfloat16:
@@ -104,12 +104,12 @@ def scalar(type_: Type) -> str:
 
 
 def checked(value: Given, kind: str, where: str) -> Any:
-    """A constant that its type can hold; raises `Misuse` for any other."""
+    """Returns a constant that its type can hold; raises `Misuse` for any other."""
     letter, width = kind[0], int(kind.strip("bfiu")) if kind != "bool" else 1
     if kind == "bool":
         if isinstance(value, bool):
             return value
-        raise Misuse(f"{where} is {value!r}, but a boolean is wanted", "", "write true or false")
+        raise Misuse(f"{where} is {value!r}, but must be a boolean", "", "write true or false")
     if kind.startswith(("f", "bf")):
         if type(value) in (int, float) and _holds(float(value), kind, width):
             return float(value)
@@ -119,24 +119,26 @@ def checked(value: Given, kind: str, where: str) -> Any:
         if low <= value <= high:
             return value
         raise Misuse(
-            f"{where} is {value}, outside {low} to {high}", "", f"give a number that {kind} holds"
+            f"{where} is {value}, which is not within {low} to {high}",
+            "",
+            f"give a number that {kind} can hold",
         )
     raise Misuse(
-        f"{where} is {value!r}, but a value of type {kind} is wanted",
+        f"{where} is {value!r}, but must have type {kind}",
         "",
-        f"give a number that {kind} holds",
+        f"give a number that {kind} can hold",
     )
 
 
 def dtype(scalar: str) -> np.dtype[Any]:
-    """The dtype of a type as tests write it."""
+    """Returns the dtype of a type as tests write it."""
     from xdsl_spirv.runtime.elements import dtype_of
 
     return dtype_of(ELEMENT_TYPES[scalar])
 
 
 def _round_number(value: Any, kind: str) -> Any:
-    """The number of a float's type that is nearest."""
+    """Rounds a number to the nearest one of a float's type."""
     return float(dtype(kind).type(value)) if kind.startswith(("f", "bf")) else value
 
 

@@ -1,8 +1,7 @@
 """
-Numbers for memory: a pattern, a number, a list or a `.npy` file becomes an array of a type.
+Makes arrays of a type for memory: from a pattern, a number, a list or a `.npy` file.
 
-Numbers that its type cannot hold are refused: nothing wraps, but `range` beyond a narrow integer's
-numbers.
+Numbers that the type cannot hold are refused. Only `range` wraps, in narrow integers.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def make(contents: Contents, scalar: str, shape: tuple[int, ...], where: str, base: Path) -> Array:
-    """The array that a content stands for; raises `Misuse`."""
+    """Returns the array that a content describes; raises `Misuse`."""
     content, count, kind = contents.content, math.prod(shape), dtype(scalar)
     match content:
         case None:
@@ -59,11 +58,11 @@ def _random(contents: Contents, scalar: str, shape: tuple[int, ...], where: str)
 
 def _refuse_empty(low: float, high: float, where: str) -> None:
     if low > high:
-        raise Misuse(f"{where}: low is {low}, above high, {high}", "", "exchange them")
+        raise Misuse(f"{where}: low is {low}, but high is only {high}", "", "exchange them")
 
 
 def listed(content: list[Given], scalar: str, where: str) -> Array:
-    """The array of nested lists of numbers, each of which the type can hold."""
+    """Returns the array of nested lists of numbers, each of which the type must be able to hold."""
     try:
         shape = np.array(content, dtype=object).shape
     except ValueError:
@@ -84,7 +83,7 @@ def _flatten(content: list[Given], scalar: str, where: str, flat: list[Any]) -> 
 
 
 def read_npy(path: Path, where: str) -> Array:
-    """The array of a `.npy` file."""
+    """Reads the array of a `.npy` file."""
     from xdsl_spirv.runtime.errors import ProgramError
     from xdsl_spirv.tools.arrays import read_array
 
@@ -104,13 +103,13 @@ def fit(array: Array, scalar: str, shape: tuple[int, ...], where: str) -> Array:
     seen = as_element_type(array, ELEMENT_TYPES[scalar])
     if seen is None:
         raise Misuse(
-            f"{where}: the array is of type {array.dtype}, but {scalar} is wanted",
+            f"{where}: the array has type {array.dtype}, but must have {scalar}",
             "",
             f"convert it to {scalar} before it is saved",
         )
     if seen.size != math.prod(shape) or (seen.ndim > 1 and len(shape) > 1 and seen.shape != shape):
         raise Misuse(
-            f"{where}: the array is of shape {array.shape}, but {shape} is wanted", "",
+            f"{where}: the array has shape {array.shape}, but must have {shape}", "",
             "correct one of them",
         )  # fmt: skip
     return seen.reshape(shape)

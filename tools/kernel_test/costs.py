@@ -1,10 +1,11 @@
 """
-Bounds the cost of a step of an expression: the elements that it makes and the products that it
-sums, known from its arguments before it runs.
+Bounds the cost of a step of an expression before it runs: the number of elements that it makes,
+plus the products that it sums.
 
-A description comes from anywhere, and a call of numpy's cannot be interrupted. So every step is
-paid for in advance from one budget, which bounds memory and time alike. A step that is not listed
-here makes at most what its arguments make when they are broadcast, or laid one behind the other.
+Descriptions may come from untrusted sources, and numpy's functions cannot be interrupted. So the
+cost of every step is taken in advance from one budget, which bounds both memory and time. A step
+that is not listed here makes at most as many elements as its arguments do when they are broadcast
+or concatenated.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ def contraction(left: Any, right: Any) -> int:
 
 def subscript(value: Any, index: Any) -> int:
     """
-    Cost of indexing by arrays.
+    Returns the cost of indexing by arrays.
 
-    Arrays select a place for each combination of their elements, times the rest of the shape. A
+    Index arrays select a place for each of their broadcast elements, times the rest of the shape. A
     mask selects at most its own elements. Numbers and slices make views, which cost nothing.
     """
     arrays = [i for i in (index if isinstance(index, tuple) else (index,)) if size(i) > 1]  # pyright: ignore
@@ -73,12 +74,12 @@ def subscript(value: Any, index: Any) -> int:
 
 
 def _axes(index: Any) -> int:
-    """The axes that an index stands for: a mask has as many as its own."""
+    """Returns the number of axes that an index covers: a mask covers as many as it has."""
     return np.ndim(index) if np.asarray(index).dtype == np.bool_ else 1
 
 
 def call(name: str, arguments: Arguments, keywords: Mapping[str, Any]) -> float:
-    """The cost of a function's call."""
+    """Returns the cost of a function's call."""
     given = (*arguments, *keywords.values())
     return float(KINDS.get(name, _broadcast)(arguments, keywords)) + sum(map(size, given))
 
@@ -96,13 +97,16 @@ def _contraction(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
 
 
 def _dot(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
-    """Unlike `matmul` it combines every batch of one with every batch of the other."""
+    """
+    Returns the cost of `dot`, which combines every batch of one operand with every batch of the
+    other.
+    """
     left, right = arguments[:2]
     return product((left, right)) // max((shape(left) or (1,))[-1], 1)
 
 
 def _einsum(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
-    """Cost of einsum: every combination of the letters' values."""
+    """Returns the cost of einsum: every combination of the letters' values."""
     subscripts, *operands = arguments
     if not isinstance(subscripts, str):
         return product(arguments)
@@ -155,7 +159,7 @@ def _pad(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
 
 
 def _cost_of_count(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
-    """Cost of a result whose length is the largest value."""
+    """Returns the cost of a result whose length is the largest value."""
     return _most((*arguments, *keywords.values()))
 
 
@@ -179,19 +183,19 @@ def _take_along_axis(arguments: Arguments, keywords: Mapping[str, Any]) -> float
 
 
 def _triangle(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
-    """Cost for a matrix; a vector becomes a square one in numpy."""
+    """Returns the cost for a matrix; numpy makes a vector a square matrix."""
     array = arguments[0]
     return size(array) ** (2 if len(shape(array)) == 1 else 1)
 
 
 def _volume(sizes: Any) -> float:
-    """The elements of an array of these sizes, which may be one number."""
+    """Returns the number of elements of an array of these sizes, which may be one number."""
     numbers = np.asarray(sizes, np.float64)
     return float(np.prod(np.maximum(np.abs(numbers), 1)))
 
 
 def _most(numbers: Any) -> float:
-    """The largest of numbers, lists and arrays, at least 1."""
+    """Returns the largest of numbers, lists and arrays, at least 1."""
     if isinstance(numbers, list | tuple):
         return max(map(_most, numbers), default=1.0)  # pyright: ignore
     if numbers is None or isinstance(numbers, str) or not np.size(numbers):

@@ -1,8 +1,8 @@
 """
 Describes a kernel's test: the launch, its inputs, and the expected results.
 
-A record holds what was said and nothing more: None and empty mean "not said". Nothing that a launch
-needs has a default, but for the size of a subgroup (32, or the target's) and the checks (all).
+A record holds only the values of the description: None and empty mean "not given". A launch's
+values have no defaults, except the subgroup size (32, or the target's) and the checks (all).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.speech import did_you_mean
 
 FAILED, MISUSED = 1, 2
-"""Exit statuses: a launch did not do what it should; a test is described wrongly."""
+"""Exit statuses: a launch failed; a test is described wrongly."""
 
 SUFFIX = ".kernel.toml"
 SOURCES = (".comp", ".glsl", ".slang", ".hlsl", ".wgsl")
-"""Endings of sources that a compiler makes SPIR-V of (compilers.py)."""
+"""Endings of sources that are compiled to SPIR-V (compilers.py)."""
 KERNELS = (*SOURCES, ".spv", ".spvasm", ".mlir", ".ttir")
 """Endings of files that can be tested."""
 
@@ -39,10 +39,10 @@ ELEMENT_TYPES: Mapping[str, str] = {
     "i64": "i64",
     "u64": "ui64",
 }
-"""Element types as tests write them, and as runtime/elements.py does."""
+"""Element types as tests write them, mapped to the names in runtime/elements.py."""
 
 DEFAULT_TIMEOUT = 300.0
-"""Seconds: far more than a test should take, on a slow machine too."""
+"""Default time limit in seconds: much more than a test should take, even on a slow machine."""
 
 QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "bounds": ("BOUNDS-",),
@@ -52,10 +52,10 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "shifts": ("UNDEF-03",),
     "initialization": ("UNDEF-01",),
 }
-"""Questions about all launches, each with the rules whose findings answer it in one launch."""
+"""Questions about all launches, each with the rules whose findings show a fault in one launch."""
 
 PROOF_TIMEOUT = 60.0
-"""Seconds of processor time: 95 % of proofs take less."""
+"""Time limit of a proof in seconds of processor time: 95 % of proofs take less."""
 
 PATTERNS = ("zeros", "ones", "random", "range")
 """Contents that have a name."""
@@ -71,8 +71,7 @@ class Misuse(ProgramError):
 @dataclass(frozen=True)
 class Compile:
     """
-    Options of the compiler of a source; `target_env` is also the environment of the
-    validation.
+    Options for compiling a source; `target_env` also selects the environment of the validation.
     """
 
     target_env: str | None = None
@@ -84,10 +83,10 @@ class Compile:
 @dataclass(frozen=True)
 class Tolerance:
     """
-    Tolerance of values.
+    Tolerance of a comparison.
 
-    A value is right if |got - want| <= absolute + relative |want|, or if it is within `ulp` units
-    in the last place of the buffer's type.
+    A value is accepted if |actual - expected| <= absolute + relative |expected|, or if it is within
+    `ulp` units in the last place of the buffer's type.
     """
 
     absolute: float = 0.0
@@ -100,10 +99,10 @@ class Contents:
     """
     The contents of a buffer or a member: before the launch, and as expected after it.
 
-    `size` is a shape in elements of `type`; both follow from a fixed block or a `.npy` file if they
-    are not said. `content` is a pattern's name, a number, a list, or the path of a `.npy` file.
-    `low` and `high` bound random numbers. `alias` is another buffer whose memory this one is.
-    An image has a format, and no type; its size is width, height, depth and layers.
+    `size` is a shape in elements of `type`; if they are not given, a fixed block or a `.npy` file
+    supplies both. `content` is a pattern's name, a number, a list, or the path of a `.npy` file.
+    `low` and `high` bound random numbers. `alias` names another buffer whose memory this one
+    shares. An image has a format, and no type; its size is width, height, depth and layers.
     """
 
     type: str | None = None
@@ -123,7 +122,9 @@ class Contents:
 
 @dataclass(frozen=True)
 class KernelTest:
-    """One kernel and its launch; `source` is the TOML file, or else the kernel's."""
+    """
+    One kernel and its launch; `source` is the TOML file, or the kernel's file if there is none.
+    """
 
     source: Path
     kernel: Path
@@ -135,7 +136,7 @@ class KernelTest:
     robust: bool = False
     max_steps: int | None = None
     timeout: float = DEFAULT_TIMEOUT
-    """Seconds that a launch may take."""
+    """Time limit of a launch in seconds."""
     allow: tuple[str, ...] = ()
     compile: Compile = Compile()
     specialization: Mapping[str, Given] = field(default_factory=dict[str, Given])
@@ -144,20 +145,20 @@ class KernelTest:
     assume: tuple[str, ...] = ()
     """Premises of proofs."""
     prove: tuple[str, ...] = ()
-    """The questions that are asked of all launches."""
+    """The questions to prove for all launches."""
     prove_timeout: float = PROOF_TIMEOUT
-    """Seconds of processor time that a proof may take."""
+    """Time limit of a proof in seconds of processor time."""
     findings: tuple[str, ...] = ()
     error: str | None = None
 
     @property
     def name(self) -> str:
-        """The name in reports."""
+        """Name in reports."""
         return str(self.source).removesuffix(SUFFIX)
 
 
 def suggest(name: str, known: Mapping[str, Any] | list[str] | tuple[str, ...]) -> str:
-    """A remedy for an unknown name: the one that was probably meant, and all there are."""
+    """Returns a remedy for an unknown name: the most similar name, and all known ones."""
     names = list(known)
     meant = did_you_mean(name, names)
     return f"{meant} there are: {', '.join(names) or 'none'}".strip()

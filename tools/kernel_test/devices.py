@@ -1,4 +1,4 @@
-"""A launch as work for a device."""
+"""Converts a launch to work for a device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def work_of(
     block: bytes,
     subgroup_size: int | None,
 ) -> Work:
-    """A launch as a device takes it: names of buffers by place, their bytes by name."""
+    """
+    Returns a launch in the form that a device takes: names of buffers by place, their bytes by
+    name.
+    """
     kinds = {c.id: c.scalar for c in interface.constants.specialized}
     constants = interface.constants.values.items()
     step = Step(

@@ -1,11 +1,11 @@
 """
-Expected results as numpy expressions, computed here node by node: nothing is handed to `eval`.
+Evaluates expected results, given as numpy expressions, node by node: `eval` is never used.
 
-An expression may have: numbers, names of buffers and constants, arithmetic, comparisons,
-subscripts, `a if b else c`, and calls of the functions of this file by their bare names or as
-`np.NAME`. There are no attributes, no assignments, no loops; so no expression reaches a file, a
-module or an object of Python's. Every step is paid for before it runs (costs.py), and no number is
-wider than numpy's.
+An expression may contain numbers, names of buffers and constants, arithmetic, comparisons,
+subscripts, `a if b else c`, and calls of the functions of this file, by their names or as
+`np.NAME`. Attributes, assignments and loops are not allowed, so that an expression cannot reach
+files, modules or other objects of Python. The cost of every step is limited before it runs
+(costs.py), and numbers are not wider than numpy's.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from xdsl_spirv.tools.kernel_test.constants import dtype
 from xdsl_spirv.tools.kernel_test.description import ELEMENT_TYPES, Misuse, suggest
 
 MAX_TEXT = 10_000
-"""Characters of an expression."""
+"""Longest expression, in characters."""
 
 MAX_WORK = 1 << 28
-"""Most elements that an expression may make, plus products that it may sum, in all steps."""
+"""
+Limit of the elements that an expression makes, plus the products that it sums, over all steps.
+"""
 
 MAX_BITS = 4096
-"""Most bits of a plain integer."""
+"""Largest width of a plain integer, in bits."""
 
 NUMPY = """
 abs absolute all any arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin
@@ -44,7 +46,7 @@ right_shift rint roll rot90 round searchsorted sign signbit sin sinc sinh size s
 squeeze stack std subtract sum swapaxes take take_along_axis tan tanh tensordot tile trace transpose
 tril triu true_divide trunc unique var where zeros zeros_like
 """.split()
-"""Functions of numpy's that only compute."""
+"""Functions of numpy that only compute."""
 
 TEXTS = ("einsum", "pad", "searchsorted", "convolve", "take")
 """Functions that take a text: subscripts, a mode, a side."""
@@ -84,7 +86,7 @@ COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 
 def _bits(value: Any) -> Any:
-    """The bits of numbers as unsigned integers."""
+    """Returns the bits of numbers as unsigned integers."""
     array = np.ascontiguousarray(value)
     return array.view(f"u{array.itemsize}").reshape(np.shape(value))
 
@@ -104,7 +106,7 @@ CONSTANTS: Mapping[str, Any] = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np
 
 
 class Evaluator:
-    """One expression over names; an ambiguous name has the value None."""
+    """Evaluates one expression over names; an ambiguous name has the value None."""
 
     def __init__(self, names: Mapping[str, Any], where: str):
         self.names = {name: _shield_contents(value) for name, value in names.items()}
@@ -112,14 +114,18 @@ class Evaluator:
         self.work = 0.0
         self.functions = _functions()
 
-    def error(self, cause: str, remedy: str = "docs/kernel-tests.md lists what may stand there"):
-        """A refusal of the expression."""
+    def error(
+        self, cause: str, remedy: str = "docs/kernel-tests.md lists what an expression may contain"
+    ):
+        """Makes the error for an expression that is refused."""
         return Misuse(f"{self.where}: {cause}", "", remedy)
 
     def evaluate(self, text: str) -> Any:
-        """The value; raises `Misuse` for a forbidden expression, or one without a value."""
+        """Returns the value; raises `Misuse` for a forbidden expression, or one without a value."""
         if len(text) > MAX_TEXT:
-            raise self.error(f"the expression has more than {MAX_TEXT} characters", "use a .npy")
+            raise self.error(
+                f"the expression has more than {MAX_TEXT} characters", "use a .npy file"
+            )
         try:
             tree = ast.parse(text.strip(), mode="eval")
             with np.errstate(all="ignore"):
@@ -136,7 +142,7 @@ class Evaluator:
             ) from error
 
     def array(self, text: str) -> np.ndarray[Any, np.dtype[Any]]:
-        """The value as an array; raises `Misuse` as `evaluate` does, and for other values."""
+        """Returns the value as an array; raises `Misuse` like `evaluate`, and for other values."""
         value = self.evaluate(text)
         try:
             return np.asarray(value)
@@ -144,7 +150,7 @@ class Evaluator:
             raise self.error(f"{text!r} is not an array", "choose a part: f(x)[0]") from error
 
     def value(self, node: ast.expr) -> Any:
-        """The value of one node."""
+        """Evaluates one node."""
         match node:
             case ast.Constant(value=bool() | int() | float()):
                 return self._bounded(node.value)
@@ -171,7 +177,7 @@ class Evaluator:
             case ast.Call():
                 return self._call(node)
             case _:
-                raise self.error(f"{ast.unparse(node)!r} may not stand in an expression")
+                raise self.error(f"{ast.unparse(node)!r} is not allowed in an expression")
 
     def _bounded(self, value: Any) -> Any:
         if type(value) is int and value.bit_length() > MAX_BITS:
@@ -179,13 +185,13 @@ class Evaluator:
         return value
 
     def _narrow(self, value: Any) -> Any:
-        """A plain number as numpy's type, so that numpy does not compute with objects."""
+        """Converts a plain number to numpy's type, so that numpy does not compute with objects."""
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
             raise self.error(f"{float(value):.3g} has more than 64 bits")
         return value
 
     def _numeric(self, value: Any) -> Any:
-        """A step's result, which is made of real numbers."""
+        """Returns a step's result; refuses results other than real numbers."""
         kinds = {v.dtype.kind for v in (value if isinstance(value, tuple) else (value,))
                  if isinstance(v, np.ndarray | np.generic)}  # fmt: skip
         if isinstance(value, complex) or kinds & set("cOSU"):
@@ -198,7 +204,7 @@ class Evaluator:
         """Charges a step's cost; refuses an expression that becomes too expensive."""
         self.work += work
         if not self.work <= MAX_WORK:
-            raise self.error(f"it computes more than {MAX_WORK} elements", "use a .npy file")
+            raise self.error(f"it makes more than {MAX_WORK} elements", "use a .npy file")
 
     def _subscript(self, value: Any, index: Any) -> Any:
         self._pay(costs.subscript(value, index))
@@ -207,7 +213,7 @@ class Evaluator:
     def _name(self, name: str) -> Any:
         if name in self.names:
             if self.names[name] is None:
-                raise self.error(f"{name!r} means several things", "use another of their names")
+                raise self.error(f"{name!r} is ambiguous", "use another of the names")
             return self.names[name]
         if name in CONSTANTS:
             return CONSTANTS[name]
@@ -225,7 +231,7 @@ class Evaluator:
         if isinstance(op, ast.Mult) and (
             isinstance(left, list | tuple) or isinstance(right, list | tuple)
         ):
-            raise self.error("a list is not multiplied", "use tile or repeat")
+            raise self.error("a list cannot be multiplied", "use tile or repeat")
         matrices = isinstance(op, ast.MatMult)
         self._pay(costs.contraction(left, right) if matrices else costs.broadcast((left, right)))
         return self._numeric(BINARY[type(op)](left, right))
@@ -252,7 +258,7 @@ class Evaluator:
         keywords: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg not in KEYWORDS:
-                raise self.error(f"{name} takes no argument {keyword.arg!r} here")
+                raise self.error(f"{name} does not take the argument {keyword.arg!r} here")
             keywords[keyword.arg] = self._argument(name, keyword.value)
         arguments = [self._argument(name, a) for a in node.args]
         if not arguments:
@@ -261,7 +267,7 @@ class Evaluator:
         return self._numeric(self.functions[name](*arguments, **keywords))
 
     def _argument(self, function: str, node: ast.expr) -> Any:
-        """An argument may also be None, and of some functions a text."""
+        """Evaluates an argument, which may also be None and, for some functions, a text."""
         if isinstance(node, ast.Constant) and (
             node.value is None or (isinstance(node.value, str) and function in TEXTS)
         ):
@@ -270,7 +276,7 @@ class Evaluator:
 
 
 def _shield_contents(value: Any) -> Any:
-    """A read-only view of a buffer: `abs(x, x)` would overwrite it."""
+    """Returns a read-only view of a buffer: `abs(x, x)` would overwrite it."""
     if isinstance(value, Mapping):
         return {name: _shield_contents(inner) for name, inner in value.items()}  # pyright: ignore
     if isinstance(value, np.ndarray):
@@ -280,7 +286,7 @@ def _shield_contents(value: Any) -> Any:
 
 
 def _called_name(function: ast.expr) -> str | None:
-    """The name of a function: `where`, or `np.where`."""
+    """Returns the name of a function: `where`, or `np.where`."""
     match function:
         case ast.Name(id=name):
             return name

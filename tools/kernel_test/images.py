@@ -1,4 +1,4 @@
-"""Makes the images and samplers of a launch, by its description and the kernel's types."""
+"""Makes the images and samplers of a launch, from its description and the kernel's types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdsl_spirv.serialization.validation.images import Image as ImageType
 from xdsl_spirv.tools.kernel_test.description import Contents, Misuse
 
 AXES = {"1D": ("WIDTH",), "3D": ("WIDTH", "HEIGHT", "DEPTH"), "Buffer": ("TEXELS",)}
-"""Number of size components of an image by Dim; 2 for others."""
+"""Number of size components of an image by Dim, if it is not 2."""
 
 
 class Texture(NamedTuple):
@@ -26,7 +26,9 @@ class Texture(NamedTuple):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The names of the size's numbers; an arrayed image's last one counts layers or cubes."""
+        """
+        Names of the size's components; for an arrayed image, the last one counts layers or cubes.
+        """
         dim = self.image.dim if self.image else ""
         layers = ("CUBES" if dim == "Cube" else "LAYERS",)
         return AXES.get(dim, ("WIDTH", "HEIGHT")) + layers * bool(self.image and self.image.arrayed)
@@ -35,7 +37,7 @@ class Texture(NamedTuple):
         return f"an image ({self.image.dim})" if self.image else "a sampler"
 
     def example(self, written: bool) -> list[str]:
-        """The lines of TOML that describe one."""
+        """Returns lines of TOML that describe an example."""
         texels = [
             f'format = "{self.format or "rgba8"}"',
             f"size = {[16] * len(self.axes)}  # {', '.join(self.axes)}",
@@ -45,7 +47,7 @@ class Texture(NamedTuple):
         return (texels if self.image else []) + sampler
 
     def fits(self, given: Image | Sampler | None) -> bool:
-        """Whether the type takes an image or a sampler."""
+        """True if the type accepts an image or a sampler."""
         if self.image is None or not isinstance(given, Image):
             return self.image is None and isinstance(given, Sampler)
         return (
@@ -58,12 +60,12 @@ class Texture(NamedTuple):
 
 
 def describe(label: str, type: Texture, contents: Contents) -> Image | Sampler:
-    """The image or sampler of a description; raises `Misuse` that says what to write."""
+    """Returns the image or sampler of a description; raises `Misuse` with the text to write."""
     made, size, format = contents.sampler, contents.size, contents.format or type.format
     problem = None
     try:
         if type.image is None:
-            problem = None if contents == Contents(sampler=made) else "it has no texels"
+            problem = None if contents == Contents(sampler=made) else "a sampler has no texels"
         elif contents.type is not None or contents.members:
             problem = "it has neither type nor members"
         elif type.sampler and made is None:
@@ -88,8 +90,8 @@ def view_texels(
     type: Texture, image: Image, contents: Contents
 ) -> tuple[str, tuple[int, ...], Contents]:
     """
-    The type and shape of the numbers that an image stores, and its contents, where random numbers
-    of a normalized format are all that it can hold.
+    Returns the type and shape of an image's numbers, and its contents; random numbers are limited
+    to the range of a normalized format.
     """
     texel, kind, bits = image.texel, image.texel.dtype.kind, 8 * image.texel.dtype.itemsize
     layers = (image.layers,) * (len(type.axes) > len(image.size) or image.layers > 1)

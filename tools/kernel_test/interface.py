@@ -1,11 +1,11 @@
 """
-Reads the interface of an entry point: buffers, push constants, specialization constants, by their
+Reads the interface of an entry point: buffers, push constants, specialization constants, with their
 names.
 
-It is read off the binary, where names, offsets and strides stand as the compiler wrote them. Sizes
-that specialization constants decide have the values of one launch (`Constants`). Memory is seen as
-numpy does: scalars, vectors, matrices and arrays of them are one strided array (`Leaf`), so that a
-matrix's majorness or std140's padding is a matter of strides.
+The interface is read from the binary, which has names, offsets and strides as the compiler wrote
+them. Sizes that depend on specialization constants use the values of one launch (`Constants`).
+Memory is represented as in numpy: scalars, vectors, matrices and arrays of them are one strided
+array (`Leaf`), so that row-major matrices and std140's padding are only other strides.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BOOLEAN_BYTES = 4
 
 @dataclass(frozen=True)
 class Leaf:
-    """Scalars of one type in a regular grid; an axis of length None is a runtime array's."""
+    """Scalars of one type in a regular grid; an axis of length None belongs to a runtime array."""
 
     scalar: str
     shape: tuple[int | None, ...] = ()
@@ -44,7 +44,9 @@ class Leaf:
 
     @property
     def size(self) -> int:
-        """Bytes, with the padding behind the last element; a runtime array counts as empty."""
+        """
+        Size in bytes, with the padding after the last element; a runtime array counts as empty.
+        """
         if any(n in (None, 0) for n in self.shape):
             return 0
         steps = zip(self.shape, self.strides, strict=True)
@@ -52,7 +54,7 @@ class Leaf:
 
     @property
     def packed(self) -> bool:
-        """Whether the scalars lie one behind the other."""
+        """True if the scalars lie next to each other."""
         stride = self.itemsize
         for count, step in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if step != stride and count != 1:
@@ -66,7 +68,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Struct:
-    """Members at offsets."""
+    """A struct: its members at their offsets."""
 
     name: str
     members: tuple[Member, ...]
@@ -78,7 +80,7 @@ class Struct:
 
 @dataclass(frozen=True)
 class Structs:
-    """An array of structs, or of arrays of them; a length of None is a runtime array's."""
+    """An array of structs, or of arrays of them; a length of None belongs to a runtime array."""
 
     element: Node
     count: int | None
@@ -106,16 +108,18 @@ class Member:
 
 
 Place: TypeAlias = tuple[int, int] | tuple[int, int, int]
-"""Descriptor set and binding; in an array of buffers also the number."""
+"""Descriptor set and binding; in an array of buffers also the index."""
 
 
 @dataclass(frozen=True)
 class Resource:
-    """Variables at one place: they share its memory. The largest block describes it."""
+    """Variables at one place, which share its memory; the largest block describes it."""
 
     place: Place
     names: tuple[str, ...]
-    """Names that a test may use, best first; the last is SET.BINDING. In an array: `name[0]`."""
+    """
+    Names that a test may use, the best first; the last is SET.BINDING. In an array: `name[0]`.
+    """
     block: Node
     written: bool = True
     read: bool = True
@@ -125,7 +129,7 @@ class Resource:
 
 @dataclass
 class Interface:
-    """An entry point of a module, for given specialization constants."""
+    """The interface of a module's entry point, for given specialization constants."""
 
     module: Module
     entry: EntryPoint
@@ -134,7 +138,7 @@ class Interface:
 
     @cached_property
     def variables(self) -> list[int]:
-        """The module's variables that the entry point's functions name."""
+        """Returns the module's variables that the entry point's functions name."""
         m = self.module
         used: set[int] = set()
         for function in reachable(m, self.entry):
@@ -145,7 +149,7 @@ class Interface:
         return [i.result for i in variables if i.result in used]
 
     def storage(self, id: int) -> str:
-        """A variable's storage class."""
+        """Returns a variable's storage class."""
         type_ = self.module.type_of(id)
         return "" if type_ is None else type_.storage
 
@@ -165,7 +169,7 @@ class Interface:
 
     @cached_property
     def resources(self) -> list[Resource]:
-        """The buffers, by their places."""
+        """Returns the buffers, by their places."""
         places: dict[Place, list[tuple[int, Type]]] = {}
         for id, type_ in self.of_class(*BUFFERS, "UniformConstant"):
             for place, block in self._bindings(id, type_):
@@ -173,7 +177,7 @@ class Interface:
         return [self._resource(place, places[place]) for place in sorted(places)]
 
     def _bindings(self, id: int, type_: Type) -> Iterator[tuple[Place, Type]]:
-        """The place of a variable, or the places of an array of buffers."""
+        """Returns the place of a variable, or the places of an array of buffers."""
         place, element = self._place(id), type_.element
         arrays = type_.kind in ("Array", "RuntimeArray")
         if not arrays or not element or element.kind not in ("Struct", *TEXTURES):
@@ -183,7 +187,7 @@ class Interface:
             raise Misuse(
                 f"{self.module.spell(id)} is an array of buffers without a length",
                 "",
-                "such a kernel cannot be tested here: give the array a length",
+                "give the array a length: kernels without one cannot be tested here",
             )
         for number in range(int(self.constants.value(type_.count_id))):
             yield (*place, number), element
@@ -218,7 +222,7 @@ class Interface:
         return Resource(place, labels, largest, written, read, texture)
 
     def _all(self, id: int, type_: Type, decoration: str) -> bool:
-        """Whether a variable or all members of its block have a decoration."""
+        """True if a variable or all members of its block have a decoration."""
         members = range(len(type_.members))
         return self.module.has(id, decoration) or (
             bool(members) and all(self.module.has(type_.id, decoration, n) for n in members)
@@ -226,7 +230,7 @@ class Interface:
 
     @cached_property
     def push_constants(self) -> Struct | None:
-        """The block of push constants, None if there is none."""
+        """Returns the block of push constants, or None if there is none."""
         for _, type_ in self.of_class("PushConstant"):
             node = self.node(type_)
             return node if isinstance(node, Struct) else Struct("", (Member("", 0, node),))
@@ -234,7 +238,7 @@ class Interface:
 
     @cached_property
     def workgroup_bytes(self) -> int:
-        """The memory that invocations of a workgroup share; blocks lie upon each other."""
+        """Returns the bytes that invocations of a workgroup share; blocks overlap each other."""
         sizes = {True: [0], False: [0]}
         for _, type_ in self.of_class("Workgroup"):
             sizes[self.module.has(type_.id, "Block")].append(self.node(type_).size)
@@ -290,7 +294,7 @@ class Interface:
         return Struct(m.names.get(type_.id, ""), tuple(members), -(-end // widest) * widest)
 
     def scalar(self, type_: Type) -> str:
-        """A scalar's type as tests write it."""
+        """Returns a scalar's type as tests write it."""
         if type_.kind == "Bool":
             return f"u{8 * BOOLEAN_BYTES}"
         if type_.kind == "Float":
@@ -298,12 +302,14 @@ class Interface:
         if type_.kind == "Int":
             return f"{'i' if type_.signed else 'u'}{type_.width}"
         raise Misuse(
-            f"the kernel has memory of type {type_}", "", "such a buffer cannot be given here"
+            f"the kernel has a buffer with elements of {type_}, which tests cannot give",
+            "",
+            "use another element type",
         )
 
 
 def member_names(m: Module, struct: int) -> dict[int, str]:
-    """The OpMemberNames of a struct."""
+    """Returns the OpMemberNames of a struct."""
     names: dict[int, str] = {}
     for i in m.by_op.get("MemberName", ()):
         if i.words[1] == struct and i.read is not None and str(i.read[2].value):
@@ -327,7 +333,7 @@ def _repeat_element(element: Node, count: int | None, stride: int) -> Node:
 
 
 def _matrix(column: Leaf, columns: int, stride: int, row_major: bool) -> Leaf:
-    """The element (column, row), as GLSL indexes a matrix."""
+    """Returns the layout of a matrix, whose element is (column, row) as GLSL indexes it."""
     rows = column.shape[0] or 1
     if row_major:
         strides = (column.itemsize, stride or columns * column.itemsize)
@@ -337,7 +343,7 @@ def _matrix(column: Leaf, columns: int, stride: int, row_major: bool) -> Leaf:
 
 
 def choose_entry(m: Module, wanted: str | None) -> EntryPoint:
-    """The entry point of that name, or the only one; raises `Misuse` that lists them."""
+    """Returns the entry point of that name, or the only one; raises `Misuse` that lists them."""
     kernels = [e for e in m.entry_points if e.model in ("GLCompute", "Kernel")]
     named = [e for e in kernels if e.name == wanted] if wanted is not None else kernels
     if len(named) == 1:
@@ -351,7 +357,7 @@ def choose_entry(m: Module, wanted: str | None) -> EntryPoint:
 
 
 def described(node: Node, name: str) -> str:
-    """Returns a declaration as text for people."""
+    """Describes a declaration for people."""
     if isinstance(node, Struct):
         return f"{name}: {{{', '.join(described(m.node, m.name) for m in node.members)}}}"
     if isinstance(node, Structs):
@@ -361,7 +367,7 @@ def described(node: Node, name: str) -> str:
 
 
 def by_name(resources: Iterable[Resource]) -> Mapping[str, Resource]:
-    """Every name of every buffer, except names that two buffers share."""
+    """Maps every name of every buffer, except names that two buffers share."""
     named: dict[str, Resource] = {}
     twice: set[str] = set()
     for resource in resources:

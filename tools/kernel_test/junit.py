@@ -1,4 +1,4 @@
-"""JUnit XML: a suite for each kernel, a case for each launch, as CI systems read it."""
+"""Writes JUnit XML for CI systems: a suite for each kernel, a case for each launch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def to_junit(outcomes: Sequence[Outcome]) -> bytes:
-    """Returns the document of JUnit."""
+    """Returns the JUnit document."""
     suites = ElementTree.Element("testsuites", _counts(outcomes))
     kernels: dict[str, list[Outcome]] = {}
     for outcome in outcomes:

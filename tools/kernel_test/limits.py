@@ -1,7 +1,7 @@
 """
 Compares a kernel and its launch with the limits in a device's target file.
 
-Without a target only two limits are looked at: a workgroup, or its memory, that is too large for
+Without a target only two limits are checked: a workgroup, or its memory, must not be too large for
 every device of `targets/`.
 """
 
@@ -19,8 +19,10 @@ from xdsl_spirv.targets import CooperativeMatrixProperty, Target, load, names
 from xdsl_spirv.tools.kernel_test.interface import Interface
 
 RULES = {
-    "LIMIT-01": "a workgroup has at most as many invocations, along each axis and in all, as the "
-    "device takes",
+    "LIMIT-01": (
+        "a workgroup has at most as many invocations, along each axis and in all, as the "
+        "device supports"
+    ),
     "LIMIT-02": "the memory that a workgroup shares is at most what the device has",
     "LIMIT-03": "the subgroup size is one of the device's",
     "LIMIT-04": "the grid has at most as many workgroups along each axis as the device takes",
@@ -34,7 +36,7 @@ RULES = {
 
 
 class Breach(NamedTuple):
-    """A limit that is not kept."""
+    """A limit that is exceeded."""
 
     rule: str
     cause: str
@@ -43,7 +45,7 @@ class Breach(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """The numbers of a launch that limits apply to, and the module."""
+    """The numbers of a launch to which limits apply, and the module."""
 
     grid: tuple[int, int, int]
     workgroup: tuple[int, int, int]
@@ -52,7 +54,7 @@ class Launch(NamedTuple):
 
 
 def breaches(interface: Interface, launch: Launch, target: Target | None) -> Iterator[Breach]:
-    """Every limit of the target, or of all known ones, that a launch exceeds."""
+    """Returns every limit of the target, or of all known ones, that a launch exceeds."""
     if target is None:
         yield from _beyond_all(interface, launch)
         return
@@ -61,8 +63,8 @@ def breaches(interface: Interface, launch: Launch, target: Target | None) -> Ite
     if math.prod(size) > count or any(n > most for n, most in zip(size, axes, strict=True)):
         yield Breach(
             "LIMIT-01",
-            f"a workgroup has {_times(size)} = {math.prod(size)} invocations, but {name} takes "
-            f"{count}, and {_times(axes)} along the axes",
+            f"a workgroup has {_times(size)} = {math.prod(size)} invocations, but {name} "
+            f"supports {count}, and {_times(axes)} along the axes",
             "make it smaller",
         )
     shared = interface.workgroup_bytes
@@ -87,14 +89,15 @@ def breaches(interface: Interface, launch: Launch, target: Target | None) -> Ite
     if block is not None and block.size > target.push_constant_bytes:
         yield Breach(
             "LIMIT-05",
-            f"{block.size} bytes of push constants, but {name} takes {target.push_constant_bytes}",
+            f"there are {block.size} bytes of push constants, but {name} supports "
+            f"{target.push_constant_bytes}",
             "put some of them into a buffer",
         )
     for buffer, size_in_bytes in launch.buffer_bytes.items():
         if size_in_bytes > target.storage_buffer_max_bytes:
             yield Breach(
                 "LIMIT-06",
-                f"the buffer {buffer} has {size_in_bytes} bytes, but {name} takes "
+                f"the buffer {buffer} has {size_in_bytes} bytes, but {name} supports "
                 f"{target.storage_buffer_max_bytes}",
                 "make it smaller",
             )
@@ -121,7 +124,7 @@ def _shared_memory_breach(size: int, limit: str, interface: Interface) -> Breach
 
 @cache
 def _largest() -> tuple[int, int]:
-    """The most invocations, and the most shared memory, of all known devices."""
+    """Returns the most invocations, and the most shared memory, of all known devices."""
     known = [load(name) for name in names()]
     return max(t.max_invocations for t in known), max(t.workgroup_memory_bytes for t in known)
 
@@ -131,9 +134,9 @@ def _beyond_all(interface: Interface, launch: Launch) -> Iterator[Breach]:
     if math.prod(launch.workgroup) > invocations:
         yield Breach(
             "LIMIT-01",
-            f"a workgroup has {math.prod(launch.workgroup)} invocations, and no known target "
-            f"takes more than {invocations}",
-            "make it smaller, or name the target that it is for",
+            f"a workgroup has {math.prod(launch.workgroup)} invocations, but no known "
+            f"target supports more than {invocations}",
+            "make it smaller, or name its target",
         )
     if interface.workgroup_bytes > memory:
         limit = f"no known target has more than {memory}"
@@ -150,8 +153,8 @@ def _features(interface: Interface, target: Target) -> Iterator[Breach]:
     if m.version > _version(target.spirv_version):
         yield Breach(
             "LIMIT-09",
-            f"the module is SPIR-V {m.version[0]}.{m.version[1]}, but {target.name} takes "
-            f"{target.spirv_version}",
+            f"the module is SPIR-V {m.version[0]}.{m.version[1]}, but {target.name} "
+            f"supports {target.spirv_version}",
             "compile for an earlier target environment",
         )
     for name, at in m.declared.items():
@@ -225,7 +228,7 @@ def _matrices(interface: Interface, target: Target) -> Iterator[Breach]:
 
 
 class Matrix(NamedTuple):
-    """A matrix by its type; an integer's sign is not part of that."""
+    """A matrix by its type; the signedness of integers is not part of that."""
 
     rows: int
     columns: int
@@ -235,7 +238,7 @@ class Matrix(NamedTuple):
 
 
 def _matrices_of(target: Target) -> set[Matrix]:
-    """The matrices that a target's lines list as operands and results."""
+    """Returns the matrices that a target's lines list as operands and results."""
     return {
         Matrix(rows, columns, re.sub("^[su]", "i", kind), use, p.scope)
         for p in target.cooperative_matrix
@@ -257,14 +260,16 @@ def _matrix(interface: Interface, type_: Type) -> Matrix:
 
 
 def _types(interface: Interface, at: Instruction) -> dict[str, Type | None]:
-    """The types of a multiplication's operands and result."""
+    """Returns the types of a multiplication's operands and result."""
     m = interface.module
     ids = dict(zip(("a", "b", "c"), at.words[3:6], strict=False))
     return {key: m.type_of(id) for key, id in ids.items()} | {"result": m.types.get(at.type_id)}
 
 
 def _property(interface: Interface, at: Instruction) -> CooperativeMatrixProperty | None:
-    """A multiplication as a line of a target's list; None for a module that is not valid."""
+    """
+    Returns a multiplication as a line of a target's list; None for a module that is not valid.
+    """
     from xdsl_spirv.grammar import grammar
     from xdsl_spirv.runtime.needs import SATURATING, SIGNED
 

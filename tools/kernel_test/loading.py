@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.dialects.spirv.structure import ModuleOp
 
 MAX_BYTES = 256 << 20
-"""Most bytes of a kernel's file."""
+"""Limit of the size of a kernel's file, in bytes."""
 
 
 @dataclass
@@ -32,10 +32,10 @@ class Kernel:
     """The environment of the validation."""
     index: Module
     parsed: ModuleOp | None = None
-    """The module of an MLIR file, whose operations know their lines."""
+    """The module of an MLIR file, with the line of each operation."""
 
     def module(self) -> ModuleOp:
-        """A module to execute, of its own: specialization changes it."""
+        """Returns a copy of the module to execute, because specialization changes it."""
         if self.parsed is not None:
             return _clone_with_lines(self.parsed)
         from xdsl_spirv.serialization.decode.decoder import decode as decode_module
@@ -44,7 +44,7 @@ class Kernel:
 
 
 def _clone_with_lines(module: ModuleOp) -> ModuleOp:
-    """A copy whose operations know their lines as the original's do."""
+    """Copies a module; the operations of the copy have the original's lines."""
     from xdsl_spirv.interpreter.checks.places import LINES
 
     clone = module.clone()
@@ -58,8 +58,8 @@ def load_kernel(test: KernelTest) -> Kernel:
     """
     Loads the kernel of a test.
 
-    Raises `Misuse` for a file that cannot be tested, `CompileError`, `SPIRVDecodeError`,
-    `SPIRVAssemblyError` and xDSL's errors for one that has no meaning.
+    Raises `Misuse` for a file that cannot be tested, and `CompileError`, `SPIRVDecodeError`,
+    `SPIRVAssemblyError` or xDSL's errors for an invalid file.
     """
     path, parsed = test.kernel, None
     _refuse_environment(test.compile.target_env)
@@ -93,7 +93,9 @@ def load_kernel(test: KernelTest) -> Kernel:
 def _refuse_environment(chosen: str | None) -> None:
     if chosen is not None and chosen not in ENVIRONMENTS:
         known = suggest(chosen, tuple(ENVIRONMENTS))
-        raise Misuse(f"there is no target environment {chosen!r}", "compile.target-env", known)
+        raise Misuse(
+            f"the target environment {chosen!r} does not exist", "compile.target-env", known
+        )
 
 
 def _read(path: Path) -> bytes:
@@ -107,7 +109,7 @@ def _read(path: Path) -> bytes:
             f"cannot read the kernel: {error.strerror}", str(path), "name a file"
         ) from error
     if len(data) > MAX_BYTES:
-        raise Misuse(f"{path} has more than {MAX_BYTES} bytes", "", "this is not a kernel")
+        raise Misuse(f"{path} has more than {MAX_BYTES} bytes", "", "it is too large for a kernel")
     return data
 
 
@@ -120,7 +122,7 @@ UNPLACED = re.compile(r"Op(Function(Parameter|End)?|Label)$")
 
 
 def _with_lines(assembly: str, path: Path) -> str:
-    """The assembly of a module without lines, with its own lines as OpLine."""
+    """Returns the assembly of a module without debug lines, with its own lines as OpLine."""
     lines: list[str] = []
     named = inside = merging = False
     for number, line in enumerate(assembly.split("\n"), 1):
@@ -138,7 +140,7 @@ def _with_lines(assembly: str, path: Path) -> str:
 
 
 def _lower_triton(path: Path, test: KernelTest) -> bytes:
-    """The binary of a kernel of Triton for the test's target."""
+    """Compiles a kernel of Triton to a binary for the test's target."""
     from xdsl_spirv.compiler.tiles import named_binary
     from xdsl_spirv.frontends.triton.convert import convert, kernel_of
     from xdsl_spirv.frontends.triton.reading import read

@@ -1,7 +1,7 @@
 """
-The command's options override what a test's file says, or stand in its place.
+Overrides the values of a test's file by the command's options, which may also replace the file.
 
-They go through the same readers as the file: `--grid 4x2` is `grid = [4, 2]`.
+Options are parsed by the same functions as the file: `--grid 4x2` is `grid = [4, 2]`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from xdsl_spirv.tools.kernel_test.description import Contents, KernelTest, Misus
 COMMAND = Path("command line")
 
 LONGEST_NUMBER = 20
-"""Digits; Python refuses to read thousands."""
+"""Largest number of digits of a number: Python refuses to parse numbers of thousands of digits."""
 
 
 def override(test: KernelTest, arguments: argparse.Namespace) -> KernelTest:
-    """Returns the test with the options' values in the place of its own."""
+    """Returns the test, with the options' values in place of its own."""
     table = read.Table({}, COMMAND)
 
     def said(option: str, reader: Any, value: Any, otherwise: Any) -> Any:
@@ -63,7 +63,7 @@ def override(test: KernelTest, arguments: argparse.Namespace) -> KernelTest:
 
 
 def _numbers(option: str, text: str | None) -> list[int] | None:
-    """`4x2`, `4,2` or `4`."""
+    """Parses `4x2`, `4,2` or `4`."""
     if text is None:
         return None
     parts = text.replace("x", ",").split(",")
@@ -76,7 +76,7 @@ def _pairs(option: str, texts: Iterable[str]) -> Iterable[tuple[str, str]]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name or not value:
-            raise Misuse(f"{option} {text} gives no value", "", f"write {option} NAME=VALUE")
+            raise Misuse(f"{option} {text} contains no value", "", f"write {option} NAME=VALUE")
         yield name, value
 
 
@@ -85,7 +85,7 @@ def _defines(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _constants(option: str, texts: Iterable[str]) -> dict[str, Any]:
-    """Constants by name; a member of a struct is `a.b`."""
+    """Returns constants by name; `a.b` names a member of a struct."""
     constants: dict[str, Any] = {}
     for name, text in _pairs(option, texts):
         node, *rest = name.split(".")
@@ -94,7 +94,7 @@ def _constants(option: str, texts: Iterable[str]) -> dict[str, Any]:
             place, node = place.setdefault(node, {}), inner
             if not isinstance(place, dict):
                 raise Misuse(
-                    f"{option} {name}={text}: a part of it has a value already",
+                    f"{option} {name}={text}: a part of it already has a value",
                     "",
                     "give either the whole or its members",
                 )
@@ -103,7 +103,7 @@ def _constants(option: str, texts: Iterable[str]) -> dict[str, Any]:
 
 
 def _constant(option: str, text: str) -> Any:
-    """A value as TOML writes it; Python's `True` and an address too."""
+    """Parses a value as TOML writes it, also Python's `True` and an address."""
     if text.startswith("&"):
         return text
     try:
@@ -140,7 +140,7 @@ def _buffers(
 
 
 def _with_tolerance(buffers: Mapping[str, Contents], tolerance: Tolerance) -> dict[str, Contents]:
-    """Buffers, and members of buffers, that are compared with a tolerance."""
+    """Sets a tolerance for buffers, and members of buffers, that are compared."""
     return {
         name: replace(
             buffer, tolerance=tolerance, members=_with_tolerance(buffer.members, tolerance)
@@ -158,7 +158,7 @@ def _is_text(text: str) -> bool:
 
 
 def _buffer(text: str) -> dict[str, Any]:
-    """`f32:1000:random`, `f32:10x4:zeros`, `rgba8:16x16:random:SEED`, or `x.npy`."""
+    """Parses `f32:1000:random`, `f32:10x4:zeros`, `rgba8:16x16:random:SEED`, or `x.npy`."""
     if text.endswith(".npy") and ":" not in text:
         return {"content": text}
     parts = text.split(":")
@@ -178,7 +178,7 @@ def _buffer(text: str) -> dict[str, Any]:
 
 
 def _tolerance(text: str, table: read.Table) -> Tolerance:
-    """`1e-5`, or `absolute=1e-6,relative=1e-5,ulp=2`."""
+    """Parses `1e-5`, or `absolute=1e-6,relative=1e-5,ulp=2`."""
     if "=" not in text:
         return read.tolerance(table, "--tolerance", _constant("--tolerance", text))
     pairs = dict(_pairs("--tolerance", text.split(",")))

@@ -1,8 +1,9 @@
 """
-The pytest plugin: `pytest --xdsl-spirv` collects `*.kernel.toml`, an item for a launch or a proof.
+The pytest plugin: `pytest --xdsl-spirv` collects `*.kernel.toml` files; an item is a launch or a
+proof.
 
-pytest loads this file in every environment that has the package, so it imports nothing of ours
-before such a file is collected.
+pytest loads this file in every environment that has the package, so it imports other modules of the
+package only when such a file is collected.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SUFFIX = ".kernel.toml"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option that turns collection on."""
+    """Adds the option that turns on the collection."""
     group = parser.getgroup("xdsl-spirv", "tests of GPU kernels")
     group.addoption(
         OPTION,
@@ -36,17 +37,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A collector for a description, if the option is given."""
+    """Returns a collector for a description, if the option is given."""
     if not file_path.name.endswith(SUFFIX) or not parent.config.getoption("xdsl_spirv"):
         return None
     return KernelFile.from_parent(parent, path=file_path)
 
 
 class KernelFile(pytest.File):
-    """One description."""
+    """Collects one description."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """An item for each subgroup size; the kernel is compiled when it runs."""
+        """Yields an item for each subgroup size; the kernel is compiled when the item runs."""
         from xdsl_spirv.tools.kernel_test.description import Misuse
         from xdsl_spirv.tools.kernel_test.running import subgroup_sizes
         from xdsl_spirv.tools.kernel_test.toml_file import read_test
@@ -65,7 +66,7 @@ class KernelFile(pytest.File):
 
 
 class KernelItem(pytest.Item):
-    """One launch, or the proof for all if there is no subgroup size."""
+    """Runs one launch, or proves the test for all launches if it has no subgroup size."""
 
     def __init__(self, *, test: KernelTest, size: int | None, **keywords: Any):
         super().__init__(**keywords)
@@ -73,7 +74,7 @@ class KernelItem(pytest.Item):
         self.size = size
 
     def runtest(self) -> None:
-        """Runs the launch or asks for the proof; its report is the failure."""
+        """Runs the launch or the proof; raises its report as the failure."""
         from dataclasses import replace
 
         from xdsl_spirv.tools.kernel_test.proving import prove_test
@@ -89,7 +90,7 @@ class KernelItem(pytest.Item):
                 raise KernelFailure(describe_launch(outcome), _first_of(outcome))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The report without a traceback of ours."""
+        """Returns the report, without a traceback of this package."""
         if isinstance(excinfo.value, KernelFailure):
             return KernelReport(*excinfo.value.args)
         return super().repr_failure(excinfo, style)
@@ -100,7 +101,7 @@ class KernelItem(pytest.Item):
 
 
 class KernelFailure(Exception):
-    """A launch failed: the report, and the line of it that the summary of pytest shows."""
+    """A launch failed: the report, and its line for the summary of pytest."""
 
 
 class KernelReport(TerminalRepr):
@@ -119,7 +120,7 @@ class KernelReport(TerminalRepr):
 
 
 def _first_of(outcome: Outcome) -> str:
-    """The first problem as `RULE: cause`, or why nothing ran."""
+    """Returns the first problem as `RULE: cause`, or the reason why nothing ran."""
     if not outcome.problems:
         return outcome.misuse or ""
     problem = outcome.problems[0]

@@ -1,5 +1,5 @@
 """
-Reports of a test: findings, mismatches and errors in one form, each with its places in the source.
+Reports of a test: findings, mismatches and errors as one type, each with its places in the source.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ UNMET = "UNMET"
 UNPROVED = "UNPROVED"
 
 MAX_SOURCE = 16 << 20
-"""Bytes of a source file that is quoted."""
+"""Largest source file that is quoted, in bytes."""
 
 RULES = {
-    MISMATCH: "a buffer holds what the test expects",
+    MISMATCH: "a buffer contains the expected values",
     LAUNCH: "a launch can be executed",
     COMPILE: "a kernel compiles and decodes",
-    UNMET: "a finding or an error that the test expects is there",
-    UNPROVED: "what a test asks of all launches is proved under the premises that it states",
+    UNMET: "a finding or an error that the test expects occurs",
+    UNPROVED: (
+        "the questions of a test about all launches are proved, under the premises that it states"
+    ),
 }
-"""Rules of tests themselves."""
+"""Rules about tests themselves."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Location:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong; `text` is all that there is to say."""
+    """A problem; `text` is the full message."""
 
     rule: str
     message: str
@@ -62,7 +64,7 @@ class Problem:
     related: tuple[Location, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the problem as JSON's data."""
+        """Returns the problem as data for JSON."""
         return {
             "rule": self.rule,
             "message": self.message,
@@ -81,31 +83,33 @@ class Outcome:
     subgroup_size: int | None = None
     problems: list[Problem] = field(default_factory=list[Problem])
     expected: list[Problem] = field(default_factory=list[Problem])
-    """Findings that the test asks for."""
+    """Findings that the test expects."""
     misuse: str = ""
-    """The reason why nothing could be run: the description's fault."""
+    """The reason why nothing could run: a fault of the description."""
     notes: list[str] = field(default_factory=list[str])
     compared: int = 0
-    """Elements that were compared with an expectation."""
+    """Number of elements that were compared with an expectation."""
     checked: bool = False
     ran: bool = False
-    """Whether the launch came to its end."""
+    """True if the launch completed."""
     arguments: Arguments | None = None
     """Buffers of the launch, with their contents after it."""
     seconds: float = 0.0
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Settings that the verdict depends on (tools/settings.py); empty without a launch."""
+    """Settings on which the verdict depends (tools/settings.py); empty without a launch."""
     proof: dict[str, Any] | None = None
-    """Questions about all launches, the answer, and its premises; None for a launch's outcome."""
+    """
+    Questions about all launches, the answer, and its premises; None if the outcome is a launch's.
+    """
 
     @property
     def passed(self) -> bool:
-        """Whether the launch ran and did what the test says."""
+        """True if the launch ran and met the test's expectations."""
         return not self.problems and not self.misuse
 
     @property
     def name(self) -> str:
-        """The launch as reports call it."""
+        """Name of the launch in reports."""
         if self.proof is not None:
             return f"{self.test.name}[proof]"
         size = "" if self.subgroup_size is None else f"[subgroup {self.subgroup_size}]"
@@ -116,7 +120,7 @@ class Outcome:
 
 
 class Sources:
-    """Lines of the source files that are at hand."""
+    """Reads lines of source files, if they are available."""
 
     def __init__(self, kernel: Path):
         self.kernel = kernel
@@ -130,7 +134,10 @@ class Sources:
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
     def _read(self, file: str) -> list[str]:
-        """A file beside the kernel or below; a module may name any other, which is not read."""
+        """
+        Reads a file in the kernel's folder or below; others are not read, because a module may name
+        any path.
+        """
         try:
             path = Path(file).resolve()
             near = path.is_relative_to(self.kernel.resolve().parent)
@@ -145,7 +152,10 @@ class Sources:
         return Location(file, line, column, self.line(file, line), message)
 
     def place(self, source: SourceLocation | None, line: int, message: str = "") -> Location | None:
-        """A place of a finding: in the source, or in the file that the module was parsed from."""
+        """
+        Returns the location of a finding's place: in the source, or in the file from which the
+        module was parsed.
+        """
         if source is not None:
             text = source.text or self.line(source.file, source.line)
             return Location(source.file, source.line, source.column, text, message)
@@ -153,7 +163,7 @@ class Sources:
 
 
 def of_finding(finding: Finding, sources: Sources) -> Problem:
-    """A finding of the checks."""
+    """Converts a finding of the checks to a problem."""
     place = sources.place(finding.source, finding.line) or Location(str(sources.kernel))
     related = [
         sources.place(other.source, other.line, ", ".join(filter(None, (other.role, other.detail))))

@@ -1,8 +1,8 @@
 """
-Asks for proofs beside the launches of a test: `prove = ["races", "bounds"]`.
+Runs the proofs of a test in addition to its launches: `prove = ["races", "bounds"]`.
 
-Only a proof under the premises that the test states is a success. A refutation is the finding that
-the interpreter made in the launch that shows it; a question that is not decided is a problem, too.
+Only a proof under the premises that the test states is a success. A refutation is reported as the
+interpreter's finding in the refuting launch; an undecided question is a problem, too.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ if TYPE_CHECKING:
     from xdsl_spirv.tools.kernel_proving import Reason, Result
 
 QUESTION_SECONDS = 5.0
-"""Most seconds of one question to one solver."""
+"""Time limit of one solver call for one question, in seconds."""
 
 
 def judge_test(test: KernelTest) -> list[Outcome]:
-    """The outcomes of a test's launches, if it describes any, and of its proof, if it asks one."""
+    """
+    Returns the outcomes of a test's launches, if it describes any, and of its proof, if it has one.
+    """
     proved = [prove_test(test)] if test.prove else []
     launched = run_test(test) if test.grid is not None or not proved else []
     return [*launched, *proved]
 
 
 def prove_test(test: KernelTest) -> Outcome:
-    """Proves or refutes what a test asks of all launches."""
+    """Proves or refutes the test's questions about all launches."""
     start = time.perf_counter()
     outcome = Outcome(test, proof={"questions": list(test.prove)})
     try:
@@ -47,7 +49,7 @@ def prove_test(test: KernelTest) -> Outcome:
 
 
 def _expect_asked(test: KernelTest) -> KernelTest:
-    """Keeps only the expected findings that the test's questions ask for."""
+    """Keeps only the expected findings that belong to the test's questions."""
     prefixes = tuple(prefix for name in (*test.prove, "barriers") for prefix in QUESTIONS[name])
     asked = (t for t in test.findings if any(r.startswith(prefixes) for r in t.split("|")))
     return replace(test, findings=tuple(asked), error=None)
@@ -84,7 +86,10 @@ def _list_unproved(test: KernelTest, result: Result) -> Iterator[Problem]:
         yield _problem_at(cause, Location(str(test.source)), remedy)
         return
     for reason in result.reasons:
-        remedy = "state a premise under [assume], give it more time (prove-timeout), or do not ask"
+        remedy = (
+            "state a premise under [assume], give it more time (prove-timeout), or remove "
+            "the question"
+        )
         yield _problem_at(f"unknown: {reason.text}", _locate(test, reason), remedy)
 
 

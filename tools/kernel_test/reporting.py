@@ -14,7 +14,7 @@ from xdsl_spirv.tools.kernel_test.problems import Outcome
 
 
 def describe_launch(outcome: Outcome) -> str:
-    """One launch: a line, and below it what is wrong."""
+    """Describes one launch: a line, and below it the problems."""
     verdict = "ok" if outcome.passed else "not run" if outcome.misuse else "FAILED"
     lines = [f"{outcome.name}: {verdict}{_passing_remark(outcome)}"]
     texts = [problem.text for problem in outcome.problems]
@@ -33,7 +33,7 @@ COLOURS = {"ok": "32", "FAILED": "1;31", "not run": "33"}
 
 
 def colour_verdicts(text: str) -> str:
-    """The text with its verdicts and rules in colours, where standard output is a terminal."""
+    """Colours the verdicts and rules of a text, if standard output is a terminal."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     text = VERDICT.sub(lambda m: f"{m[1]}\x1b[{COLOURS[m[2]]}m{m[2]}\x1b[0m", text)
@@ -41,7 +41,9 @@ def colour_verdicts(text: str) -> str:
 
 
 def _passing_remark(outcome: Outcome) -> str:
-    """A remark on a launch that passed: its findings, and how many elements were compared."""
+    """
+    Returns a remark on a launch that passed: its findings, and the number of compared elements.
+    """
     if not outcome.passed:
         return ""
     shown: list[str] = []
@@ -63,7 +65,7 @@ def _indent_text(text: str) -> str:
 
 
 def summary(outcomes: Sequence[Outcome], undescribed: int = 0) -> str:
-    """`3 kernels, 5 launches: 1 failed`."""
+    """Returns a line like `3 kernels, 5 launches: 1 failed`."""
     kernels = len({outcome.test.kernel for outcome in outcomes})
     launches = sum(o.subgroup_size is not None and not o.misuse for o in outcomes)
     failed = sum(bool(outcome.problems) for outcome in outcomes)
@@ -78,7 +80,7 @@ def summary(outcomes: Sequence[Outcome], undescribed: int = 0) -> str:
 
 
 def record(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """All outcomes as JSON has them."""
+    """Returns all outcomes as data for JSON."""
     launches = [
         {
             "test": str(outcome.test.source),

@@ -1,9 +1,10 @@
 """
-Runs a test: load, validate, then for each subgroup size launch with checks and compare.
+Runs a test: loads and validates the kernel, then for each subgroup size launches it with checks and
+compares.
 
-Everything that can be found is told: a module that is not valid is launched all the same if it can
-be decoded, and limits do not keep a launch from running. Only a description that does not fit the
-kernel (`Misuse`) ends a test early.
+As many problems as possible are reported: an invalid module still runs if it can be decoded, and
+exceeded limits do not prevent a launch. Only a description that does not fit the kernel (`Misuse`)
+ends a test early.
 """
 
 from __future__ import annotations
@@ -50,11 +51,13 @@ if TYPE_CHECKING:
 DEFAULT_SUBGROUP = 32
 
 RULE = re.compile(r"([A-Z]+(?:-[0-9]+)?): ")
-"""Start of an error that is a finding: `STEP-01: more than ...`."""
+"""Matches the start of an error that is a finding: `STEP-01: more than ...`."""
 
 
 def run_test(test: KernelTest) -> list[Outcome]:
-    """The outcomes of a test's launches; one without a launch if none could be made."""
+    """
+    Returns the outcomes of a test's launches; one outcome without a launch if none could be made.
+    """
     start = time.perf_counter()
     outcome = Outcome(test)
     try:
@@ -69,7 +72,10 @@ def run_test(test: KernelTest) -> list[Outcome]:
 
 
 def _refuse_failures(allowed: tuple[str, ...]) -> None:
-    """Refuses to expect problems other than findings: a launch that did not run, a wrong result."""
+    """
+    Refuses to expect problems other than findings, such as a launch that did not run or a wrong
+    result.
+    """
     for text in allowed:
         rule = text.partition(":")[0]
         if rule in RULES:
@@ -80,7 +86,7 @@ def _refuse_failures(allowed: tuple[str, ...]) -> None:
 
 
 def subgroup_sizes(test: KernelTest) -> tuple[int, ...]:
-    """The sizes that a test is run with."""
+    """Returns the subgroup sizes with which a test runs."""
     if test.subgroup_sizes:
         return test.subgroup_sizes
     target = target_of(test)
@@ -88,7 +94,7 @@ def subgroup_sizes(test: KernelTest) -> tuple[int, ...]:
 
 
 def target_of(test: KernelTest) -> Target | None:
-    """Returns the target whose limits the test must keep; None if it names none."""
+    """Returns the target whose limits the test must keep, or None."""
     if test.target is None:
         return None
     beside = test.source.parent / test.target
@@ -117,11 +123,14 @@ def _launches(test: KernelTest) -> Iterator[Outcome]:
         outcome.seconds = time.perf_counter() - start
         yield outcome
         if outcome.misuse:
-            return  # It would be the same in every size.
+            return  # It would be the same for every size.
 
 
 def _report_refusal(test: KernelTest, error: Misuse, outcome: Outcome) -> list[Problem]:
-    """Reports a launch that lacks something: a faulty description, unless the test expects it."""
+    """
+    Reports a launch without a required value: a faulty description, unless the test expects the
+    error.
+    """
     text = str(error)
     if test.error is None or test.error not in text:
         outcome.misuse = text
@@ -131,9 +140,9 @@ def _report_refusal(test: KernelTest, error: Misuse, outcome: Outcome) -> list[P
 
 def settle_expected(test: KernelTest, problems: list[Problem], outcome: Outcome) -> list[Problem]:
     """
-    The problems without the expected ones, and expected ones that did not occur.
+    Returns the problems without the expected ones, plus the expected ones that did not occur.
 
-    `UNDEF-01|UNDEF-02` asks for either: an optimizer makes one of the other.
+    `UNDEF-01|UNDEF-02` expects either, because an optimizer may turn one into the other.
     """
     from xdsl_spirv.tools.kernel_test.compilers import faults_of_compiler
 
@@ -156,14 +165,14 @@ def settle_expected(test: KernelTest, problems: list[Problem], outcome: Outcome)
     expected_rules = {p.rule for p in outcome.expected}
     for rules, text in zip(asked, test.findings, strict=True):
         if not rules & expected_rules:
-            left.append(_unmet(test, f"the finding {text} that the test expects was not made"))
+            left.append(_unmet(test, f"the test expects the finding {text}, which did not occur"))
     if test.error is not None and not expected_rules & {LAUNCH, COMPILE}:
         left.append(_unmet(test, f"the launch was not refused with {test.error!r}"))
     return left
 
 
 def _is_allowed(test: KernelTest, problem: Problem) -> bool:
-    """Whether the description lists a finding as intended, by rule and a part of its text."""
+    """True if the description lists a finding as intended, by rule and a part of its text."""
     pairs = (text.partition(":") for text in test.allow)
     return any(rule == problem.rule and part in problem.text for rule, _, part in pairs)
 
@@ -175,7 +184,7 @@ def _unmet(test: KernelTest, cause: str) -> Problem:
 
 
 def fail_loading(test: KernelTest, error: Exception) -> Problem:
-    """An error that a kernel can cause; any other is ours, and raised."""
+    """Returns the outcome for an error that a kernel can cause; raises any other error."""
     from xdsl_spirv.tools.kernel_test.compilers import CompileError
     from xdsl_spirv.tools.messages import message
 
@@ -234,7 +243,7 @@ def _validate(test: KernelTest, kernel: Kernel) -> tuple[list[Problem], list[str
 
 
 def _split(source: str | None) -> tuple[str, int]:
-    """`file:line:column` as file and line."""
+    """Splits `file:line:column` into file and line."""
     parts = (source or "").rsplit(":", 2)
     return (parts[0], int(parts[1])) if len(parts) == 3 and parts[1].isdecimal() else ("", 0)
 
@@ -244,7 +253,9 @@ def _split(source: str | None) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Plan:
-    """A launch that is ready: the kernel's interface, its arguments, and the expected contents."""
+    """
+    A launch that is ready to run: the kernel's interface, its arguments, and the expected contents.
+    """
 
     test: KernelTest
     kernel: Kernel
@@ -253,7 +264,7 @@ class Plan:
     wanted: list[tuple[Buffer, Part, Array]]
 
     def module(self) -> ModuleOp:
-        """The module to execute, specialized."""
+        """Returns the module to execute, specialized."""
         from xdsl_spirv.passes.spirv.specialize import specialize
 
         module, constants = self.kernel.module(), self.interface.constants
@@ -261,7 +272,7 @@ class Plan:
         return module
 
     def run(self, module: ModuleOp, options: Options) -> None:
-        """Launch the kernel; raises `InterpreterError`."""
+        """Launches the kernel; raises `InterpreterError`."""
         from xdsl_spirv.interpreter import dispatch
 
         assert self.test.grid is not None
@@ -276,7 +287,7 @@ class Plan:
         )
 
     def mismatches(self) -> Iterator[Problem]:
-        """Compare the buffers with the expected contents."""
+        """Compares the buffers with the expected contents."""
         for buffer, part, array in self.wanted:
             mismatch = compare(part.label, part.view(buffer.data), array, part.contents.tolerance)
             if mismatch is not None:
@@ -286,7 +297,7 @@ class Plan:
 
 
 def plan_launch(test: KernelTest, kernel: Kernel) -> Plan:
-    """Make the arguments of a launch; raises `Misuse` where the description does not fit."""
+    """Makes the arguments of a launch; raises `Misuse` if the description does not fit."""
     constants = Constants(kernel.index, test.specialization)
     interface = Interface(kernel.index, choose_entry(kernel.index, test.entry), constants)
     if test.grid is None:
@@ -316,12 +327,12 @@ def _launch(
     outcome.arguments = plan.arguments
     if target is not None and (unknown := unknown_capabilities(plan.interface, target)):
         outcome.notes.append(
-            f"the target {target.name} does not say whether it has {', '.join(unknown)}"
+            f"it is not known whether the target {target.name} has {', '.join(unknown)}"
         )
     if test.checks == "none" and not plan.wanted and not test.findings:
         raise Misuse(
             "there are no checks and no expectations", str(test.source),
-            'nothing would be looked at: leave checks = "none" out, or give a buffer an expect',
+            'nothing would be tested: leave checks = "none" out, or give a buffer an expect',
         )  # fmt: skip
     yield from _limits(plan, size, target)
     yield from _run(plan, size, outcome)
@@ -335,12 +346,12 @@ def _refuse_idle(interface: Interface, arguments: Arguments) -> None:
     if not arguments.buffers and not interface.resources:
         raise Misuse(
             f"the entry point {interface.entry.name!r} uses no buffer", "",
-            "there is nothing that a test could look at",
+            "a test needs a buffer with results",
         )  # fmt: skip
 
 
 def _named_values(constants: Constants) -> dict[str, Any]:
-    """The values of specialization constants that have names."""
+    """Returns the values of specialization constants that have names."""
     return {c.name: constants.values.get(c.id, c.default) for c in constants.specialized if c.name}
 
 
@@ -373,7 +384,7 @@ def workgroup_size(interface: Interface) -> tuple[int, int, int]:
             return x, y, z
     raise Misuse(
         f"the entry point {interface.entry.name!r} has no workgroup size", "",
-        "give it one: layout(local_size_x = 64) in",
+        "give it one, such as layout(local_size_x = 64) in",
     )  # fmt: skip
 
 
@@ -406,12 +417,12 @@ def _late(seconds: float) -> InterpreterError:
     return InterpreterError(
         f"the launch takes more than {seconds:g} s",
         "",
-        "the kernel may not end; launch less of it, or give it more time (timeout)",
+        "the kernel may not end: launch fewer workgroups, or give it more time (timeout)",
     )
 
 
 def options_of(test: KernelTest, size: int) -> Options:
-    """Options of the interpreter; raises `InterpreterError` for unsupported ones."""
+    """Returns the options of the interpreter; raises `InterpreterError` for unsupported ones."""
     from xdsl_spirv.interpreter import Options
     from xdsl_spirv.interpreter.checks import Checks
 
@@ -428,5 +439,5 @@ def options_of(test: KernelTest, size: int) -> Options:
 
 
 def _text(value: Any) -> str:
-    """A value as `specialize` reads it."""
+    """Formats a value as `specialize` parses it."""
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,9 +1,9 @@
 """
-SARIF 2.1.0: findings with their source lines, as code reviews show them.
+Writes SARIF 2.1.0 for code reviews: findings with their source lines.
 
-A rule's help names the page of the documentation that has it. Files are relative to the working
-directory where they lie in it, so that the review of a checkout finds them. A fingerprint is made
-of a rule, a file and the text of its line, so that a finding stays the same one where lines move.
+A rule's help links to its page in the documentation. Paths of files in the working directory are
+relative to it, so that the review of a checkout finds them. A fingerprint consists of a rule, a
+file and the text of its line, so that it does not change when lines move.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ from xdsl_spirv.tools.kernel_test.problems import Location, Outcome, Problem
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ROOT = "SRCROOT"
 LONGEST = 20_000
-"""Characters of a message."""
+"""Longest message, in characters."""
 
 
 def to_sarif(outcomes: Sequence[Outcome]) -> str:
-    """The document: one run, a result for each problem, a notification for each test not run."""
+    """
+    Returns the document: one run, with a result for each problem and a notification for each test
+    that did not run.
+    """
     results: dict[tuple[Any, ...], dict[str, Any]] = {}
     for outcome in outcomes:
         for problem in outcome.problems:
             key = (problem.rule, problem.location, problem.message, outcome.test.kernel)
-            if key in results:  # The same in another subgroup size.
+            if key in results:  # The same problem with another subgroup size.
                 _add_launch(results[key], outcome)
             else:
                 results[key] = _result(problem, outcome)
@@ -100,17 +103,17 @@ def describe(rule: str) -> str:
 
 
 EXTENSIONS = frozenset({"DOT", "CM", "ROT", "BF"})
-"""Families of rules of docs/rules.md."""
+"""Families of rules that are in docs/rules.md."""
 
 
 def _family(rule: str) -> str:
-    """The check that finds breaches of a rule; empty if none does."""
+    """Returns the check that finds breaches of a rule, or empty text."""
     family = rule.partition("-")[0]
     return family if family in ("STEP", "WAIT") else FAMILIES.get(family, "")
 
 
 def page_of(rule: str) -> str:
-    """The page of the documentation that has a rule."""
+    """Returns the page of the documentation that contains a rule."""
     if rule in problems.RULES or rule in limits.RULES:
         return "kernel-tests.md"
     if rule.partition("-")[0] in EXTENSIONS:
@@ -120,7 +123,7 @@ def page_of(rule: str) -> str:
 
 @cache
 def _checks() -> dict[str, str]:
-    """The rules of docs/checks.md, where the package stands beside its documentation."""
+    """Returns the rules of docs/checks.md, if the documentation is next to the package."""
     page = Path(__file__).resolve().parents[2] / "docs" / "checks.md"
     try:
         text = page.read_text()

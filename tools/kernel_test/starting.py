@@ -1,5 +1,5 @@
 """
-`xdsl-spirv test x.comp --init`: a description to start from, written from the kernel's interface.
+`xdsl-spirv test x.comp --init`: writes a first description of a test from the kernel's interface.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from xdsl_spirv.tools.kernel_test.toml_file import beside, parse_test
 
 
 def write_descriptions(tests: Sequence[KernelTest], arguments: argparse.Namespace) -> int:
-    """Write a file beside each kernel; existing files are left alone."""
+    """Writes a description next to each kernel; existing files are not changed."""
     if not tests:
         raise Misuse("there is no kernel to describe", "", "name one")
     status = 0
     for test in tests:
         path = beside(test.kernel)
         if path.exists():
-            print(f"{path} is there already: it is left as it is", file=sys.stderr)
+            print(f"{path} exists already, so it is not changed", file=sys.stderr)
             status = MISUSED
             continue
         from xdsl_spirv.tools.output import write
@@ -38,13 +38,18 @@ def write_descriptions(tests: Sequence[KernelTest], arguments: argparse.Namespac
             cause = f"the file name {path.name!a} is not text that a description can hold"
             raise Misuse(cause, str(path.parent), "rename the kernel")
         write(str(path), describe(test, path).encode())
-        print(f"{path}: correct the grid, numbers, sizes and contents, say what you expect, then")
+        print(
+            f"{path}: correct the grid, numbers, sizes and contents, state the expected "
+            "results, then"
+        )
         print(f"  xdsl-spirv test {test.kernel}")
     return status
 
 
 def assume_launch(test: KernelTest) -> KernelTest:
-    """A kernel that has no description, launched as the one to start from says."""
+    """
+    Returns a test for a kernel without a description, with the values that `--init` would write.
+    """
     path = beside(test.kernel)
     assumed = parse_test(tomllib.loads(describe(test, path)), path)
     return replace(assumed, source=test.source, kernel=test.kernel, compile=test.compile)
@@ -87,7 +92,7 @@ def _specialization(constants: Constants) -> Iterator[str]:
 
 
 def _push_constants(interface: Interface, length: int) -> Iterator[str]:
-    """Example push constants; none is 0, since a count of 0 would leave nothing to do."""
+    """Returns example push constants; none is 0, because a count of 0 would leave nothing to do."""
     block = interface.push_constants
     if block is None:
         return

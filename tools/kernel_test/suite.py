@@ -1,4 +1,4 @@
-"""Runs what a command line asks for, and tells what came of it."""
+"""Runs the tests of a command line, and reports the results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xdsl_spirv.tools.report import note
 
 
 def run_suite(arguments: argparse.Namespace) -> int:
-    """The exit status; raises `Misuse` for options that cannot be understood."""
+    """Runs the tests and returns the exit status; raises `Misuse` for invalid options."""
     collection = collect(arguments.kernels)
     tests = [override(test, arguments) for test in collection.tests]
     if arguments.init:
@@ -32,16 +32,18 @@ def run_suite(arguments: argparse.Namespace) -> int:
         try:
             with stage(f"running {test.name}"):
                 launches = judge_test(test)
-        except Exception as error:  # Ours. The other tests run first, and reports are written.
+        except (
+            Exception
+        ) as error:  # A defect of this package. The other tests run first, and reports are written.
             crash = crash or error
-            cause = f"xdsl-spirv itself is at fault: {type(error).__name__}: {error}"
+            cause = f"xdsl-spirv itself has a defect: {type(error).__name__}: {error}"
             launches = [Outcome(test, misuse=cause)]
         for outcome in launches:
             outcomes.append(outcome)
             if not arguments.quiet or not outcome.passed:
                 print(colour_verdicts(describe_launch(outcome)))
     for path in collection.undescribed:
-        print(f"{path}: not tested, no file describes its launch (--init writes one)")
+        print(f"{path}: not tested, because no file describes its launch (--init writes one)")
     print(summary(outcomes, len(collection.undescribed)))
     _write_reports(outcomes, arguments)
     if crash is not None:

@@ -1,6 +1,4 @@
-"""
-Reads `*.kernel.toml`: every key is known, every value of its type, or the file is refused by name.
-"""
+"""Reads `*.kernel.toml`; refuses unknown keys and values of wrong types, by their names."""
 
 from __future__ import annotations
 
@@ -31,10 +29,10 @@ from xdsl_spirv.tools.kernel_test.description import (
 Value = TypeVar("Value")
 
 MAX_FILE = 16 << 20
-"""Bytes of a description; arrays beyond belong into .npy files."""
+"""Largest description, in bytes; larger arrays belong into .npy files."""
 
 MAX_COUNT = 2**31 - 1
-"""Workgroups along an axis, steps, seeds."""
+"""Limit of workgroups along an axis, steps, and seeds."""
 
 MAX_GRID = 2**32 - 1
 MAX_SECONDS = 1_000_000
@@ -42,7 +40,7 @@ MAX_ELEMENTS = 1 << 40
 
 
 class Table:
-    """A table of the file; each key is taken once, and `finish` refuses those that are left."""
+    """A table of the file. Each key is taken once; `finish` refuses the keys that are left."""
 
     def __init__(self, data: Mapping[str, Any], path: Path, where: str = ""):
         self.data = dict(data)
@@ -51,31 +49,31 @@ class Table:
         self._known: list[str] = []
 
     def error(self, cause: str, remedy: str, key: str = "") -> Misuse:
-        """A refusal of the table, or of one of its values."""
+        """Makes an error about the table, or one of its values."""
         place = ".".join(filter(None, (self.where, key)))
         return Misuse(f"{self.path}: {place}: {cause}" if place else f"{self.path}: {cause}", "",
                       remedy)  # fmt: skip
 
     def take(self, key: str, default: Value, read: Callable[[Table, str, Any], Value]) -> Value:
-        """The value of a key as `read` understands it."""
+        """Returns the value of a key, parsed by `read`."""
         self._known.append(key)
         return read(self, key, self.data.pop(key)) if key in self.data else default
 
     def finish(self) -> None:
-        """Refuse keys that were not used."""
+        """Refuses keys that were not used."""
         for key in self.data:
-            raise self.error("there is no such key", suggest(key, self._known), key)
+            raise self.error("this key is unknown", suggest(key, self._known), key)
 
 
 def text(table: Table, key: str, value: Any) -> str:
-    """A string that is not empty."""
+    """Reads a string that is not empty."""
     if not isinstance(value, str) or not value or "\0" in value:
         raise table.error(f"{value!r} is not text", 'write it in quotes, as in "main"', key)
     return value
 
 
 def texts(table: Table, key: str, value: Any) -> tuple[str, ...]:
-    """A list of strings; one string is a list of one."""
+    """Reads a list of strings; a single string counts as a list of one."""
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list):
@@ -93,7 +91,7 @@ def questions(table: Table, key: str, value: Any) -> tuple[str, ...]:
 
 
 def names(table: Table, key: str, value: Any) -> str:
-    """A comma-separated list, or a list of strings."""
+    """Reads a comma-separated list, or a list of strings."""
     return ",".join(texts(table, key, value))
 
 
@@ -105,7 +103,7 @@ def flag(table: Table, key: str, value: Any) -> bool:
 
 
 def count(table: Table, key: str, value: Any, most: int = MAX_COUNT, least: int = 1) -> int:
-    """An integer of a range."""
+    """Reads an integer of a range."""
     if type(value) is not int or not least <= value <= most:
         raise table.error(
             f"{value!r} is not an integer from {least} to {most}", "write a number", key
@@ -121,16 +119,16 @@ def number(table: Table, key: str, value: Any) -> float:
 
 
 def duration(table: Table, key: str, value: Any) -> float:
-    """Seconds, more than none."""
+    """Reads a positive number of seconds."""
     seconds = number(table, key, value)
     if not 0 < seconds <= MAX_SECONDS:
         remedy = f"write a number above 0, up to {MAX_SECONDS}"
-        raise table.error(f"{value} s is not a time for a launch", remedy, key)
+        raise table.error(f"{value} s is not a valid time limit", remedy, key)
     return seconds
 
 
 def counts(table: Table, key: str, value: Any, most: int = MAX_COUNT) -> tuple[int, ...]:
-    """Positive integers: a list, or one."""
+    """Reads positive integers: a list, or one."""
     given: list[Any] = value if isinstance(value, list) else [value]
     if not given:
         raise table.error("the list is empty", "write a number, or a list of numbers", key)
@@ -138,16 +136,16 @@ def counts(table: Table, key: str, value: Any, most: int = MAX_COUNT) -> tuple[i
 
 
 def grid(table: Table, key: str, value: Any) -> tuple[int, int, int]:
-    """Workgroups along x, y and z; missing numbers are 1."""
+    """Reads the workgroups along x, y and z; missing numbers are 1."""
     given = counts(table, key, value, MAX_GRID)
     if len(given) > 3:
-        raise table.error(f"{len(given)} numbers", "a grid has at most three", key)
+        raise table.error(f"{len(given)} numbers", "a grid has at most three numbers", key)
     x, y, z = (*given, 1, 1)[:3]
     return x, y, z
 
 
 def shape(table: Table, key: str, value: Any) -> tuple[int, ...]:
-    """The elements of a buffer, or their shape."""
+    """Reads the number of elements of a buffer, or their shape."""
     sizes = counts(table, key, value, MAX_ELEMENTS)
     if math.prod(sizes) > MAX_ELEMENTS or len(sizes) > 32:
         raise table.error(f"{value} elements are too many", "test with fewer", key)
@@ -155,7 +153,7 @@ def shape(table: Table, key: str, value: Any) -> tuple[int, ...]:
 
 
 def subtable(table: Table, key: str, value: Any) -> Table:
-    """A table within this one."""
+    """Reads a table within this one."""
     if not isinstance(value, dict):
         where = ".".join(filter(None, (table.where, key)))
         raise table.error(f"{value!r} is not a table", f"write [{where}] and its keys below", key)
@@ -163,7 +161,7 @@ def subtable(table: Table, key: str, value: Any) -> Table:
 
 
 def element_type(table: Table, key: str, value: Any) -> str:
-    """The name of an element type."""
+    """Reads the name of an element type."""
     name = text(table, key, value)
     if name not in ELEMENT_TYPES:
         raise table.error(
@@ -173,7 +171,9 @@ def element_type(table: Table, key: str, value: Any) -> str:
 
 
 def given(table: Table, key: str, value: Any) -> Given:
-    """A constant: booleans, numbers, and lists and tables of them; its type is checked later."""
+    """
+    Reads a constant: booleans, numbers, and lists and tables of them; its type is checked later.
+    """
     if isinstance(value, dict):
         inner = subtable(table, key, value)
         return {name: given(inner, name, item) for name, item in value.items()}  # pyright: ignore
@@ -185,24 +185,24 @@ def given(table: Table, key: str, value: Any) -> Given:
 
 
 def constants(table: Table, key: str, value: Any) -> dict[str, Given]:
-    """A table of constants by their names."""
+    """Reads a table of constants by their names."""
     inner = subtable(table, key, value)
     return {name: given(inner, name, constant) for name, constant in inner.data.items()}
 
 
 def content(table: Table, key: str, value: Any) -> Given:
-    """A buffer's content: a pattern, a number, a list, a file."""
+    """Reads a buffer's content: a pattern, a number, a list, or a file."""
     known_text = value in PATTERNS if isinstance(value, str) else True
     if not known_text and not value.startswith("&") and not value.endswith(".npy"):
         known = f"{suggest(value, PATTERNS)}, a number, a list or a path that ends in .npy"
-        raise table.error(f"{value!r} is not content", known, key)
+        raise table.error(f"{value!r} is not a content", known, key)
     if isinstance(value, dict):
         raise table.error("content cannot be a table", f"write [{table.where}.members.NAME]", key)
     return given(table, key, value)
 
 
 def expectation(table: Table, key: str, value: Any) -> Given:
-    """An expression, a `.npy` file, a number or a list."""
+    """Reads an expected result: an expression, a `.npy` file, a number or a list."""
     if isinstance(value, dict):
         raise table.error(
             "an expectation is an expression, a file, a number or a list, not a table",
@@ -213,7 +213,7 @@ def expectation(table: Table, key: str, value: Any) -> Given:
 
 
 def tolerance(table: Table, key: str, value: Any) -> Tolerance:
-    """A table of absolute, relative and ulp, or one number for the first two."""
+    """Reads a table of absolute, relative and ulp, or one number for the first two."""
     if type(value) in (int, float):
         both = number(table, key, value)
         inner, bounds = Table({}, table.path, f"{table.where}.{key}"), Tolerance(both, both)
@@ -226,12 +226,12 @@ def tolerance(table: Table, key: str, value: Any) -> Tolerance:
         )
     inner.finish()
     if min(bounds.absolute, bounds.relative) < 0:
-        raise table.error("a tolerance is not negative", "write a number from 0 on", key)
+        raise table.error("a tolerance cannot be negative", "write a number of at least 0", key)
     return bounds
 
 
 def contents(table: Table, key: str, value: Any) -> Contents:
-    """One buffer or member: a table, or its content alone."""
+    """Reads one buffer or member: a table, or only its content."""
     if not isinstance(value, dict):
         return Contents(content=content(table, key, value))
     inner = subtable(table, key, value)
@@ -260,20 +260,26 @@ def _refuse_contradictions(table: Table, description: Contents) -> None:
     filled = description.type is not None or description.content is not None
     if description.members and (judged or filled):
         raise table.error(
-            "a buffer is described as a whole or by its members", "leave one of them out"
+            "a buffer can be described as a whole or by its members, not both",
+            "leave one of them out",
         )
     if description.alias and (
         description.members or judged or filled or description.size is not None
     ):
-        cause = "an alias has the other buffer's content and expectation"
+        cause = "an alias takes the other buffer's content and expectation, and cannot have its own"
         raise table.error(cause, "leave out the alias, or its own content and expectation", "alias")
     bounded = (description.low, description.high) != (None, None)
     if bounded and description.content != "random":
-        raise table.error("only random numbers have bounds", 'write content = "random"', "low")
+        raise table.error(
+            "low and high are only for random numbers", 'write content = "random"', "low"
+        )
 
 
 def sampler(table: Table, key: str, value: Any) -> Sampler:
-    """The settings of a sampler, as `Sampler` calls them; one address mode is that of all axes."""
+    """
+    Reads the settings of a sampler, with the names of `Sampler`; one address mode applies to all
+    axes.
+    """
     inner = subtable(table, key, value)
     readers: dict[type, Callable[[Table, str, Any], Any]] = {
         bool: flag, float: number,
@@ -291,17 +297,19 @@ def sampler(table: Table, key: str, value: Any) -> Sampler:
 
 
 def buffers(table: Table, key: str, value: Any) -> dict[str, Contents]:
-    """Buffers, or members of one, by their names."""
+    """Reads buffers, or members of one, by their names."""
     inner = subtable(table, key, value)
     return {name: contents(inner, name, buffer) for name, buffer in inner.data.items()}
 
 
 def macros(table: Table, key: str, value: Any) -> dict[str, str]:
-    """Macros by their names; true and false as GLSL writes them."""
+    """Reads macros by their names; true and false are written as in GLSL."""
     inner = subtable(table, key, value)
     for name, macro in inner.data.items():
         if not isinstance(macro, bool | int | float | str):
-            raise inner.error(f"{macro!r} is not text of a macro", "write a number or a text", name)
+            raise inner.error(
+                f"{macro!r} cannot be the text of a macro", "write a number or a text", name
+            )
     return {
         name: str(macro).lower() if isinstance(macro, bool) else str(macro)
         for name, macro in inner.data.items()
@@ -309,7 +317,7 @@ def macros(table: Table, key: str, value: Any) -> dict[str, str]:
 
 
 def compilation(table: Table, key: str, value: Any) -> Compile:
-    """Reads how a source is compiled."""
+    """Reads the options for compiling a source."""
     inner = subtable(table, key, value)
     options = Compile(
         target_env=inner.take("target-env", None, text),
@@ -322,12 +330,12 @@ def compilation(table: Table, key: str, value: Any) -> Compile:
 
 
 def read_test(path: Path) -> KernelTest:
-    """The test of a `.kernel.toml` file; raises `Misuse` with the key that is wrong."""
+    """Reads the test of a `.kernel.toml` file; raises `Misuse` with the key that is wrong."""
     return parse_test(_parse(path), path)
 
 
 def parse_test(data: Mapping[str, Any], path: Path) -> KernelTest:
-    """The test of a description that stands, or would stand, in a file; raises `Misuse`."""
+    """Parses the test of a description for a given path; raises `Misuse`."""
     table = Table(data, path)
     kernel = table.take("kernel", None, text)
     if kernel is None:
@@ -371,13 +379,17 @@ def _parse(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise Misuse(f"cannot read the test: {error.strerror}", str(path), "name a file") from error
     if len(data) > MAX_FILE:
-        raise Misuse(f"{path}: more than {MAX_FILE} bytes", "", "put arrays into .npy files")
+        raise Misuse(
+            f"{path}: the file has more than {MAX_FILE} bytes", "", "put arrays into .npy files"
+        )
     try:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
-        raise Misuse(f"{path}: this is not TOML: {error}", "", "correct the file there") from error
+        raise Misuse(
+            f"{path}: this is not valid TOML: {error}", "", "correct the file there"
+        ) from error
 
 
 def beside(kernel: Path) -> Path:
-    """Returns where the test of a kernel is looked for."""
+    """Returns the path at which the test of a kernel is searched."""
     return kernel.with_name(kernel.stem + SUFFIX)

@@ -1,4 +1,6 @@
-"""The problems of a saved kernel: its compiler's, the validator's and its launch's."""
+"""
+Finds the problems of a saved kernel: of its compiler, of the validator and of its launch.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,12 @@ from xdsl_spirv.tools.kernel_test.proving import judge_test
 from xdsl_spirv.tools.kernel_test.starting import assume_launch
 
 SECONDS = 20.0
-"""Seconds that a launch may be expected to take: an editor's user waits for it."""
+"""Time limit of a launch in seconds: the user of an editor is waiting."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A problem; if it is `unsure`, an assumed launch or a missing proof may be at fault."""
+    """A problem. If it is `unsure`, the cause may be an assumed launch or a missing proof."""
 
     problem: Problem
     unsure: bool = False
@@ -26,7 +28,7 @@ class Diagnosis:
 
 
 def diagnose(path: Path) -> list[Diagnosis]:
-    """The problems of a kernel's file, as `xdsl-spirv test` finds them."""
+    """Returns the problems of a kernel's file, as `xdsl-spirv test` finds them."""
     collection = collect([str(path)])
     found = [_note(path, error) for _, error in collection.refused]
     if path.suffix == ".mlir" and "spirv.module" not in path.read_text(errors="replace"):
@@ -43,7 +45,7 @@ def _of_test(test: KernelTest) -> Iterator[Diagnosis]:
         try:
             test = replace(assume_launch(test), timeout=SECONDS)
         except Exception:
-            pass  # The run below says what is wrong with the kernel.
+            pass  # The run below reports the kernel's faults.
     for outcome in judge_test(test):
         for problem in outcome.problems:
             unsure = problem.rule == UNPROVED or (assumed and problem.rule != COMPILE)

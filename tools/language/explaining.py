@@ -1,4 +1,7 @@
-"""Hovers and definitions: an instruction's documentation, and the SPIR-V that a line becomes."""
+"""
+Writes hovers and finds definitions: an instruction's documentation, and the SPIR-V of a source
+line.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +19,22 @@ from xdsl_spirv.tools.kernel_test.loading import load_kernel
 WORD = re.compile(r"[%@#^]?[\w.$]+")
 LINE = re.compile(r"OpLine %\S+ (\d+)|DebugLine %\S+ %u?int_(\d+)\b")
 END = re.compile(r" ; 0x[0-9a-f]{8}\n")
-"""The end of an instruction in a disassembly with offsets; strings have line ends, too."""
+"""
+Matches the end of an instruction in a disassembly with offsets; strings may contain line ends, too.
+"""
 ENDS_BLOCK = re.compile(r"Op(FunctionEnd|Branch|Switch|Return|Kill|Unreachable|NoLine)")
 MOST = 60
-"""Instructions of a line that a hover shows."""
+"""Number of a line's instructions that a hover shows."""
 
 
 def word_at(line: str, column: int) -> str:
-    """The word of a line of text that a column is in; empty between words."""
+    """Returns the word at a column of a line of text; empty between words."""
     words = (m for m in WORD.finditer(line) if m.start() <= column <= m.end())
     return next((match[0].rstrip(".") for match in words), "")
 
 
 def lower(path: Path) -> dict[int, list[str]]:
-    """The SPIR-V assembly of a kernel by line of its source; raises as `load_kernel` does."""
+    """Returns the SPIR-V assembly of a kernel by line of its source; raises like `load_kernel`."""
     (test,) = collect([str(path)]).tests
     text = disassemble(load_kernel(test).index.raw, header=False, indent=False, offsets=True)
     lines: dict[int, list[str]] = {}
@@ -71,25 +76,25 @@ def _operations() -> dict[str, type]:
 
 
 def _opcode(name: str) -> str:
-    """The instruction of an operation: `spirv.KHR.Expect` is OpExpectKHR."""
+    """Returns the instruction of an operation: `spirv.KHR.Expect` is OpExpectKHR."""
     *vendor, last = name.split(".")[1:]
     with_vendor = f"Op{last}{''.join(vendor)}"
     return with_vendor if with_vendor in grammar() else f"Op{last}"
 
 
 def _of_operation(name: str) -> Iterator[str]:
-    """The documentation of an operation of the dialect."""
+    """Returns the documentation of an operation of the dialect."""
     operation = _operations().get(name)
     if operation is not None and operation.__doc__:
         yield f"**{name}**: {' '.join(operation.__doc__.split())}"
 
 
 def _of_instruction(name: str) -> Iterator[str]:
-    """Operands, capabilities and rules of an instruction."""
+    """Returns operands, capabilities and rules of an instruction."""
     from xdsl_spirv.serialization.validation import validator
     from xdsl_spirv.serialization.validation.registry import INSTRUCTION_CHECKS
 
-    assert validator  # It registers the rules.
+    assert validator  # The import registers the rules.
     if name not in grammar():
         return
     instruction = grammar().instruction(name)
@@ -104,13 +109,14 @@ def _of_instruction(name: str) -> Iterator[str]:
 
 
 DECLARES = r"(?:^|[\w>\]\)*&]\s+|,\s*|[(<{{]\s*){name}\s*(?:[=;,:\[({{)]|$)"
-"""A declaration of a name in GLSL, Slang, HLSL and WGSL: behind a type or a keyword."""
+"""Matches a declaration of a name in GLSL, Slang, HLSL and WGSL: after a type or a keyword."""
 STATEMENT = re.compile(r"\b(return|else|case)\s")
 
 
 def definition(path: Path, lines: list[str], row: int, word: str) -> tuple[int, int] | None:
     """
-    The line and column (from 0) where a word is defined: the nearest place above, or the first.
+    Returns the line and column (from 0) of a word's definition: the nearest one above, or the
+    first.
     """
     name = re.escape(word)
     if path.suffix == ".spvasm":

@@ -22,7 +22,7 @@ add_options = Options("--stdio  what editors say; nothing changes")
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv language-server`."""
+    """Runs `xdsl-spirv language-server`."""
     try:
         import pygls.lsp.server as pygls
     except ImportError as error:
@@ -38,7 +38,7 @@ def serve(arguments: argparse.Namespace) -> int:
 
 
 def _register(server: Any) -> None:
-    """Tell the server what it answers."""
+    """Registers the requests that the server answers."""
     from lsprotocol import types as lsp
 
     newest: dict[str, int] = {}
@@ -50,12 +50,12 @@ def _register(server: Any) -> None:
         newest[uri] = number = newest.get(uri, 0) + 1
         async with one_at_a_time:
             if newest[uri] != number:
-                return  # It has been saved again.
+                return  # The file was saved again in the meantime.
             path = Path(server.workspace.get_text_document(uri).path)
             try:
                 found = await asyncio.to_thread(diagnose, path)
             except Exception as error:
-                text = message(error) or f"xdsl-spirv itself is at fault: {error!r}"
+                text = message(error) or f"xdsl-spirv itself has a defect: {error!r}"
                 server.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, text))
                 return
         by_file: dict[str, list[Any]] = {uri: []}
@@ -77,7 +77,7 @@ def _register(server: Any) -> None:
         try:
             text = hover(path, lines, given.position.line, given.position.character)
         except Exception:
-            return None  # A kernel that does not compile: diagnostics tell why.
+            return None  # The kernel does not compile: diagnostics show why.
         return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text)) if text else None
 
     def define(given: Any) -> Any:
@@ -101,7 +101,9 @@ def _register(server: Any) -> None:
 
 
 def _uri(place: Location, kernel: Path) -> str:
-    """The address of a place's file, which a compiler may name from the kernel's folder."""
+    """
+    Returns the URI of a place's file, which a compiler may name relative to the kernel's folder.
+    """
     return _path(place, kernel).as_uri()
 
 
@@ -133,7 +135,7 @@ def _diagnostic(diagnosis: Diagnosis, kernel: Path) -> Any:
 
 
 def _range(place: Location, kernel: Path) -> Any:
-    """The text of a place's line, as far as its file can be read."""
+    """Returns the range of a place's line, if its file can be read."""
     from lsprotocol import types as lsp
 
     row = max(place.line - 1, 0)

@@ -1,1 +1,1 @@
-"""`xdsl-spirv reduce`: the smallest kernel, launch or model that still fails."""
+"""`xdsl-spirv reduce`: finds the smallest kernel, launch or model that still fails."""

@@ -1,4 +1,4 @@
-"""`xdsl-spirv reduce`: the smallest kernel, launch or model that still fails as the given one."""
+"""`xdsl-spirv reduce`: finds the smallest kernel, launch or model that fails like the given one."""
 
 from __future__ import annotations
 
@@ -35,12 +35,14 @@ from xdsl_spirv.tools.reduce.judging import HERE, fit, plain
 from xdsl_spirv.tools.reduce.searching import Candidates, Case, search
 
 RUN = f"xdsl-spirv run {HERE} --random 0 --no-cache --json"
-"""Judges a model unless another command is given."""
+"""Command that tests a model, unless another command is given."""
 MODEL = ".onnx"
 TRIES = ".tries"
-"""Ends the name of the folder of an unfinished search: its verdicts, and the candidates tried."""
+"""
+Suffix of the folder of an unfinished search: its verdicts, and the candidates that were tried.
+"""
 FIRST_SECONDS = 60.0
-"""Limit of the first try, unless one is given."""
+"""Time limit of the first try in seconds, unless one is given."""
 JOBS = min(os.cpu_count() or 1, 8)
 
 add_options = Options(
@@ -64,11 +66,13 @@ docs/reduce.md says what counts as the same failure.""",
 
 
 def reduce(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv reduce`."""
+    """Runs `xdsl-spirv reduce`."""
     path = Path(arguments.failing)
     if arguments.tried is not None and arguments.device is not None:
         raise ProgramError(
-            "--command runs on no --device", arguments.failing, "name the device in the command"
+            "--command and --device cannot be combined",
+            arguments.failing,
+            "name the device in the command",
         )
     case = read_case(path, arguments)
     default = path.with_name(f"{path.name.partition('.')[0]}.reduced{Path(case.name).suffix}")
@@ -94,14 +98,16 @@ def reduce(arguments: argparse.Namespace) -> int:
 
 
 def read_case(path: Path, arguments: argparse.Namespace) -> Case:
-    """Reads the kernel or model that will become smaller; raises `ProgramError`."""
+    """Reads the kernel or model to reduce; raises `ProgramError`."""
     tests = collect([str(path)])
     if path.suffix == MODEL and path.exists():
         return Case(path.name, models.load(str(path)))
     for _, error in tests.refused:
         raise error
     if len(tests.tests) != 1:
-        raise ProgramError(f"{path} is {len(tests.tests)} tests", "", "name one kernel or test")
+        raise ProgramError(
+            f"{path} contains {len(tests.tests)} tests", "", "name one kernel or test"
+        )
     test = override(tests.tests[0], arguments)
     name = f"{test.kernel.name.partition('.')[0]}.spv"
     data = load_kernel(test).binary
@@ -112,7 +118,7 @@ def read_case(path: Path, arguments: argparse.Namespace) -> Case:
 
 @dataclass
 class Judge:
-    """Tries candidates, keeps the verdicts, and saves the smallest that fails so far."""
+    """Tries candidates, keeps the verdicts, and saves the smallest failing one so far."""
 
     arguments: argparse.Namespace
     case: Case
@@ -122,19 +128,19 @@ class Judge:
     output: Path
     progress: Stage
     wanted: str = ""
-    """The failure that must remain."""
+    """The failures that must remain."""
     known: set[str] = field(default_factory=set[str])
-    """Failures of the original; a smaller case must not have others."""
+    """Failures of the original; a smaller case must not have other ones."""
     tried: int = 0
     seconds: float = 0.0
-    """Limit of a try."""
+    """Time limit of a try in seconds."""
 
     def __post_init__(self) -> None:
         self.seconds = self.first = self.arguments.try_seconds or FIRST_SECONDS
 
     @property
     def command(self) -> list[str]:
-        """The words of the command that judges; none for a test."""
+        """Returns the words of the command that tests candidates; none for a kernel's test."""
         text = self.arguments.tried or ("" if self.case.test else RUN)
         words = shlex.split(text)
         if self.arguments.device and not self.arguments.tried and words:
@@ -142,14 +148,17 @@ class Judge:
         return words if not words or any(HERE in word for word in words) else [*words, HERE]
 
     def ways(self, case: Case) -> list[Any]:
-        """Edits to try; only of the launch if a test expects results of its instructions."""
+        """
+        Returns the edits to try; only edits of the launch, if a test expects results of its
+        instructions.
+        """
         if case.name.endswith(MODEL):
             return list(models.MODEL)
         whole = [] if self.wanted.startswith(MISMATCH) else list(kernels.MODULE)
         return [kernels.LAUNCH, *whole]
 
     def look_at_original(self, case: Case) -> None:
-        """Learns how it fails; raises `ProgramError` if it does not."""
+        """Runs the original to learn its failures; raises `ProgramError` if it does not fail."""
         result = next(iter(self._results([case])))[1]
         if result.status == "refused":
             raise ProgramError(f"it cannot be tried: {result.cause}", self.arguments.failing, "")
@@ -166,7 +175,7 @@ class Judge:
         if not chosen:
             said = ", ".join(failures) or "no failure"
             raise ProgramError(
-                f"it does not fail as asked for: {said}",
+                f"it does not fail as requested: {said}",
                 self.arguments.failing,
                 "describe the launch, the command or --device with which it fails",
             )
@@ -176,12 +185,12 @@ class Judge:
             self._limit_tries(result)
 
     def _limit_tries(self, smallest: Result) -> None:
-        """Limits the next tries: a candidate that hangs is not to take long."""
+        """Limits the time of the next tries, so that a candidate that hangs does not take long."""
         if self.arguments.try_seconds is None:
             self.seconds = self.first + 10 * smallest.seconds
 
     def first_failing(self, way: str, candidates: Candidates) -> tuple[int, Case] | None:
-        """Returns the first candidate that fails as the original."""
+        """Returns the first candidate that fails like the original."""
         rest = iter(candidates)
         while group := list(islice(rest, self.arguments.jobs)):
             results = dict(self._results([case for _, case in group]))
@@ -234,7 +243,9 @@ class Judge:
                 shutil.rmtree(path.parent, ignore_errors=True)
 
     def save(self, case: Case) -> None:
-        """Writes the smallest so far; a launch without what its kernel has no longer."""
+        """
+        Writes the smallest case so far; removes from the launch what its kernel no longer has.
+        """
         data = case.data
         if self.output.suffix == ".spvasm":
             data = disassemble(decode(data)).encode()
@@ -245,14 +256,14 @@ class Judge:
             write(str(beside(self.output)), description)
 
     def again(self, output: Path) -> str:
-        """The command that reproduces the failure of the smallest case."""
+        """Returns the command that reproduces the failure of the smallest case."""
         if not self.command:
             return f"xdsl-spirv test {output}"
         return shlex.join(word.replace(HERE, str(output)) for word in self.command)
 
 
 def failures_of(result: Result) -> list[str]:
-    """The failures of a candidate; empty if it did not fail, or could not be tried."""
+    """Returns the failures of a candidate; empty if it did not fail, or could not be tried."""
     if result.ok:
         return result.value
     if result.status == "refused":
@@ -266,7 +277,7 @@ def _status(failure: str) -> int | None:
 
 
 def _digest_of_program(command: list[str]) -> str:
-    """A digest of the scripts that a command names, as verdicts are theirs."""
+    """Returns a digest of the scripts that a command names, because verdicts depend on them."""
     digest = hashlib.sha256()
     for word in command:
         if Path(word).is_file() and Path(word).stat().st_size < 1 << 20:

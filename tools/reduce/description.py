@@ -15,7 +15,7 @@ APART = ("source", "kernel", "findings", "error", "assume")
 
 
 def write_description(test: KernelTest, kernel: str) -> bytes:
-    """The text of a test whose kernel has that name."""
+    """Returns the text of a test for a kernel of that name."""
     lines = [f"kernel = {_value(kernel)}"]
     buffers = test.buffers
     for name, value in _read_fields(replace(test, buffers={})).items():
@@ -27,7 +27,7 @@ def write_description(test: KernelTest, kernel: str) -> bytes:
 
 
 def _read_fields(record: Any) -> dict[str, Any]:
-    """The fields of a record that differ from their defaults, by their names in TOML."""
+    """Returns the fields of a record that differ from their defaults, by their names in TOML."""
     plain = type(record)(Path(), Path()) if isinstance(record, KernelTest) else type(record)()
     values = {one.name: getattr(record, one.name) for one in fields(record)}
     return {
@@ -52,7 +52,7 @@ def _value(value: Any) -> str:
 
 
 def with_absolute_paths(test: KernelTest, kernel: Path) -> KernelTest:
-    """The test with its arrays' files named so that the description may stand anywhere."""
+    """Returns the test with absolute paths of arrays, so that the description can be moved."""
     base = test.source.parent.resolve()
 
     def path_of(value: Given) -> Given:

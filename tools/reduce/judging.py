@@ -1,9 +1,9 @@
 """
-Tries a candidate: by a kernel's test, alone or beside a device, or by a command.
+Tries a candidate: by a kernel's test, with or without comparison with a device, or by a command.
 
-These functions run in processes of their own (`jobs/`), under limits of time and memory: they may
-die of a candidate. Each returns the kinds of failures as texts without names and numbers, so that a
-candidate's can be compared with the original's.
+These functions run in separate processes (`jobs/`) with limits of time and memory, because a
+candidate may crash them. Each returns the kinds of failures as texts without names and numbers, so
+that they can be compared with the original's failures.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ from xdsl_spirv.tools.kernel_test.description import KernelTest
 from xdsl_spirv.tools.kernel_test.problems import MISMATCH
 
 HERE = "{}"
-"""Stands for the candidate's file in a command."""
+"""Placeholder for the candidate's file in a command."""
 OURS, MODULES = "xdsl-spirv", "xdsl_spirv."
 DETAILS = re.compile(r"'[^']*'|`[^`]*`|\"[^\"]*\"|%\w+|\d[\w.]*|\S*/\S*")
 """Patterns of details (names, numbers, paths) that may differ in a smaller case."""
-WRONG = "wrong beside the device"
+WRONG = "different from the device"
 
 
 def failures(data: dict[str, Any]) -> list[str]:
-    """The failures of a candidate, in the order in which they are found: a job's function."""
+    """
+    Returns the failures of a candidate, in the order in which they are found. This is a job's
+    function.
+    """
     path = Path(data["path"])
     if data["command"]:
         words = [word.replace(HERE, str(path)) for word in data["command"]]
@@ -64,7 +67,7 @@ def _ending(status: int, text: str, said: str) -> str:
 
 
 def _run_ours(words: list[str], text: str) -> list[str]:
-    """Runs a command of this package in this process, which saves the imports."""
+    """Runs a command of this package in this process, which saves the time of the imports."""
     from xdsl_spirv.tools.main import main
 
     status, out, err = _call(lambda: main(words[1:]))
@@ -100,7 +103,7 @@ def _call(function: Callable[[], Any]) -> tuple[int, str, str]:
             status = function()
     except SystemExit as error:
         status = error.code
-    # `sys.exit` takes a message, too.
+    # `sys.exit` also accepts a message.
     status = status if isinstance(status, int) else int(isinstance(status, str))
     return status, out.getvalue(), err.getvalue()
 
@@ -130,7 +133,7 @@ def _failures_of_test(path: Path, device: str | None) -> Iterator[str]:
 
 
 def fit(test: KernelTest) -> KernelTest:
-    """Drops buffers and numbers from a test that its kernel no longer has."""
+    """Removes from a test the buffers and numbers that its kernel no longer has."""
     from xdsl_spirv.tools.kernel_test.constants import Constants
     from xdsl_spirv.tools.kernel_test.interface import Interface, by_name, choose_entry
     from xdsl_spirv.tools.kernel_test.loading import load_kernel
@@ -172,7 +175,7 @@ def _compare_with_device(test: KernelTest, device: str) -> Iterator[str]:
 
 
 def _run_on(device: Any, plan: Any, size: int) -> None:
-    """One launch on a device, which writes to the plan's buffers."""
+    """Runs one launch on a device, which writes to the plan's buffers."""
     import numpy as np
 
     from xdsl_spirv.tools.kernel_test.devices import work_of

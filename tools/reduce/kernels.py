@@ -1,4 +1,4 @@
-"""Edits of kernels: of a module's functions, of the workgroup's size, of the launch."""
+"""Edits of kernels: of a module's functions, the workgroup's size, and the launch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from xdsl_spirv.tools.reduce.searching import Case, Edits
 
 FIXED = MERGES | {"OpLabel", "OpVariable"}
 FEW = 16
-"""Small values that are tried in place of a stored one."""
+"""Small values to try in place of a stored one."""
 INLINE = ("--inline-entry-points-exhaustive", "--eliminate-dead-functions")
 
 
@@ -44,7 +44,7 @@ def of_module(
     find: Callable[[Program], Iterator[Any]],
     apply: Callable[[Program, Sequence[Any]], Program | None],
 ) -> tuple[Callable[[Case], list[Any]], Callable[[Case, Sequence[Any]], Case | None]]:
-    """Edits of a module as edits of a case: `apply` may leave a module that needs repair."""
+    """Wraps edits of a module as edits of a case; `apply` may leave a module that needs repair."""
 
     def parts(case: Case) -> list[Any]:
         return list(find(_program(case.data)))
@@ -61,7 +61,7 @@ def of_module(
 
 
 def _go_to(block: Block, target: int) -> Block:
-    """The block, ending in a branch; it stays a header only of a construct it enters."""
+    """Ends the block in a branch; it stays a header only of a construct that it enters."""
     leaves = block[-2].op == "OpSelectionMerge" or target in merge_targets(block)[:1]
     return (*block[: -2 if leaves else -1], make("OpBranch", target, refs=1))
 
@@ -70,7 +70,7 @@ def _go_to(block: Block, target: int) -> Block:
 
 
 def _callees(program: Program) -> Iterator[int]:
-    """The functions other than entry points."""
+    """Returns the functions other than entry points."""
     entries = {row.used[0] for row in program.globals if row.op == "OpEntryPoint"}
     for k, function in enumerate(program.functions):
         if function.blocks and function.head[0].result not in entries:
@@ -78,7 +78,7 @@ def _callees(program: Program) -> Iterator[int]:
 
 
 def _start_in(program: Program, chosen: Sequence[int]) -> Program:
-    """Makes another function's body the entry point's, with variables for its pointers."""
+    """Makes another function's body that of the entry point, with variables for its pointers."""
     callee = program.functions[chosen[0]]
     kinds = {row.result: row for row in program.globals}
     variables = [
@@ -103,7 +103,7 @@ def _start_in(program: Program, chosen: Sequence[int]) -> Program:
 
 
 def _constructs(program: Program) -> Iterator[tuple[Place, int]]:
-    """For each construct's header, continues behind the construct."""
+    """For each construct, makes the header branch to the block after the construct."""
     for place, block in program.blocks():
         yield from ((place, merge) for merge in merge_targets(block)[:1])
 
@@ -116,13 +116,13 @@ def _ways(program: Program) -> Iterator[tuple[Place, int]]:
 
 
 def _choose_ways(program: Program, ways: Sequence[tuple[Place, int]]) -> Program:
-    """Makes each branch go one way, starting with the way `first`."""
+    """Makes each branch go only one way; tries the way `first` first."""
     blocks = dict(program.blocks())
     return program.with_blocks({at: _go_to(blocks[at], target) for at, target in reversed(ways)})
 
 
 def _loops(program: Program) -> Iterator[tuple[Place, int]]:
-    """Drops each loop's tests, or all but one."""
+    """Removes each loop's conditions, or all but one."""
     for (i, j), header in program.blocks():
         if len(merge_targets(header)) > 1:
             yield (i, j), -1
@@ -132,7 +132,10 @@ def _loops(program: Program) -> Iterator[tuple[Place, int]]:
 
 
 def _run_once(program: Program, chosen: Sequence[tuple[Place, int]]) -> Program:
-    """Runs each loop's body once: back edges and exits but the test's continue behind it."""
+    """
+    Runs each loop's body once: back edges, and exits other than the condition's, go to the block
+    after the loop.
+    """
     blocks = dict(program.blocks())
     graphs = [graph_of(f) if f.blocks else None for f in program.functions]
     for (i, j), test in dict(reversed(chosen)).items():
@@ -162,7 +165,7 @@ def _run_once(program: Program, chosen: Sequence[tuple[Place, int]]) -> Program:
 
 
 def _instructions(program: Program) -> Iterator[tuple[Place, int]]:
-    """The instructions of functions, the last first: their values have the fewest users."""
+    """Lists the instructions of functions, the last first: their values have the fewest users."""
     for place, block in reversed(list(program.blocks())):
         for k in reversed(range(len(block) - 1)):
             if block[k].op not in FIXED:
@@ -180,7 +183,7 @@ def _leave_out(program: Program, places: Sequence[tuple[Place, int]]) -> Program
 
 
 def _operands(program: Program) -> Iterator[tuple[int, int]]:
-    """Values that can be replaced, each with the nearest operands of its type."""
+    """Lists values that can be replaced, each with the nearest operands of its type."""
     rows = {row.result: row for _, block in program.blocks() for row in block if row.type}
     types = {row.result: row.type for row in program.rows() if row.type}
     for row in reversed(rows.values()):
@@ -202,7 +205,7 @@ def _use_operands(program: Program, pairs: Sequence[tuple[int, int]]) -> Program
 def _replace_values(
     program: Program, values: Mapping[int, int], kept: Callable[[Row], bool]
 ) -> Program:
-    """Puts other values for some, and leaves out the instructions that are not `kept`."""
+    """Replaces some values by others, and leaves out the instructions that are not `kept`."""
     functions = (
         Function(f.head, substitute((tuple(filter(kept, b)) for b in f.blocks), values))
         for f in program.functions
@@ -211,7 +214,7 @@ def _replace_values(
 
 
 def _roots(program: Program) -> dict[int, int]:
-    """The variables that a pointer may lead into."""
+    """Returns the variables into which a pointer may lead."""
     roots: dict[int, int] = {}
     for row in program.rows():
         if row.op == "OpVariable":
@@ -222,14 +225,16 @@ def _roots(program: Program) -> dict[int, int]:
 
 
 def _variables(program: Program) -> Iterator[int]:
-    """The variables that are loaded from."""
+    """Returns the variables that are loaded."""
     roots = _roots(program)
     loads = (row.used[0] for row in program.rows() if row.op == "OpLoad")
     return iter(dict.fromkeys(roots[one] for one in loads if one in roots))
 
 
 def _forward_stores(program: Program, chosen: Sequence[int]) -> Program:
-    """Loads of variables become the values that were stored last, in the order of the blocks."""
+    """
+    Replaces loads of variables by the values that were stored last, in the order of the blocks.
+    """
     gone, roots = set(chosen), _roots(program)
     types = {row.result: row.type for row in program.rows()}
     stored: dict[tuple[int, int], int] = {}
@@ -245,7 +250,7 @@ def _forward_stores(program: Program, chosen: Sequence[int]) -> Program:
 
 
 def _find_stores(program: Program) -> Iterator[tuple[Row, int]]:
-    """Stores to buffers, each with earlier values, in their order, but few of many."""
+    """Returns stores to buffers, each with earlier values, in their order; only a few of many."""
     last = {row.result for row in program.globals if row.op == "OpVariable"}
     roots = _roots(program)
     before: dict[int, list[int]] = defaultdict(list)
@@ -262,7 +267,7 @@ def _find_stores(program: Program) -> Iterator[tuple[Row, int]]:
 
 
 def _store_earlier(program: Program, chosen: Sequence[tuple[Row, int]]) -> Program:
-    """Moves a store's value earlier, so that the code between becomes unused."""
+    """Moves a value's store earlier, so that the code between becomes unused."""
     store, value = chosen[0]
     blocks = {
         place: tuple(row.using({row.used[1]: value}) if row is store else row for row in block)
@@ -275,7 +280,9 @@ def _store_earlier(program: Program, chosen: Sequence[tuple[Row, int]]) -> Progr
 
 
 def _notes(program: Program) -> Iterator[int]:
-    """Names, decorations, capabilities and similar, and last the lines of all instructions."""
+    """
+    Lists names, decorations, capabilities and similar, and last the lines of all instructions.
+    """
     yield -1
     for k, row in enumerate(program.globals):
         if not row.result and row.op not in ("OpMemoryModel", "OpEntryPoint"):
@@ -322,7 +329,7 @@ def _calls(case: Case) -> list[Any]:
 
 
 def _inline(case: Case, _: Sequence[Any]) -> Case | None:
-    """The functions become parts of their callers, where SPIRV-Tools are there to do it."""
+    """Inlines functions into their callers, if SPIRV-Tools is installed."""
     command = [khronos.tool("spirv-opt"), *INLINE, "-", "-o", "-"]
     done = subprocess.run(command, input=case.data, capture_output=True, check=False)
     return replace(case, data=done.stdout) if done.returncode == 0 else None
@@ -332,7 +339,7 @@ def _inline(case: Case, _: Sequence[Any]) -> Case | None:
 
 
 def _launches(case: Case) -> list[tuple[str, Any, Any]]:
-    """Smaller launches: a field or buffer, an axis or name, and the number."""
+    """Yields smaller launches: a field or buffer, an axis or name, and the number."""
     test = case.test
     if test is None:
         return []
@@ -382,7 +389,7 @@ MODULE = (
     Edits("loops", *of_module(_loops, _run_once)),
     Edits("operands", *of_module(_operands, _use_operands)),
     Edits("variables", *of_module(_variables, _forward_stores)),
-    # The inliner needs capabilities, which are declarations.
+    # The inliner needs capabilities, so they must be declared.
     Edits("calls", _calls, _inline),
     Edits("declarations", *of_module(_notes, _drop_notes)),
     Edits("workgroup", *of_module(_sizes, _shrink_workgroups)),

@@ -1,9 +1,9 @@
 """
-Edits of ONNX models: nodes, attributes and stored tensors are left out.
+Edits of ONNX models, which leave out nodes, attributes and stored tensors.
 
-Any nodes make a model: a tensor that none of them computes is an input of it, a tensor that none of
-them reads is an output. The types of such tensors follow from ONNX's shape inference; where it does
-not know one, the node that computes the tensor stays.
+Any set of nodes is a model: a tensor that none of them computes is an input, a tensor that none of
+them reads is an output. ONNX's shape inference gives the types of such tensors; if it does not know
+one, the node that computes the tensor stays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xdsl_spirv.tools.reduce.searching import Case, Edits
 
 
 def load(path: str) -> bytes:
-    """A model's file with all its weights; raises `ProgramError`."""
+    """Reads a model's file with all its weights; raises `ProgramError`."""
     try:
         import onnx
     except ImportError as error:
@@ -37,7 +37,7 @@ def load(path: str) -> bytes:
 
 @lru_cache(maxsize=2)
 def _parse(data: bytes) -> tuple[Any, dict[str, Any]]:
-    """A model, and the declarations of all its tensors whose types are known."""
+    """Returns a model, and the declarations of all its tensors whose types are known."""
     import onnx
 
     model = onnx.load_from_string(data)
@@ -52,7 +52,7 @@ def _parse(data: bytes) -> tuple[Any, dict[str, Any]]:
 
 
 def _reads(node: Any) -> Iterator[str]:
-    """Names that a node reads, and nodes of the graphs within it."""
+    """Returns the names that a node reads, also in graphs inside it."""
     yield from filter(None, node.input)
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
@@ -62,7 +62,7 @@ def _reads(node: Any) -> Iterator[str]:
 
 
 def _rebuild(case: Case, kept: Sequence[Any], stored: set[str]) -> Case | None:
-    """The model of some nodes and stored tensors."""
+    """Makes the model of some nodes and stored tensors."""
     import onnx
 
     model, known = _parse(case.data)
@@ -109,13 +109,15 @@ def _attributes(case: Case) -> list[Part]:
 
 
 def _operands(case: Case) -> list[Part]:
-    """Inputs of nodes, the last first."""
+    """Returns the inputs of nodes, the last first."""
     nodes = _parse(case.data)[0].graph.node
     return [(k, i) for k, n in enumerate(nodes) for i in reversed(range(1, len(n.input)))]
 
 
 def _leave_out(case: Case, chosen: Sequence[Part]) -> Case | None:
-    """The model without some parts: tensors that nothing stores or computes become inputs."""
+    """
+    Makes the model without some parts: tensors that are no longer stored or computed become inputs.
+    """
     import onnx
 
     graph, gone = _parse(case.data)[0].graph, set(chosen)
@@ -145,7 +147,7 @@ MODEL = (
 
 
 def count(data: bytes) -> str:
-    """The size of a model, for people."""
+    """Describes the size of a model, for people."""
     graph = _parse(data)[0].graph
     nodes, stored = len(graph.node), len(graph.initializer)
     return f"{nodes} node{'s' * (nodes != 1)}, {stored} stored tensor{'s' * (stored != 1)}"

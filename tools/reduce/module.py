@@ -1,10 +1,9 @@
 """
-A SPIR-V module taken apart, so that parts of it can be left out.
+Splits a SPIR-V module into its parts, so that some can be left out.
 
-An edit may leave uses of values that are gone, blocks that nothing reaches, and definitions without
-uses. `repair` makes a module of that again: it puts null constants in the place of such values,
-leaves out instructions that cannot do without them (a load through a pointer that is gone), and
-removes the dead.
+An edit may leave uses of removed values, unreachable blocks, and definitions without uses. `repair`
+makes a valid module again: it replaces removed values by null constants, removes instructions for
+which that is impossible (a load through a removed pointer), and removes dead code.
 """
 
 from __future__ import annotations
@@ -32,15 +31,21 @@ ANNOTATIONS = frozenset(
         *("OpGroupDecorate", "OpGroupMemberDecorate", "OpEntryPoint"),
     }
 )
-"""Instructions whose ids do not count as uses: they go with the value that they name."""
+"""
+Instructions whose ids do not count as uses: they are removed together with the value that they
+name.
+"""
 EFFECTS = ("OpAtomic", "OpFunction", "OpLabel", "OpExtension", "OpCooperativeMatrixStore")
-"""Prefixes of instructions that are kept although their results are unused."""
+"""Prefixes of instructions that are kept even if their results are unused."""
 LINES = frozenset({"OpLine", "OpNoLine"})
 MERGES = frozenset({"OpSelectionMerge", "OpLoopMerge"})
 
 
 class Row(NamedTuple):
-    """An instruction; `refs` are the places of the ids that it uses, `lines` stand before it."""
+    """
+    An instruction; `refs` are the positions of the ids that it uses, `lines` the line instructions
+    before it.
+    """
 
     op: str
     words: tuple[int, ...]
@@ -55,7 +60,7 @@ class Row(NamedTuple):
         return [self.words[at] for at in self.refs]
 
     def using(self, values: Mapping[int, int]) -> Row:
-        """Returns the instruction with the ids that it uses replaced by `values`."""
+        """Returns the instruction, with the ids that it uses replaced by `values`."""
         if not any(self.words[at] in values for at in self.refs):
             return self
         words = list(self.words)
@@ -64,7 +69,9 @@ class Row(NamedTuple):
         return self._replace(words=tuple(words))
 
     def drop_words(self, places: Iterable[int]) -> Row:
-        """Returns the instruction without the words at some places; they must be its last words."""
+        """
+        Returns the instruction without the words at some positions, which must be its last words.
+        """
         dropped = set(places)
         words = [word for at, word in enumerate(self.words) if at not in dropped]
         words[0] = len(words) << 16 | words[0] & 0xFFFF
@@ -73,9 +80,9 @@ class Row(NamedTuple):
 
 
 Block = tuple[Row, ...]
-"""From its label to its terminator."""
+"""A block's instructions, from its label to its terminator."""
 Place = tuple[int, int]
-"""A function and a block of it."""
+"""A function and a block in it."""
 
 
 @dataclass(frozen=True)
@@ -86,30 +93,30 @@ class Function:
     blocks: tuple[Block, ...]
 
     def rows(self) -> Iterator[Row]:
-        """Its instructions without OpFunctionEnd and lines."""
+        """Its instructions, without OpFunctionEnd and lines."""
         return chain(self.head, *self.blocks)
 
 
 @dataclass(frozen=True)
 class Program:
-    """A module: what stands before the functions, and the functions."""
+    """A module: the instructions before the functions, and the functions."""
 
     header: Header
     globals: tuple[Row, ...]
     functions: tuple[Function, ...]
 
     def rows(self) -> Iterator[Row]:
-        """All instructions but OpFunctionEnd and lines."""
+        """All instructions except OpFunctionEnd and lines."""
         return chain(self.globals, *(function.rows() for function in self.functions))
 
     def blocks(self) -> Iterator[tuple[Place, Block]]:
-        """The blocks of all functions and where they are."""
+        """Yields the blocks of all functions, and their places."""
         for i, function in enumerate(self.functions):
             for j, block in enumerate(function.blocks):
                 yield (i, j), block
 
     def with_blocks(self, changed: Mapping[Place, Block]) -> Program:
-        """The module with other blocks in some places."""
+        """Returns the module with other blocks at some places."""
         functions = [
             Function(f.head, tuple(changed.get((i, j), b) for j, b in enumerate(f.blocks)))
             for i, f in enumerate(self.functions)
@@ -117,7 +124,7 @@ class Program:
         return replace(self, functions=tuple(functions))
 
     def encode(self) -> bytes:
-        """The module's binary."""
+        """Returns the module's binary."""
         end = (make("OpFunctionEnd"),)
         rows = chain(self.globals, *(chain(f.rows(), end) for f in self.functions))
         words = chain.from_iterable((*row.lines, row.words) for row in rows)
@@ -134,7 +141,7 @@ def make(op: str, *words: int, type: int = 0, result: int = 0, refs: int = 0) ->
 
 
 def read(binary: bytes) -> Program:
-    """The module of a binary; raises `SPIRVDecodeError`."""
+    """Reads the module of a binary; raises `SPIRVDecodeError`."""
     raw = decode(binary)
     before: list[Row] = []
     functions: list[Function] = []
@@ -179,7 +186,7 @@ def _row(instruction: RawInstruction, lines: tuple[tuple[int, ...], ...]) -> Row
 
 
 def repair(program: Program, types: Mapping[int, int]) -> Program:
-    """Makes a module of the instructions that an edit left; `types` are all values' types."""
+    """Makes a module from the instructions that an edit left; `types` are all values' types."""
     draft = _Draft(program, types)
     while True:
         before = draft.globals, draft.functions
@@ -205,7 +212,7 @@ class _Draft:
         self.nulls = {row.type: row.result for row in program.globals if row.op == "OpConstantNull"}
 
     def null(self, type: int) -> int:
-        """A null constant of a type, 0 if it has none."""
+        """Returns a null constant of a type, or 0 if it has none."""
         if self.kinds.get(type) not in WITH_NULL:
             return 0
         if type not in self.nulls:
@@ -263,7 +270,9 @@ class _Draft:
         return tuple(rows)
 
     def replace_missing(self) -> None:
-        """Puts nulls for values that are not defined on every way; users of pointers go."""
+        """
+        Replaces values that are not defined on every path by nulls; removes users of such pointers.
+        """
         known = {row.result for row in self.globals} | {
             row.result for function in self.functions for row in function.head
         }
@@ -306,7 +315,7 @@ class _Draft:
         return row.using(values)
 
     def _forget_names(self) -> None:
-        """Drops annotations of values that are gone."""
+        """Removes annotations of removed values."""
         defined = {row.result for row in self._rows()}
         rows: list[Row] = []
         for row in self.globals:
@@ -318,14 +327,14 @@ class _Draft:
         self.globals = rows
 
     def remove_dead(self) -> None:
-        """Leaves out definitions that nothing uses, and functions that nothing calls."""
+        """Removes definitions without uses, and functions without callers."""
         entries = {row.used[0] for row in self.globals if row.op == "OpEntryPoint"}
         while True:
             used = set(entries)
             for row in self._rows():
                 if row.op not in ANNOTATIONS:
                     used.update(row.used, (row.type,))
-                # Lines name files.
+                # Line instructions use the names of files.
                 used.update(words[1] for words in row.lines if len(words) > 1)
             functions = [
                 Function(f.head, tuple(tuple(r for r in b if _lives(r, used)) for b in f.blocks))
@@ -388,7 +397,7 @@ def substitute(blocks: Iterable[Block], values: Mapping[int, int]) -> tuple[Bloc
 
 
 def graph_of(function: Function) -> Dominators[int]:
-    """The dominators of a function's blocks, by label."""
+    """Computes the dominators of a function's blocks, by label."""
     ways = {block[0].result: successors(block) for block in function.blocks}
     return Dominators(
         function.blocks[0][0].result, lambda label: [to for to in ways[label] if to in ways]
@@ -396,7 +405,7 @@ def graph_of(function: Function) -> Dominators[int]:
 
 
 def successors(block: Block) -> list[int]:
-    """The labels that a block's terminator names."""
+    """Returns the labels that a block's terminator names."""
     end = block[-1]
     if end.op == "OpBranch":
         return end.used
@@ -404,5 +413,5 @@ def successors(block: Block) -> list[int]:
 
 
 def merge_targets(block: Block) -> list[int]:
-    """The merge block and, of a loop, the continue target of a header."""
+    """Returns the merge block and, for a loop, the continue target of a header."""
     return block[-2].used if len(block) > 1 and block[-2].op in MERGES else []

@@ -1,9 +1,9 @@
 """
-Delta debugging: leaves out groups of a case's parts, large ones first, as long as it still fails.
+Delta debugging: removes groups of a case's parts, large ones first, as long as it still fails.
 
-The search is a function of the case and the verdicts alone: it takes the first candidate in order
-that fails, however many are tried at a time. So a search that is started again goes the same way
-through the stored verdicts, and on from there.
+The search depends only on the case and the verdicts: it takes the first failing candidate in order,
+however many are tried at a time. So a restarted search goes the same way through the stored
+verdicts, and continues from there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xdsl_spirv.tools.kernel_test.description import KernelTest
 
 @dataclass(frozen=True)
 class Case:
-    """Something that fails: a file's name and contents, and a kernel's launch."""
+    """A failing case: a file's name and contents, and a kernel's launch."""
 
     name: str
     data: bytes
@@ -27,9 +27,9 @@ class Case:
 @dataclass(frozen=True)
 class Edits:
     """
-    One way to make a case smaller: what can be left out, and the case without some of that.
+    One way to make a case smaller: the parts that can be removed, and a function that removes some.
 
-    `without` returns None where no case is left.
+    `without` returns None if no case is left.
     """
 
     name: str
@@ -39,11 +39,11 @@ class Edits:
 
 Candidates: TypeAlias = Iterable[tuple[int, Case]]
 FirstFailing: TypeAlias = Callable[[str, Candidates], tuple[int, Case] | None]
-"""Returns the first of numbered candidates of a way that fails as the original did."""
+"""Returns the first of numbered candidates, for one kind of edit, that fails like the original."""
 
 
 def search(case: Case, ways: Sequence[Edits], first_failing: FirstFailing) -> Case:
-    """The case when no way makes it smaller any more."""
+    """Reduces a case until no edit makes it smaller."""
     while True:
         before = case
         for way in ways:

@@ -1,4 +1,4 @@
-"""Where a search gets its answers: from devices, by jobs of an engine, or from a store alone."""
+"""Supplies a search with measurements: from devices, by jobs of an engine, or from a store only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS[LOAD] = Kind("xdsl_spirv.tools.tuning.kinds:load_ahead")
 KINDS[MEASURE] = Kind("xdsl_spirv.tools.tuning.kinds:measure", measured=True)
 
 CORE_SECONDS = 120.0
-"""Seconds for compiling a candidate, or for computing a proposal."""
+"""Time limit for compiling a candidate, or computing a proposal, in seconds."""
 
 
 def source_data(source: Source) -> dict[str, Any]:
@@ -40,7 +40,10 @@ def source_data(source: Source) -> dict[str, Any]:
 
 @dataclass
 class DeviceBench(Bench):
-    """One contraction's answers: computed on cores, and measured on a device by its resource."""
+    """
+    Answers for one contraction: computed on processor cores, and measured on a device of a
+    resource.
+    """
 
     engine: Engine
     resource: str
@@ -87,12 +90,12 @@ class DeviceBench(Bench):
         return Proposals(subjects, value["expected_gain"])
 
     def _value(self, job: Job) -> Any:
-        """The value of a job that has no reason to fail."""
+        """Returns the value of a job that should not fail."""
         for _, result in self.engine.run([job]):
             if not result.ok:
                 raise ProgramError(f"{job.kind}: {result.status}: {result.cause}")
             return result.value
-        raise ProgramError(f"{job.kind}: no result came")
+        raise ProgramError(f"{job.kind}: the job gave no result")
 
     def measure(
         self, source: Source, schedules: Sequence[str], runs: int, turn: int = 0
@@ -121,7 +124,7 @@ class DeviceBench(Bench):
         return [outcomes[schedule] for schedule in schedules]
 
     def _first(self, source: Source, runs: int) -> Outcome:
-        """The default's outcome, its results compared with the exact ones."""
+        """Returns the default's outcome, after comparing its results with the exact ones."""
         assert self.default is not None
         for job in self._measurements(source, [self.default], runs, 0):
             given = {name: job.data[name] for name in ("text", "inputs", "results")}
@@ -136,7 +139,7 @@ class DeviceBench(Bench):
                 outcome = outcome_of(again.data, result)
             self.default_is_right = outcome.right
             if outcome.status == "refused":
-                # A feature that the device lacks for the default it lacks for every candidate.
+                # A device that lacks a feature for the default lacks it for every candidate.
                 raise ProgramError(f"the default schedule does not run: {outcome.cause}")
             return outcome
         return self._refused(source, self.default, runs, 0)
@@ -144,7 +147,7 @@ class DeviceBench(Bench):
     def _measurements(
         self, source: Source, schedules: Sequence[str], runs: int, turn: int
     ) -> Iterator[Job]:
-        """A job for each candidate as soon as it is compiled, if it can be."""
+        """Yields a measurement job for each candidate as soon as it is compiled, if it can be."""
         default = self.default or ""
         reference = None
         if self.default_is_right and any(s != default or turn for s in schedules):
@@ -170,7 +173,10 @@ class DeviceBench(Bench):
 
     @property
     def _limit(self) -> float:
-        """Seconds of a job: a run, and the timings of it and of the reference."""
+        """
+        Returns the time limit of a job: for a run, and the timings of the candidate and the
+        reference.
+        """
         return 10 * self.options.timeout
 
     def _compile(self, source: Source, schedules: Sequence[str]) -> None:
@@ -199,19 +205,19 @@ class DeviceBench(Bench):
                     yield Job(LOAD, data, needs, CORE_SECONDS, runs=False, note=schedule)
 
         if self.options.load_ahead and self.resource.startswith(GPU):
-            # The result does not matter: the measurement tells.
+            # The result does not matter: the measurement shows it.
             yield from (job.note for job, _ in self.engine.run(jobs()))
         else:
             yield from (job.note for job in jobs())
 
     def _work(self, schedule: str) -> Mapping[str, Any]:
-        """A candidate that could be compiled."""
+        """Returns a candidate that could be compiled."""
         compiled = self.compiled[schedule]
         assert not isinstance(compiled, Result)
         return compiled
 
     def _refused(self, source: Source, schedule: str, runs: int, turn: int) -> Outcome:
-        """The outcome of a candidate that could not be compiled; the store has it, too."""
+        """Returns the outcome of a candidate that could not be compiled; the store has it, too."""
         place, compiled = self.engine.place(self.resource), self.compiled[schedule]
         assert isinstance(compiled, Result)
         result = Result("refused", None, compiled.cause, 0.0, "", place.device, place.driver)
@@ -229,7 +235,7 @@ def _exact(data: Mapping[str, Any]) -> Job:
 
 @dataclass
 class Replay(Bench):
-    """Answers from earlier measurements; `missing` are candidates without one, by contraction."""
+    """Answers from earlier measurements; `missing` holds candidates without one, by contraction."""
 
     known: Known
     device: str

@@ -1,6 +1,6 @@
 """
-Candidates of a search as programs. One that cannot be compiled, for whatever cause, is an answer
-like another one.
+Makes programs from the candidates of a search. A candidate that cannot be compiled also gives a
+result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Source:
     """
     A module, its target, and the contraction in it whose schedule is searched.
 
-    `weights` are the arguments of its function that are the same in every run.
+    `weights` are the arguments of its function that are constant over all runs.
     """
 
     text: str
@@ -44,7 +44,10 @@ class Source:
 
 
 def compiled(source: Source, schedule: str) -> Program | ProgramError:
-    """The module's program with a schedule, or why there is none. Its weights have no values."""
+    """
+    Returns the module's program with a schedule, or the reason why there is none. Its weights have
+    no values.
+    """
     try:
         module = parse_text(source.text)
         give_schedules(module, {source.key: parse_schedule(schedule)})
@@ -59,7 +62,9 @@ def compiled(source: Source, schedule: str) -> Program | ProgramError:
 
 
 def _nothing(module: ModuleOp, names: tuple[str, ...]) -> dict[str, Array]:
-    """Weights of zeros for these names, without memory; `give_weights` refuses others."""
+    """
+    Returns weights of zeros for these names, without using memory; `give_weights` refuses others.
+    """
     host = host_function(module, None)
     types = dict(_tensors(host))
     return {
@@ -77,7 +82,7 @@ def _tensors(host: FuncOp) -> Iterator[tuple[str, TensorType]]:
 
 
 def contractions_of(text: str, target: str, weights: tuple[str, ...] = ()) -> list[Contraction]:
-    """Every contraction of a module, as `assign-schedule` meets it."""
+    """Returns every contraction of a module, as `assign-schedule` sees it."""
     ctx = context()
     module: ModuleOp = parse_text(text, ctx=ctx)
     if weights:

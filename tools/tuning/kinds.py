@@ -1,11 +1,12 @@
 """
-The jobs of a search: propose candidates and compile them on cores, measure them on a device.
+The jobs of a search: propose and compile candidates on processor cores, and measure them on a
+device.
 
-Only a measurement needs the device, and nothing else is done there but loading, one run to compare,
-and timing. A reference kernel (the contraction's default schedule) is timed before and after each
-candidate on the same device: clocks drift, and the ratio of the two is compared. Both get the same
-small integers, whose sums are exact in every order, so that right results are the same bits; others
-are held against the bound of docs/numerics.md.
+Only a measurement needs the device, for loading, one run whose results are compared, and timing.
+Because clocks drift, a reference kernel (the contraction's default schedule) is timed before and
+after each candidate on the same device, and only ratios of times are compared. Both get the same
+small integers, whose sums are exact in every order, so that correct results are bit-identical;
+otherwise results must be within the bound of docs/numerics.md.
 """
 
 from __future__ import annotations
@@ -39,21 +40,22 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.loaded import LoadedWork
 
 PACKING = "pack_"
-"""Start of the names of entry points of kernels that pack operands."""
+"""Prefix of the names of entry points that pack operands."""
 ATTEMPTS = 3
-"""Number of timings of a candidate whose reference's time changes meanwhile."""
+"""Number of timings of a candidate, if the reference's time changes meanwhile."""
 WARM_UP_SECONDS, STEP_SECONDS = 0.3, 0.005
-"""Limits on how long a reference runs before a timing, to raise the clock of an idle device."""
+"""
+Time limits, in seconds, for running the reference before a timing, to raise the clock of an idle
+device.
+"""
 WARM = 1.04
 """The clock counts as high if the reference takes at most this multiple of its shortest time."""
 REFERENCE_RUNS = 5
-"""Least runs of the reference before, and again after, a candidate."""
+"""Minimum number of runs of the reference before, and again after, a candidate."""
 KEPT = 1 / 8
-"""
-Shares of a device's free memory for the buffers of loaded references and for inputs.
-"""
+"""Fractions of a device's free memory for the buffers of loaded references and for inputs."""
 SMALL = 256
-"""Bytes of an unused buffer."""
+"""Size of an unused buffer in bytes."""
 DEEP = 4096
 """Depth beyond which inputs are smaller, so that sums stay exact in 16 bits."""
 
@@ -64,16 +66,20 @@ def source_of(data: Mapping[str, Any]) -> Source:
 
 @lru_cache(32)
 def pricing_of(source: Source) -> Pricing:
-    """The prices of schedules for the contraction of a source whose schedule is searched."""
+    """
+    Returns the prices of schedules for the contraction of a source whose schedule is searched.
+    """
     listed = contractions_of(source.text, source.target, source.weights)
     for contraction in listed:
         if key_of(contraction) == source.key:
             return Pricing(contraction, load(source.target))
-    raise ProgramError("the module has no such contraction", source.key, "search it again")
+    raise ProgramError(
+        "the module no longer contains this contraction", source.key, "search it again"
+    )
 
 
 def list_contractions(data: Mapping[str, Any]) -> list[str]:
-    """The keys of a module's contractions that have schedules to search."""
+    """Returns the keys of a module's contractions that have schedules to search."""
     from xdsl_spirv.tools.tuning.together import sources_of
 
     weights = tuple(data["weights"])
@@ -81,7 +87,7 @@ def list_contractions(data: Mapping[str, Any]) -> list[str]:
 
 
 def propose_candidates(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The candidates to try next, and the expected gain."""
+    """Returns the candidates to try next, and the expected gain."""
     tried = [Tried(*row) for row in data["tried"]]
     learned = [(subject_from(s), seconds, runs) for s, seconds, runs in data["learned"]]
     pricing = pricing_of(source_of(data))
@@ -89,13 +95,13 @@ def propose_candidates(data: Mapping[str, Any]) -> dict[str, Any]:
         proposals = propose(pricing, tried, learned, data["count"], data["most"])
     except ScheduleDoesNotFit as error:
         raise ProgramError(str(error), data["contraction"], "tune a smaller one") from error
-    # A list: data has no order of keys.
+    # A list, because the data's keys have no order.
     subjects = [[name, subject_data(s)] for name, s in proposals.subjects.items()]
     return {"subjects": subjects, "expected_gain": proposals.expected_gain}
 
 
 def compile_candidate(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A candidate as work; refuses what cannot be compiled."""
+    """Returns a candidate as work for a device; refuses one that cannot be compiled."""
     program = compiled(source_of(data), data["schedule"])
     if isinstance(program, ProgramError):
         raise program
@@ -103,7 +109,7 @@ def compile_candidate(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def expect(data: Mapping[str, Any]) -> dict[str, str]:
-    """Digests of the exact results, by name."""
+    """Returns digests of the exact results, by name."""
     from xdsl_spirv.interpreter import reference
 
     module, function, arguments = _arguments(data)
@@ -114,9 +120,9 @@ def expect(data: Mapping[str, Any]) -> dict[str, str]:
 
 def load_ahead(data: Mapping[str, Any]) -> None:
     """
-    Have the driver compile a candidate's kernels, so that it finds them in its cache on disk.
+    Lets the driver compile a candidate's kernels, so that it finds them in its disk cache later.
 
-    That takes most of a measurement's time, and needs nothing of the device.
+    Compiling takes most of a measurement's time, but does not need the device.
     """
     from xdsl_spirv.jobs.child import open_own_device
 
@@ -129,11 +135,12 @@ def load_ahead(data: Mapping[str, Any]) -> None:
 
 def measure(data: Mapping[str, Any]) -> dict[str, Any]:
     """
-    A candidate's microseconds beside the reference's, and the driver's statistics of its code.
+    Returns a candidate's microseconds with the reference's, and the driver's statistics of its
+    code.
 
-    `reference` is None for the default itself. With `verify` its results are held against the
-    source by their bound. `spent` are the seconds of each part of the job. Raises `Wrong`, and the
-    device's errors.
+    `reference` is None for the default itself. With `verify` the results must agree with the
+    source's within their bound. `spent` has the seconds of each part of the job. Raises `Wrong`,
+    and the device's errors.
     """
     from xdsl_spirv.jobs.child import open_own_device
 
@@ -162,7 +169,7 @@ def measure(data: Mapping[str, Any]) -> dict[str, Any]:
         if data["is_default"]:
             kept = bench.keep(_key(data["work"], data), own)
         elif reference is None:
-            # Nothing to compare with: the default is not right.
+            # There is nothing to compare with: the default is not correct.
             times["reference"] = 0.0
         return {"digests": digests, "statistics": statistics, "spent": spent.seconds, **times}
     finally:
@@ -171,7 +178,7 @@ def measure(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Spent:
-    """Seconds of a measurement by its stages."""
+    """The seconds of a measurement by its stages."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -191,7 +198,7 @@ def _time_beside_reference(
     data: Mapping[str, Any],
     spent: _Spent,
 ) -> dict[str, Any]:
-    """The reference, the candidate, and the reference once more."""
+    """Times the reference, the candidate, and the reference once more."""
     runs, timeout = data["runs"], data["timeout"]
     count = max(REFERENCE_RUNS, runs // 2)
     attempt = 0
@@ -213,7 +220,10 @@ def _time_beside_reference(
 
 
 def _microseconds(loaded: LoadedWork, runs: int, timeout: float) -> dict[tuple[int, str], float]:
-    """The median of every dispatch, by number and entry point, except dispatches that run once."""
+    """
+    Returns the median time of every dispatch, by number and entry point, except dispatches that run
+    once.
+    """
     timed = zip(loaded.time(runs, timeout), loaded.work.steps, strict=True)
     return {
         (number, step.entry_point): took.median / 1e3
@@ -253,7 +263,7 @@ class _Reference:
         return took
 
     def run_on(self, timeout: float) -> float:
-        """Microseconds after running for a moment."""
+        """Returns microseconds, after running for a moment."""
         self.loaded.time(1, timeout, STEP_SECONDS)
         return self.microseconds(REFERENCE_RUNS, timeout)
 
@@ -264,20 +274,20 @@ class _Bench:
 
     device: VulkanDevice
     room: int
-    """Bytes of references, and of inputs."""
+    """Bytes for references, and for inputs."""
     references: OrderedDict[str, _Reference] = field(default_factory=OrderedDict[str, _Reference])
     given: OrderedDict[str, dict[str, tuple[bytes, str]]] = field(
         default_factory=OrderedDict[str, dict[str, tuple[bytes, str]]]
     )
     shortest: dict[str, float] = field(default_factory=dict[str, float])
-    """Shortest times, also for references that were unloaded."""
+    """Shortest times, also of references that were unloaded."""
 
     def inputs(self, data: Mapping[str, Any]) -> dict[str, bytes]:
-        """The bytes of every input, by the recipe."""
+        """Returns the bytes of every input, by the recipe."""
         return {n: v for n, (v, kind) in self._given(data["inputs"]).items() if kind == "input"}
 
     def _given(self, inputs: Sequence[Sequence[Any]]) -> dict[str, tuple[bytes, str]]:
-        """The bytes and the kind of all that is given to a program."""
+        """Returns the bytes and the kind of all arguments of a program."""
         key = repr(inputs)
         if key not in self.given:
             values = values_of(inputs)
@@ -289,13 +299,13 @@ class _Bench:
         return self.given[key]
 
     def load(self, work: Mapping[str, Any], data: Mapping[str, Any]) -> LoadedWork:
-        """Work on the device; its weights are made by the recipe, too."""
+        """Loads work on the device; its weights are made by the recipe, too."""
         given = self._given(data["inputs"])
         weights = {name: value for name, (value, kind) in given.items() if kind == "weight"}
         return self.device.load(work_from(work, weights), statistics=True)
 
     def reference(self, data: Mapping[str, Any]) -> _Reference:
-        """The default schedule's work, loaded and run once."""
+        """Returns the default schedule's work, loaded and run once."""
         key = _key(data["reference"], data)
         if key not in self.references:
             loaded = self.load(data["reference"], data)
@@ -310,7 +320,7 @@ class _Bench:
 
     def warm_up(self, reference: _Reference, timeout: float) -> None:
         """
-        Run the reference until the clock is as high as before, or for a limited time.
+        Runs the reference until the clock is as high as before, or for a limited time.
 
         If the reference was never timed, the latest timed one is run instead.
         """
@@ -323,7 +333,7 @@ class _Bench:
                 return
 
     def keep(self, key: str, reference: _Reference) -> bool:
-        """Leave a reference loaded, and unload the oldest ones beside it that are too much."""
+        """Keeps a reference loaded, and unloads the oldest ones if memory is short."""
         if key in self.references:
             return self.references[key] is reference
         self.references[key] = reference
@@ -336,7 +346,7 @@ class _Bench:
 
 
 def _key(work: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    """The key of a contraction's reference, by its kernels."""
+    """Returns the key of a contraction's reference, by its kernels."""
     return (
         hashlib.sha256(repr(sorted(work["kernels"].items())).encode()).hexdigest()
         + (data["contraction"])
@@ -344,7 +354,7 @@ def _key(work: Mapping[str, Any], data: Mapping[str, Any]) -> str:
 
 
 def _count_beyond(sizes: Sequence[int], room: int) -> int:
-    """Number of the first entries for which there is no room; the last stays."""
+    """Counts the first entries that exceed the limit; the last entry always stays."""
     total = sum(sizes)
     for count, size in enumerate(sizes[:-1]):
         if total <= room:
@@ -359,7 +369,7 @@ def _bench(device: VulkanDevice) -> _Bench:
 
 
 def values_of(inputs: Sequence[Sequence[Any]]) -> dict[str, Array]:
-    """Small integers by the name of each input: from -2 to 2, or to 1 where sums are long."""
+    """Returns small integers for the name of each input: from -2 to 2, or to 1 if sums are long."""
     generator = np.random.default_rng(0)
     values: dict[str, Array] = {}
     for name, type, sizes, _ in inputs:
@@ -370,7 +380,7 @@ def values_of(inputs: Sequence[Sequence[Any]]) -> dict[str, Array]:
 
 
 def _arguments(data: Mapping[str, Any]) -> tuple[Any, str, list[Array]]:
-    """The source's module, the function's name, and its arguments by the recipe."""
+    """Returns the source's module, the function's name, and its arguments by the recipe."""
     from xdsl_spirv.compiler.host import host_function
     from xdsl_spirv.compiler.signature import argument_name
     from xdsl_spirv.runtime.modules import context, parse_text
@@ -383,7 +393,7 @@ def _arguments(data: Mapping[str, Any]) -> tuple[Any, str, list[Array]]:
 
 
 def _verify(data: Mapping[str, Any], outputs: Mapping[str, bytearray]) -> None:
-    """Raise `Wrong` if a result is further from the source's than its type allows."""
+    """Raises `Wrong` if a result differs from the source's by more than its type allows."""
     from xdsl_spirv.compare.check import check_module
 
     module, function, arguments = _arguments(data)
@@ -398,7 +408,7 @@ def _verify(data: Mapping[str, Any], outputs: Mapping[str, bytearray]) -> None:
 
 
 def work_data(program: Program) -> dict[str, Any]:
-    """A program as data: its work without weights, and its inputs and results."""
+    """Converts a program to data: its work without weights, and its inputs and results."""
     from xdsl_spirv.runtime.vulkan.programs import work_of
 
     manifest = program.manifest
@@ -413,7 +423,7 @@ def work_data(program: Program) -> dict[str, Any]:
 
 
 def work_from(data: Mapping[str, Any], weights: Mapping[str, bytes]) -> Work:
-    """The work that `work_data` made data of."""
+    """Restores the work from the data of `work_data`."""
     steps = [
         Step(
             kernel=step["kernel"],

@@ -1,11 +1,11 @@
 """
-Predicts the times of candidates without measurements: the cost model, corrected by measurements.
+Predicts the times of unmeasured candidates: by the cost model, corrected by measurements.
 
-The error of an estimate is taken for a sum of errors of the schedule's decisions (its tile, its
-grid, the way of each operand, ...), each normally distributed around none. Contractions of one
-class share most of a decision's error, others some of it, so that a search begins with the
-knowledge of earlier ones. Measurements make the distribution narrower where they are: what is left
-of it says how much a step of the search may still gain.
+The error of an estimate is modelled as a sum of errors of the schedule's decisions (its tile, its
+grid, the path of each operand, ...), each normally distributed around 0. Contractions of one class
+share most of a decision's error, and others share some of it, so that a search starts with
+knowledge from earlier ones. Measurements narrow the distribution; the remaining variance tells how
+much a step of the search may still gain.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ Matrix: TypeAlias = Vector
 DECISION = 0.12
 """Error of an estimate for each decision, as a standard deviation of the logarithm."""
 UNRATED = 0.35
-"""As `DECISION`, for whether the target's file has a rate for the schedule."""
+"""Like `DECISION`, for whether the target's file has a rate for the schedule."""
 OWN = 0.04
-"""Error of a single candidate beside the errors of its decisions, as a standard deviation."""
+"""
+Error of a single candidate in addition to the errors of its decisions, as a standard deviation.
+"""
 OFFSET = 0.4
 """Common error of all estimates of a contraction."""
 EVERYWHERE, IN_CLASS = 0.25, 0.45
 """
-The part of an error that all contractions share, and the further part that contractions of one
+Fraction of an error that all contractions share, and the further fraction that contractions of one
 class share.
 """
 UNSTEADY, A_RUN = 0.01, 0.06
-"""The deviation of a measurement that more runs do not narrow, and of a single run."""
+"""The deviation of a measurement that more runs do not reduce, and that of a single run."""
 KNOWN = 24
 """Weight of the assumed deviations, as a number of measurements."""
 SLOW = 1.0
-"""Slower candidates count as this much slower than the middle, in the logarithm."""
+"""Slower candidates count as this much slower than the median, in the logarithm."""
 MOST = 600
-"""
-Measurements that a prediction takes into account: first the contraction's own, then the latest.
-"""
+"""Number of measurements that a prediction uses: first the contraction's own, then the latest."""
 RATED = "rated"
-"""The decision's name that says whether a schedule has a rate of its own."""
+"""Name of the decision whether a schedule has its own rate."""
 REACH = np.linspace(0.0, 1.5, 301)
 """Grid of gains, in the logarithm, over which an expectation is computed."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A schedule for a contraction: what a prediction is made of. `estimate` is in seconds."""
+    """A schedule for a contraction, from which a prediction is made. `estimate` is in seconds."""
 
     contraction: str
     kind: str
@@ -69,8 +69,8 @@ class Prediction:
 
     def expected_gain(self, best: float, count: int) -> float:
         """
-        Expected time that the fastest of the `count` likeliest saves against `best` (seconds), as a
-        share of its own.
+        Returns the expected reduction of time against `best` (seconds) by the fastest of the
+        `count` likeliest candidates, as a fraction.
         """
         gains = self.gains(best)
         likely = np.argsort(-gains, kind="stable")[:count]
@@ -79,7 +79,7 @@ class Prediction:
         return float(np.expm1(np.trapezoid(1 - nobody, REACH)))
 
     def gains(self, best: float) -> Vector:
-        """The expected gain of each candidate by itself, in the logarithm."""
+        """Returns the expected gain of each candidate by itself, in the logarithm."""
         distance = math.log(best) - self.mean
         z = distance / self.deviation
         density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
@@ -87,7 +87,7 @@ class Prediction:
 
 
 def _normal(z: Vector) -> Vector:
-    """The distribution function, to seven digits."""
+    """Computes the normal distribution function, to seven digits."""
     t = 1 / (1 + 0.5 * np.abs(z) / math.sqrt(2))
     powers = (-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807)
     more = (-1.13520398, 1.48851587, -0.82215223, 0.17087277)
@@ -98,24 +98,24 @@ def _normal(z: Vector) -> Vector:
 
 @dataclass
 class Model:
-    """Learns from measurements how far off estimates are."""
+    """Learns from measurements how wrong estimates are."""
 
     subjects: list[Subject] = field(default_factory=list[Subject])
     errors: list[float] = field(default_factory=list[float])
     variances: list[float] = field(default_factory=list[float])
 
     def learn(self, subject: Subject, seconds: float, runs: int) -> None:
-        """Take a measurement into account."""
+        """Adds a measurement."""
         self.subjects.append(subject)
         self.errors.append(math.log(seconds / subject.estimate))
         self.variances.append(OWN**2 + UNSTEADY**2 + A_RUN**2 / runs)
 
     def suppose(self, subject: Subject, logarithm: float) -> None:
-        """Assume that a measurement will give the predicted value, the logarithm of seconds."""
+        """Assumes that a measurement will give the predicted value, the logarithm of seconds."""
         self.learn(subject, math.exp(logarithm), 1)
 
     def predict(self, candidates: Sequence[Subject]) -> Prediction:
-        """Likely times of candidates of one contraction."""
+        """Predicts times of candidates of one contraction."""
         estimates = np.log([candidate.estimate for candidate in candidates])
         prior = _covariance(candidates, candidates).diagonal()
         rows = self._nearest(candidates[0].contraction if candidates else "")
@@ -123,7 +123,7 @@ class Model:
             return Prediction(estimates, np.sqrt(prior + OWN**2))
         subjects = [self.subjects[row] for row in rows]
         errors = np.array([self.errors[row] for row in rows])
-        # The errors of slow candidates do not tell the errors of fast ones.
+        # The errors of slow candidates do not predict the errors of fast ones.
         errors = np.minimum(errors, np.median(errors) + SLOW)
         noise = np.array([self.variances[row] for row in rows])
         known = _covariance(subjects, subjects) + np.diag(noise)
@@ -131,7 +131,7 @@ class Model:
         solved = np.linalg.solve(known, np.column_stack([errors, across.T]))
         mean = across @ solved[:, 0]
         variance = prior - np.sum(across * solved[:, 1:].T, axis=1)
-        # Where errors are larger or smaller than assumed, they are expected to stay so.
+        # If errors were larger or smaller than assumed, they are expected to stay so.
         scale = (KNOWN + errors @ solved[:, 0]) / (KNOWN + len(errors))
         deviation = np.sqrt((np.maximum(variance, 0.0) + OWN**2) * scale)
         return Prediction(estimates + mean, deviation)
@@ -145,7 +145,7 @@ class Model:
 
 
 def _covariance(rows: Sequence[Subject], columns: Sequence[Subject]) -> Matrix:
-    """Covariance of the errors of two subjects."""
+    """Computes the covariance of the errors of two subjects."""
 
     def same(name: str) -> Matrix:
         left, right = ([hash(getattr(one, name)) for one in some] for some in (rows, columns))

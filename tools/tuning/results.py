@@ -1,11 +1,12 @@
 """
-The results of a search for schedules: outcomes, found again in a store, and the tuned table.
+The results of a search for schedules: outcomes, which are looked up in a store, and the tuned
+table.
 
-A time counts beside that of the reference, which was measured before and after it on the same
-device. Outcomes of other devices and drivers are never looked at. Times under another clock or load
-(the reference took another time) are measured again, and are not evidence for an entry. A schedule
-enters the table only if it is faster than the default by more than `MARGIN` in both of two
-measurements: a table of entries that are worth nothing would keep later defaults from being used.
+A time counts relative to that of the reference, which was measured before and after it on the same
+device. Outcomes of other devices and drivers are never used. Times under another clock or load
+(shown by another time of the reference) are measured again, and are not evidence for an entry. A
+schedule enters the table only if it is faster than the default by more than `MARGIN` in both of two
+measurements, because entries without a real gain would hide improvements of later defaults.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ from xdsl_spirv.serialization.files import write_atomically
 PRUNED, UNMEASURED = "pruned", "not measured"
 STATUSES = (*RESULTS, PRUNED, UNMEASURED)
 MARGIN = 0.03
-"""Least gain of an entry over the default."""
+"""Minimum gain of an entry over the default."""
 ESTIMATED_MARGIN = 0.25
-"""Least gain of an entry if times are estimated from a driver's statistics."""
+"""Minimum gain of an entry if times are estimated from a driver's statistics."""
 UNSTEADY = 0.05
-"""A reference that changes by more while a candidate is timed speaks against the time."""
+"""
+Change of the reference's time during a measurement beyond which the measurement is unreliable.
+"""
 OTHER_CLOCK = 0.25
-"""If a reference is further from its median, it was timed under another clock or load."""
+"""Distance of a reference from its median beyond which clock or load were unusual."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,11 @@ class Outcome:
     """
     The outcome of a candidate: `status` is one of `STATUSES`.
 
-    `microseconds` is the median of all dispatches together (`packing` the part of those that pack
-    operands) in so many `runs`, `reference` that of the default schedule beside it, which changed
-    by the share `drift` meanwhile. `again` is the same ratio in a second measurement, of those that
-    deserve one, and `again_beside` the default's time there. `statistics` is what the driver says
-    of the kernels' code where it says anything.
+    `microseconds` is the median time of all dispatches together over `runs` runs (`packing` is the
+    part for packing operands). `reference` is the time of the default schedule, measured before and
+    after, which changed by the fraction `drift` meanwhile. `again` is the ratio in a second
+    measurement, if there was one, and `again_beside` the default's time there. `statistics` are the
+    driver's statistics of the kernels' code, if it has any.
     """
 
     key: str
@@ -80,9 +83,9 @@ class Outcome:
     @property
     def ratio(self) -> float:
         """
-        Its time as a share of the default's beside it, in the first measurement.
+        Its time relative to the default's, in the first measurement.
 
-        Where the default's changed meanwhile, by a clock or a load, its shorter time counts.
+        If the default's time changed meanwhile, by a clock or a load, its shorter time is used.
         """
         if not self.reference:
             return self.microseconds
@@ -91,7 +94,7 @@ class Outcome:
 
     @property
     def latest(self) -> float:
-        """The ratio to compare by."""
+        """The ratio for comparisons."""
         return self.again or self.ratio
 
 
@@ -114,16 +117,16 @@ def outcome_of(data: Mapping[str, Any], result: Result, at: float = 0.0) -> Outc
 
 
 VALUES = ("microseconds", "reference", "drift", "statistics", "packing", "digests")
-"""Fields of an outcome that a measurement's value has."""
+"""Fields of an outcome that the value of a measurement has."""
 
 
 def is_usual(reference: float, clock: float) -> bool:
-    """Whether a reference took about its median time, so that clock and load were as usual."""
+    """True if a reference took about its median time, so that clock and load were as usual."""
     return not clock or abs(reference / clock - 1) <= OTHER_CLOCK
 
 
 def clock_of(outcomes: Iterable[Outcome]) -> float:
-    """Returns the median time of the reference beside one contraction's outcomes."""
+    """Returns the median time of the reference over one contraction's outcomes."""
     times = [outcome.reference for outcome in outcomes if outcome.right]
     return median(times) if times else 0.0
 
@@ -133,8 +136,9 @@ class Known:
     """
     The outcomes of one device and driver in a store, by contraction, schedule and turn.
 
-    A schedule has the outcome with the most runs; usual clock and load come first. `unusual` are
-    the others, with the reference's usual time and the keys of their jobs.
+    For each schedule, the outcome with the most runs is kept, preferably one under usual clock and
+    load. `unusual` holds outcomes under another clock or load, with the reference's usual time and
+    the keys of their jobs.
     """
 
     outcomes: dict[tuple[str, str, int], Outcome] = field(
@@ -144,7 +148,7 @@ class Known:
     """Median time of each contraction's reference."""
     unusual: list[Outcome] = field(default_factory=list[Outcome])
     anew: set[str] = field(default_factory=set[str])
-    """Keys of the jobs of `unusual`, to measure again."""
+    """Keys of the jobs of `unusual`, which are measured again."""
 
     @staticmethod
     def of(records: Iterable[Record], device: str, driver: str) -> Known:
@@ -157,7 +161,7 @@ class Known:
         known = Known()
         for key, group in groups.items():
             clock = known.clocks[key] = clock_of(outcome for _, outcome in group)
-            # The default comes first, and takes what it took beside the others.
+            # The default comes first, with its median time from the others' measurements.
             group.sort(key=lambda pair: pair[0].data.get("reference") is not None)
             for record, outcome in group:
                 if outcome.right and record.data.get("reference") is None:
@@ -169,11 +173,11 @@ class Known:
         return known
 
     def is_usual(self, outcome: Outcome) -> bool:
-        """Whether an outcome was timed under the usual clock and load."""
+        """True if an outcome was timed under the usual clock and load."""
         return not outcome.right or is_usual(outcome.reference, self.clocks.get(outcome.key, 0.0))
 
     def add(self, turn: int, outcome: Outcome, job: str = "") -> None:
-        """Take an outcome in, unless there is a better one."""
+        """Adds an outcome, unless there is a better one."""
         if not self.is_usual(outcome):
             self.unusual.append(outcome)
             self.anew.add(job)
@@ -207,24 +211,27 @@ class Known:
         }
 
     def told(self) -> Iterator[str]:
-        """A line for each unusual outcome, with the times of the default then and in general."""
+        """
+        Describes each unusual outcome in a line, with the default's time in that measurement and in
+        general.
+        """
         for one in self.unusual:
             reference, clock = one.reference, self.clocks[one.key]
             yield (
-                f"{one.key}: timed beside a default of {reference:.2f} us, which takes "
-                f"{clock:.2f} us in the middle: {one.schedule}"
+                f"{one.key}: measured while the default took {reference:.2f} us; its "
+                f"median is {clock:.2f} us: {one.schedule}"
             )
 
 
 def best_of(tried: Sequence[Outcome]) -> Outcome | None:
-    """The fastest right one: of those measured twice if there are any."""
+    """Returns the fastest correct outcome: among those measured twice, if there are any."""
     right = [one for one in tried if one.right]
     twice = [one for one in right if one.again is not None]
     return min(twice or right, key=lambda one: one.latest, default=None)
 
 
 def gain_of(tried: Sequence[Outcome]) -> float | None:
-    """Speed of the best as a multiple of the default's, which comes first, measured again."""
+    """Returns the speed of the best relative to the default, which comes first, measured again."""
     best = best_of(tried)
     if best is None or not tried[0].right:
         return None
@@ -232,7 +239,9 @@ def gain_of(tried: Sequence[Outcome]) -> float | None:
 
 
 def time_of(tried: Sequence[Outcome]) -> float:
-    """Microseconds of the best candidate, from the default's time and the gain if known."""
+    """
+    Returns the microseconds of the best candidate, from the default's time and the gain if known.
+    """
     best, gain = best_of(tried), gain_of(tried)
     if best is None:
         return 0.0
@@ -240,7 +249,7 @@ def time_of(tried: Sequence[Outcome]) -> float:
 
 
 def deserves_entry(tried: Sequence[Outcome], margin: float = MARGIN) -> bool:
-    """Whether the best is faster than the default by more than `margin`, both times."""
+    """True if the best is faster than the default by more than `margin`, both times."""
     best = best_of(tried)
     if best is None or not best.steady:
         return False
@@ -257,7 +266,7 @@ def deserves_entry(tried: Sequence[Outcome], margin: float = MARGIN) -> bool:
 
 
 def confirmed(outcome: Outcome, second: Outcome | None) -> Outcome:
-    """An outcome with the ratio of a second measurement, if that was right."""
+    """Returns an outcome with the ratio of a second measurement, if that was correct."""
     if second is None or not second.right:
         return outcome
     return replace(outcome, again=second.ratio, again_beside=second.reference)
@@ -286,11 +295,12 @@ def write_table(
     path: Path, target: str, outcomes: Mapping[str, Sequence[Outcome]], margin: float = MARGIN
 ) -> dict[str, Any]:
     """
-    Bring the tuned table up to date; returns its entries.
+    Updates the tuned table; returns its entries.
 
-    A contraction whose best deserves it gets an entry, another one that was searched loses it, and
-    entries of other contractions stay, and so do measured ones where times are estimates. No file
-    is made without entries. Raises `ProgramError` for a file that cannot be read or written.
+    A contraction whose best schedule deserves it gets an entry; other searched contractions lose
+    theirs. Entries of other contractions stay, and so do measured ones if the new times are
+    estimates. No file is written without entries. Raises `ProgramError` for a file that cannot be
+    read or written.
     """
     entries: dict[str, Any] = {}
     try:
@@ -298,7 +308,9 @@ def write_table(
             entries = json.loads(path.read_text())["entries"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise ProgramError(
-            f"not a tuned table: {error}", str(path), "name another with -o, or delete it"
+            f"the file is not a tuned table: {error}",
+            str(path),
+            "name another with -o, or delete it",
         ) from error
     for key, tried in outcomes.items():
         best = best_of(tried)

@@ -1,13 +1,13 @@
 """
-The search for fast schedules: the cost model proposes, measurements correct it, few are measured
-long.
+Searches fast schedules: the cost model proposes candidates, measurements correct it, and only few
+candidates are measured for long.
 
-A step takes the candidates that are expected to gain most (`proposals.py`) and halves them: all get
-a few runs, the best third of them more, the best third of those all runs. After each step the
-search reports its best and the gain expected from the next one, corrected by how far earlier
-predictions came true; it ends when that is less than `until_gain`, or when candidates or time are
-used up. At last the best are measured once more. Every time counts beside that of the default
-schedule, measured before and after it.
+A step takes the candidates with the largest expected gain (`proposals.py`) and uses successive
+halving: all get a few runs, the best third of them more, and the best third of those all runs.
+After each step the search reports its best and the gain expected from the next step, corrected by
+how far earlier predictions came true; it ends when that is less than `until_gain`, or when
+candidates or time are used up. At the end the best are measured once more. Every time counts
+relative to that of the default schedule, measured before and after it.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from xdsl_spirv.tools.tuning.proposals import Measured, Proposals, Tried
 from xdsl_spirv.tools.tuning.results import UNMEASURED, Outcome, best_of, confirmed
 
 STEP = 12
-"""Candidates of a step."""
+"""Number of candidates of a step."""
 KEEP = 3
 """One in this many candidates continues, with this many times the runs."""
 FAR_BEHIND = 1.5
 """A candidate that takes this many times as long as the best is not measured further."""
 FINALISTS = 3
-"""Candidates that are measured a second time."""
+"""Number of candidates that are measured a second time."""
 REMEMBERED = 150
-"""Measurements of other contractions that a proposal is made with."""
+"""Number of measurements of other contractions that a proposal uses."""
 DOUBTED = 0.1
-"""Gain, as a logarithm: if that much was expected in vain, expectations are halved."""
+"""A gain, as a logarithm: if that much was expected in vain, expectations are halved."""
 
 
 @dataclass(frozen=True)
 class Options:
     """
-    Limits of a search: `runs` of a candidate that is worth all of them, the `most` candidates of a
-    contraction, `seconds` for it, `timeout` of a run, and the gain below which it ends. Runs that
-    take no longer than `cheap_seconds` together are cheap beside loading a candidate. With
+    Limits of a search: `runs` of a candidate that reaches the last round, the `most` candidates of
+    a contraction, `seconds` for it, `timeout` of a run, and the gain below which it ends. Runs that
+    take at most `cheap_seconds` together are cheap compared with loading a candidate. With
     `load_ahead` a GPU's driver compiles kernels in other processes, before they are measured.
     """
 
@@ -59,7 +59,7 @@ class Options:
 
 
 class Bench(ABC):
-    """The bench of a search: what to try, and how long it takes."""
+    """Supplies a search with candidates and their times."""
 
     @abstractmethod
     def propose(
@@ -70,13 +70,16 @@ class Bench(ABC):
         count: int,
         most: int,
     ) -> Proposals:
-        """As `proposals.propose`."""
+        """Proposes candidates like `proposals.propose`."""
 
     @abstractmethod
     def measure(
         self, source: Source, schedules: Sequence[str], runs: int, turn: int = 0
     ) -> list[Outcome]:
-        """The outcomes of candidates in order; the first one ever is the contraction's default."""
+        """
+        Yields the outcomes of candidates in order; the first one of all is the contraction's
+        default.
+        """
 
 
 @dataclass
@@ -84,9 +87,9 @@ class Learned:
     """
     Measurements that the searches of all contractions share.
 
-    `promised` and `kept` are the sums of the gains that steps were expected to bring and that they
-    brought, as logarithms. Estimates of schedules without rates in a target's file may be far too
-    low; the gains of earlier steps tell how much to expect of the next one.
+    `promised` is the sum of the gains that steps were expected to bring, `kept` the sum of the
+    gains that they brought, as logarithms. Estimates of schedules without rates in a target's file
+    may be far too low; the gains of earlier steps tell how much to expect from the next one.
     """
 
     measurements: list[Measured] = field(default_factory=list[Measured])
@@ -99,19 +102,19 @@ class Learned:
             self.measurements.append((subject, seconds, runs))
 
     def settle(self, promised: float, before: float, after: float) -> None:
-        """Take a step into account: the gain it promised, and the best time before and after it."""
+        """Adds a step: the gain it promised, and the best time before and after it."""
         with self.lock:
             self.promised += log1p(promised)
             self.kept += max(0.0, log(before / after))
 
     def believed(self, promised: float) -> float:
-        """A promised gain, corrected by the gains of earlier promises."""
+        """Returns a promised gain, corrected by the gains of earlier promises."""
         with self.lock:
             share = (self.kept + DOUBTED) / (max(self.promised, self.kept) + DOUBTED)
         return expm1(log1p(promised) * share)
 
     def beside(self, contraction: str) -> list[Measured]:
-        """The latest measurements of other contractions."""
+        """Returns the latest measurements of other contractions."""
         with self.lock:
             rows = [row for row in self.measurements if row[0].contraction != contraction]
         return rows[-REMEMBERED:]
@@ -119,10 +122,10 @@ class Learned:
 
 def ladder(runs: int, cheap: int = 2) -> list[int]:
     """
-    Numbers of runs for the candidates of a step, for the ones that go on, and for the ones that go
-    on again.
+    Returns the numbers of runs for the candidates of a step, for those that continue, and for those
+    that continue again.
 
-    Fewer than the `cheap` ones save nothing.
+    There are at least `cheap` runs, because fewer would not save time.
     """
     steps = (ceil(runs / KEEP**2), ceil(runs / KEEP), runs)
     return sorted({min(runs, max(2, cheap, step)) for step in steps})
@@ -130,7 +133,10 @@ def ladder(runs: int, cheap: int = 2) -> list[int]:
 
 @dataclass
 class Search:
-    """One contraction on one kind of device; `say` is told how it goes."""
+    """
+    Searches schedules of one contraction on one kind of device; `say` is called with progress
+    messages.
+    """
 
     source: Source
     bench: Bench
@@ -140,11 +146,13 @@ class Search:
     outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     subjects: dict[str, Subject] = field(default_factory=dict[str, Subject])
     expected: list[float] = field(default_factory=list[float])
-    """Expected gain of each step but the first."""
+    """Expected gain of each step except the first."""
     measurements: int = 0
 
     def run(self) -> list[Outcome]:
-        """The outcomes of all candidates that were tried; the default comes first."""
+        """
+        Runs the search; returns the outcomes of all candidates that were tried, the default first.
+        """
         end = None if self.options.seconds is None else time.monotonic() + self.options.seconds
         for step, proposals in enumerate(self._steps()):
             if step:
@@ -191,7 +199,9 @@ class Search:
                 self.expected.append(expected)
                 if expected < self.options.until_gain:
                     least = f"{self.options.until_gain:.1%}"
-                    self.say(f"{self.source.key}: {expected:.1%} to gain, less than {least}")
+                    self.say(
+                        f"{self.source.key}: the expected gain is {expected:.1%}, less than {least}"
+                    )
                     return
             self.subjects.update(proposals.subjects)
             yield proposals
@@ -204,12 +214,12 @@ class Search:
         ]
 
     def _scale(self) -> float:
-        """Seconds that a ratio of 1 stands for: the default's time."""
+        """Returns the seconds of a ratio of 1: the default's time."""
         default = next(iter(self.outcomes.values()), None)
         return default.microseconds / 1e6 if default is not None and default.right else 1e-6
 
     def _halve(self, names: Sequence[str]) -> None:
-        """Measure candidates: all a little, and the best of them more."""
+        """Measures candidates: all with few runs, and the best of them with more."""
         cheap = int(self.options.cheap_seconds / self._scale())
         for runs in ladder(self.options.runs, cheap):
             self._measure([n for n in names if not self._has(n, runs)], runs)
@@ -225,7 +235,7 @@ class Search:
         return outcome is not None and outcome.runs >= runs
 
     def _measure(self, names: Sequence[str], runs: int) -> None:
-        """Measure candidates and learn from it."""
+        """Measures candidates and learns from the results."""
         if not names:
             return
         for name, outcome in zip(names, self.bench.measure(self.source, names, runs), strict=True):
@@ -252,7 +262,7 @@ class Search:
         count = sum(outcome.status != UNMEASURED for outcome in self.outcomes.values())
         tried = f"{self.source.key}: step {step + 1}, {count} tried"
         if best is None:
-            self.say(f"{tried}, none of them is right")
+            self.say(f"{tried}, none of them is correct")
             return
         gain = f"{1 / best.latest:.2f} times the default" if self._default_right else "best"
         expected = f", {self.expected[-1]:.1%} was expected to gain" if self.expected else ""

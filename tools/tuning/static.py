@@ -1,11 +1,11 @@
 """
-Answers a search without a device: a driver compiles each candidate, and its statistics say how
-long it may take.
+Estimates candidates of a search without a device: a driver compiles each of them, and the time is
+estimated from its statistics.
 
-Cycles of a subgroup come from the driver. Drivers count a loop's body a fixed number of times, so
-it is counted anew by the loop's own length. Subgroups that run side by side hide each other's
-waiting, but share the unit: the square root of their number stands for both. That is an estimate;
-`benchmarks/static_ranking.py` compares its order with measured times.
+The driver reports the cycles of a subgroup. Drivers count a loop's body a fixed number of times, so
+it is counted again by the loop's own trip count. Subgroups that run side by side hide each other's
+latency but share the compute unit: the square root of their number accounts for both. This is an
+estimate; `benchmarks/static_ranking.py` compares its order with measured times.
 """
 
 from __future__ import annotations
@@ -28,17 +28,23 @@ from xdsl_spirv.tools.tuning.kinds import PACKING, pricing_of
 from xdsl_spirv.tools.tuning.results import PRUNED, Known, Outcome
 
 WEIGHTS = {"latency": 8, "cycles": 10, "static cycle count": 10}
-"""A driver's statistic of cycles -> how often it counts the body of a loop (RADV, ANV, NVK)."""
+"""
+Maps each driver's cycle statistic to the number of times that it counts a loop's body (RADV, ANV,
+NVK).
+"""
 LABEL = re.compile(r"^(?:block\S* \d+ )?(\w+)(?::| \[)")
-"""A place in the machine code that instructions branch to."""
+"""Matches a place in the machine code to which instructions branch."""
 BACK = re.compile(r"\s*BRANCH\S* .*offset:(-\d+)$")
-"""A branch backwards by a number of instructions, which PanVK prints instead of labels."""
+"""Matches a backward branch by a number of instructions, which PanVK prints instead of labels."""
 CLOCK = 1000.0
-"""Cycles of an estimated microsecond: a clock of 1 GHz."""
+"""Cycles of an estimated microsecond, at a clock of 1 GHz."""
 
 
 def loop_share(assembly: str) -> float:
-    """The share of the lines of machine code that lie in loops: before a branch back to a label."""
+    """
+    Returns the fraction of the lines of machine code that lie in loops: before a branch back to a
+    label.
+    """
     lines = assembly.splitlines()
     labels: dict[str, int] = {}
     looped: set[int] = set()
@@ -57,7 +63,10 @@ def loop_share(assembly: str) -> float:
 
 
 def cycles_of(code: Code, trips: int) -> float:
-    """Cycles of a subgroup whose loops have so many iterations; its instructions without cycles."""
+    """
+    Returns the cycles of a subgroup whose loops have so many iterations; its instructions if there
+    are no cycles.
+    """
     share = loop_share(code.assembly)
     names = {name.strip().lower() for table in code.tables for name in table}
     weight = next((n for name, n in WEIGHTS.items() if name in names), 1)
@@ -66,7 +75,10 @@ def cycles_of(code: Code, trips: int) -> float:
 
 
 def estimate(source: Source, schedule: str, program: Program, codes: Sequence[Code]) -> float:
-    """Microseconds of a candidate at 1 GHz; packing of operands that are not weights included."""
+    """
+    Estimates the microseconds of a candidate at 1 GHz, including the packing of operands that are
+    not weights.
+    """
     target = pricing_of(source).target
     planned = plan(pricing_of(source).contraction, parse_schedule(schedule), target)
     depth = planned.schedule.tile[2] * planned.pipeline.unroll
@@ -87,12 +99,12 @@ def estimate(source: Source, schedule: str, program: Program, codes: Sequence[Co
 
 @dataclass
 class StaticBench(Replay):
-    """A bench whose answers are estimates by the code of a driver, which runs nothing."""
+    """Supplies estimates from the code of a driver, which runs nothing."""
 
     compiler: Compiler = field(kw_only=True)
     found: dict[tuple[str, str], Outcome] = field(default_factory=dict[tuple[str, str], Outcome])
     defaults: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
-    """The outcome of each contraction's default, which is asked for first."""
+    """The outcome of each contraction's default, which is requested first."""
 
     @staticmethod
     def on(compiler: Compiler) -> StaticBench:

@@ -1,4 +1,7 @@
-"""Searches of several contractions, side by side: one thinks while another one's candidates run."""
+"""
+Searches several contractions at the same time: one computes proposals while another one's
+candidates run.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from xdsl_spirv.tools.tuning.search import Bench, Learned, Options, Search
 def sources_of(
     text: str, target: str, weights: tuple[str, ...], say: Callable[[str], None]
 ) -> list[Source]:
-    """Each contraction of a module that has schedules to search, once."""
+    """Returns each contraction of a module that has schedules to search, once."""
     device = load(target)
     sources: dict[str, Source] = {}
     for contraction in contractions_of(text, target, weights):
@@ -38,10 +41,10 @@ def sources_of(
 @dataclass
 class Together:
     """
-    Searches that share what they learn, so many `at_once`.
+    Runs searches that share what they learn, `at_once` at a time.
 
-    With `seconds` for all of them each gets its part of the time that is left when it begins, and
-    none begins afterwards.
+    If there are `seconds` for all of them, each gets its part of the remaining time when it begins;
+    none begins after that time.
     """
 
     bench_of: Callable[[Source], Bench]
@@ -53,7 +56,7 @@ class Together:
     searches: dict[str, Search] = field(default_factory=dict[str, Search])
 
     def run(self, sources: Sequence[Source]) -> Mapping[str, list[Outcome]]:
-        """The outcomes of every contraction that was searched, by key, in order."""
+        """Returns the outcomes of every contraction that was searched, by key, in order."""
         end = None if self.seconds is None else time.monotonic() + self.seconds
         left = len(sources)
         lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""One function an operator, in files by kinds of operators."""
+"""Functions of the operators, in files by kinds of operators."""
 
 from importlib import import_module
 

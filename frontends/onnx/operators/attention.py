@@ -95,7 +95,7 @@ def _window(
     window: tuple[int, int],
     seen: Tensor,
 ) -> Tensor:
-    """Hides keys further to the left or right than a window says, -1 being no end."""
+    """Hides keys further to the left or right than the window; -1 means no limit."""
     rows = b.integer(sizes[2])
 
     def test(s: Scalars, i: Number, j: Number, length: Number) -> Number:

@@ -1,4 +1,4 @@
-"""Places outside a tensor: what is read there, and tensors made larger or smaller by it."""
+"""Padding and cropping, and the values that are read at places outside a tensor."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from xdsl_spirv.frontends.onnx.values import BOOL, I64, Tensor
 
 BORDERS = ("edge", "reflect", "symmetric", "wrap")
 """
-Ways to map a place outside to one inside: the nearest one, its mirror image at the first or last
-element (which appears once) or between two of them (which appear twice), or that of a repetition.
+Border modes, which map a place outside to one inside: the nearest element; the mirror image at the
+first or last element, which appears once; the mirror image with that element repeated; or periodic
+repetition.
 """
 
 
@@ -32,7 +33,7 @@ def held(s: Scalars, place: Number, size: Number, border: str) -> Number:
 
 
 def _rest(s: Scalars, place: Number, period: Number) -> Number:
-    """The remainder of a division that rounds down."""
+    """Returns the remainder of a division that rounds down."""
     rest = place % period
     return s.select(rest < 0, rest + period, rest)
 
@@ -62,7 +63,7 @@ def pad(
     amounts = sizes_in(b, pads, "pads")
     along = axes_of(b, integers(b, axes, "axes") if axes else range(x.rank), x.rank)
     if len(amounts) != 2 * len(along):
-        b.refuse(f"{len(amounts)} pads for {len(along)} axes", "give two for each axis")
+        b.refuse(f"there are {len(amounts)} pads for {len(along)} axes", "give two for each axis")
     low: list[Size] = [0] * x.rank
     high: list[Size] = [0] * x.rank
     for place, axis in enumerate(along):
@@ -81,7 +82,7 @@ def padded(
     before = [_negative(n) for n in low]
     sizes = [s - f - _negative(n) for s, f, n in zip(x.sizes, before, high, strict=True)]
     if any(isinstance(s, int) and s < 0 for s in sizes):
-        b.refuse(f"{x} has fewer elements than are taken away", "take away fewer")
+        b.refuse(f"{x} has fewer elements than are removed", "remove fewer")
     x = b.slice(x, before, sizes, [1] * x.rank)
     low, high = ([n + _negative(n) for n in amounts] for amounts in (low, high))
     static = [n for n in (*low, *high) if isinstance(n, int)]
@@ -92,7 +93,7 @@ def padded(
     if 0 in x.sizes and mode == "constant":
         return b.expand(number, wide)
     if any(x.sizes[i] == 0 for i in moved):
-        b.refuse(f"mode {mode} of no elements", "use the mode constant")
+        b.refuse(f"mode {mode} needs at least one element to read", "use the mode constant")
     source, first = Reader(b, x), [b.integer(n) for n in low]
 
     def body(s: Scalars, other: Number) -> Number:
@@ -119,12 +120,15 @@ def _padded_by_data(
     mode: str,
     sizes: Sequence[int],
 ) -> Tensor:
-    """A tensor of given sizes with as many elements before each axis as data says, or fewer."""
+    """Returns a tensor of given sizes that is padded before each axis by amounts from data."""
     count = x.rank if axes is None else axes.sizes[0]
     if len(sizes) != x.rank or not isinstance(count, int) or pads.sizes != (2 * count,):
-        b.refuse(f"{pads} pads of {x}, to {list(sizes)}", "give two for each axis")
+        b.refuse(
+            f"{pads} are not two pads for each axis of {x}, with result {list(sizes)}",
+            "give two for each axis",
+        )
     if 0 in x.sizes:
-        b.refuse("pads of no elements are computed when the model runs", "make them constants")
+        b.refuse("pads of an empty tensor are computed when the model runs", "make them constants")
     source, first = Reader(b, x), Reader(b, b.slice(pads, [0], [count], [1]))
     behind, along = Reader(b, b.slice(pads, [count], [count], [1])), axes and Reader(b, axes)
 
@@ -136,7 +140,7 @@ def _padded_by_data(
                 of_axis(s, along, count, axis, x.rank, amounts, s.number(0, I64))
                 for amounts in (first, behind)
             )
-            # Elements are taken away before the rest is looked at.
+            # Negative amounts remove elements before the others are added.
             taken, extent = s.minimum(low, 0), source.extent(s, axis)
             size = s.maximum(extent + taken + s.minimum(high, 0), 1)
             place = s.index(axis) - s.maximum(low, 0)
@@ -150,7 +154,7 @@ def _padded_by_data(
 
 
 def _negative(n: Size) -> int:
-    """Number of elements that an amount takes away. One that is open takes none."""
+    """Returns the number of elements that an amount removes; a dynamic amount removes none."""
     return max(0, -n) if isinstance(n, int) else 0
 
 
@@ -165,14 +169,14 @@ def center_crop_pad(
     for axis, new in wanted.items():
         size = x.sizes[axis]
         if not isinstance(new, int):
-            b.refuse("the size of the result is open", "give it: --dim")
+            b.refuse("the size of the result is dynamic", "give it: --dim")
         if not isinstance(size, int):
-            # First as much is added as may lack, then the middle is taken.
+            # First as many elements are added as may be missing, then the middle is taken.
             lacks = new - least(size, new)
             low[axis], high[axis] = lacks // 2, lacks - lacks // 2
             continue
         more = new - size
-        # The odd element falls behind: an element more is added there, and one more taken away.
+        # The odd element is at the end: one more is added there, or removed.
         low[axis] = more // 2 if more > 0 else -(-more // 2)
         high[axis] = more - low[axis]
     x = padded(b, x, low, high, Tensor.of(_of_type(x, 0)), "constant")

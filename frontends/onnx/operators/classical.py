@@ -23,11 +23,11 @@ from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor
 
 ML = "ai.onnx.ml"
 DEEPEST = 64
-"""Branches from a tree's root to a leaf: a kernel has code for each."""
+"""Greatest depth of a tree: a kernel has code for each level."""
 
 
 def apply_standard(b: Nodes, name: str, *inputs: Tensor, **attributes: Any) -> Tensor:
-    """The result of an operator of ONNX itself."""
+    """Computes the result of an operator of ONNX itself."""
     entry = lookup("", name, 18)
     assert entry is not None
     result = entry(b, *inputs, **attributes)
@@ -68,7 +68,7 @@ def normalizer(b: Nodes, x: Tensor, /, *, norm: str = "MAX") -> Tensor:
         squares = summed(b, x, axis, of=lambda s, x: x * x)
         size = b.elementwise(lambda s, x: s.unary(math.SqrtOp, x), squares)
     else:
-        b.refuse(f"norm is {norm!r}", "use MAX, L1 or L2")
+        b.refuse(f"norm is {norm!r}, which is not supported", "use MAX, L1 or L2")
     return b.elementwise(lambda s, n, x: s.select(n.equals(0.0), x, x / n), size, x)
 
 
@@ -85,7 +85,7 @@ def array_feature_extractor(b: Nodes, x: Tensor, indices: Tensor, /) -> Tensor:
 def linear_scores(
     b: Nodes, x: Tensor, coefficients: Sequence[float], intercepts: Sequence[float], count: int
 ) -> Tensor:
-    """Rows of features times weights, and the intercepts."""
+    """Multiplies rows of features by weights, and adds the intercepts."""
     weights = np.array(coefficients, np.float32).reshape(count, -1).T
     total = multiply(b, b.convert(x, F32), Tensor.of(np.ascontiguousarray(weights)))
     return b.elementwise(lambda s, i, x: x + i, floats(intercepts or [0.0] * count), total)
@@ -103,7 +103,7 @@ def transform_scores(b: Nodes, x: Tensor, post_transform: str) -> Tensor:
     if post_transform == "PROBIT":
         return b.elementwise(_probit, x)
     names = "NONE, LOGISTIC, SOFTMAX, SOFTMAX_ZERO or PROBIT"
-    b.refuse(f"post_transform is {post_transform!r}", f"use {names}")
+    b.refuse(f"post_transform is {post_transform!r}, which is not supported", f"use {names}")
 
 
 def transform_targets(
@@ -117,8 +117,9 @@ def transform_targets(
 
 def refuse_transform(b: Nodes, post_transform: str) -> NoReturn:
     b.refuse(
-        f"onnxruntime and ONNX disagree about post_transform {post_transform} of these scores",
-        "use NONE, and an operator behind it (Softmax, Sigmoid)",
+        "for these scores, onnxruntime and ONNX's reference disagree about "
+        f"post_transform {post_transform}",
+        "use NONE, and an operator after it (Softmax, Sigmoid)",
     )
 
 
@@ -139,7 +140,9 @@ def _softmax_of_scores(b: Nodes, x: Tensor) -> Tensor:
 
 
 def _probit(s: Scalars, x: Number) -> Number:
-    """The inverse of the normal distribution, by Winitzki's formula, as ONNX's reference has it."""
+    """
+    Computes the inverse of the normal distribution by Winitzki's formula, like ONNX's reference.
+    """
     y = x * 2.0 - 1.0
     log = s.unary(math.LogOp, (y * -1.0 + 1.0) * (y + 1.0))
     half = log * 0.5 + 2.0 / (np.pi * 0.147)
@@ -164,10 +167,11 @@ def linear_regressor(
 
 
 def choose_labels(b: Nodes, scores: Tensor, names: Sequence[int], strings: Sequence[str]) -> Tensor:
-    """The label of the greatest score of each row, the first of equals."""
+    """Returns the label of the greatest score of each row; among equal scores the first."""
     if strings:
         b.refuse(
-            f"its labels are text ({', '.join(strings[:3])}, ...)", "number the classes: use int64s"
+            f"its labels are text ({', '.join(strings[:3])}, ...)",
+            "convert the labels to numbers: use int64s",
         )
     best = apply_standard(b, "ArgMax", scores, axis=1, keepdims=0)
     return apply_standard(b, "Gather", Tensor.of(np.array(names, np.int64)), best)
@@ -188,7 +192,9 @@ def linear_classifier(
 ) -> list[Tensor]:
     count = len(classlabels_ints) or len(classlabels_strings)
     if len(intercepts) not in (0, count):
-        b.refuse(f"{len(intercepts)} intercepts for {count} classes", "give one for each class")
+        b.refuse(
+            f"there are {len(intercepts)} intercepts for {count} classes", "give one for each class"
+        )
     scores = linear_scores(b, x, coefficients, intercepts, count)
     labels = choose_labels(b, scores, classlabels_ints, classlabels_strings)
     return [labels, transform_scores(b, scores, post_transform)]
@@ -219,11 +225,14 @@ class TreeNodes:
 
 
 def _leaves(b: Nodes, x: Tensor, nodes: TreeNodes) -> Tensor:
-    """The node where each row ends in each tree; a leaf leads to itself."""
+    """Returns the leaf at which each row ends in each tree; a leaf leads to itself."""
     places = nodes.places()
     trees, modes = nodes.nodes_treeids, nodes.nodes_modes
     if unknown := set(modes) - {*BRANCHES, "LEAF"}:
-        b.refuse(f"a node's mode is {min(unknown)!r}", f"use {', '.join(BRANCHES)}")
+        b.refuse(
+            f"a node's mode is {min(unknown)!r}, which is not supported",
+            f"use {', '.join(BRANCHES)}",
+        )
     kinds = sorted(set(modes) - {"LEAF"})
     inner = [number for number, mode in enumerate(modes) if mode != "LEAF"]
     yes, no = (np.arange(len(modes)) for _ in range(2))
@@ -279,7 +288,7 @@ def _is_taken(s: Scalars, x: Number, y: Number, kinds: Sequence[str], kind: Numb
 def _tree_scores(
     b: Nodes, x: Tensor, nodes: TreeNodes, given: Mapping[str, Sequence[Any]], count: int, how: str
 ) -> Tensor:
-    """The weights of the leaves where each row ends, of all trees together."""
+    """Sums the weights of the leaves at which each row ends, over all trees."""
     leaves = _leaves(b, x, nodes)
     places = nodes.places()
     none = {"MIN": np.inf, "MAX": -np.inf}.get(how, 0.0)
@@ -294,7 +303,7 @@ def _tree_scores(
     )
     if how in ("MIN", "MAX"):
         found = (minimum_over if how == "MIN" else maximum_over)(b, parts, [1], False)
-        # A target that no tree decides is 0.
+        # A target without leaves in any tree is 0.
         return b.elementwise(
             lambda s, x: s.select(x.equals(none), s.number(0, x.element), x), found
         )
@@ -347,7 +356,7 @@ def tree_ensemble_classifier(
 ) -> list[Tensor]:
     count = len(classlabels_int64s) or len(classlabels_strings)
     if count == 2 and len(set(class_ids)) == 1:
-        b.refuse("it has two classes and weights of one", "give weights of both classes")
+        b.refuse("it has two classes, but weights of one", "give weights of both classes")
     given = {"trees": class_treeids, "nodes": class_nodeids, "ids": class_ids}
     weights = {**given, "weights": class_weights}
     x = b.convert(x, F32)
@@ -366,12 +375,12 @@ def tree_ensemble_classifier(
 
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
-"""As ONNX numbers them. onnxruntime 1.32 takes SOFTMAX for LOGISTIC, and the reverse."""
+"""Names by ONNX's numbers. onnxruntime 1.32 swaps SOFTMAX and LOGISTIC."""
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """The attributes of trees whose leaves are apart from their nodes."""
+    """The attributes of trees whose leaves are stored separately from their nodes."""
 
     leaf_targetids: Sequence[int]
     leaf_weights: Array
@@ -388,7 +397,7 @@ class Ensemble:
     nodes_missing_value_tracks_true: Sequence[int] = ()
 
     def sets(self) -> dict[int, list[float]]:
-        """The numbers that each node of mode BRANCH_MEMBER looks for."""
+        """Returns the numbers that each node of mode BRANCH_MEMBER compares with."""
         members = [n for n, mode in enumerate(self.nodes_modes) if mode == len(BRANCHES)]
         values = [] if self.membership_values is None else self.membership_values.tolist()
         ends = [n for n, value in enumerate(values) if np.isnan(value)]
@@ -398,15 +407,15 @@ class Ensemble:
 
     def with_leaves(self) -> tuple[TreeNodes, dict[str, list[Any]]]:
         """
-        The trees as the older operators have them, and the leaves' weights.
+        Converts the trees to the form of the older operators; returns them and the leaves' weights.
 
-        A node that looks for several numbers is a chain of nodes that look for one.
+        A node that compares with several numbers becomes a chain of nodes that compare with one.
         """
         sets, rows, weights = self.sets(), list[tuple[Any, ...]](), list[tuple[Any, ...]]()
         tracks = self.nodes_missing_value_tracks_true or [0] * len(self.nodes_modes)
 
         def add(tree: int, is_leaf: int, number: int) -> int:
-            """Adds a node and what is below it; returns its number in the tree."""
+            """Adds a node and its subtree; returns its number in the tree."""
             here = len(rows)
             if is_leaf:
                 rows.append((tree, here, "LEAF", 0, 0.0, 0, 0, 0))

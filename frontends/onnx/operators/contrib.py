@@ -1,9 +1,9 @@
 """
-onnxruntime's own operators: mostly several of ONNX's in one, as its optimizer writes them.
+onnxruntime's own operators: most of them fuse several of ONNX's, as its optimizer writes them.
 
-They are brought to the functions of ONNX's operators, so that a model becomes the same module
-before and after optimization. `contrib_attention` and `contrib_norms` have those that
-attend and normalize.
+They are expressed by the functions of ONNX's operators, so that a model gives the same module
+before and after optimization. Operators for attention and normalization are in `contrib_attention`
+and `contrib_norms`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from xdsl_spirv.frontends.onnx.values import BOOL, I32, Tensor
 
 NHWC = "com.ms.internal.nhwc"
 
-# ONNX's present and former operators under another domain.
+# Present and former operators of ONNX under another domain.
 for _function, _name in (
     (gelu, "Gelu"),
     (indexing.trilu, "Trilu"),
@@ -95,7 +95,9 @@ def channels_last_conv(
     activation_params: Sequence[float] = (),
     attributes: ConvAttributes,
 ) -> Tensor:
-    """The image's channels come last, and the weights' where onnxruntime's tools wrote them."""
+    """
+    Convolves an image with channels last; so are the weights' if onnxruntime's tools wrote them.
+    """
     if b.node.op_type == "NhwcConv":
         w = _weights_as_onnx(b, x.sizes[-1], w, attributes)
     z = None if z is None else to_channels_first(b, z)
@@ -108,7 +110,8 @@ def channels_last_conv(
 
 def _weights_as_onnx(b: Nodes, channels: Size, w: Tensor, attributes: ConvAttributes) -> Tensor:
     """
-    Outputs x channels x kernel: the definition has them so, the tool that writes the operator not.
+    Returns weights as outputs x channels x kernel. The operator's definition orders them so, but
+    the tool that writes the operator does not.
 
     Refuses weights that can be read either way.
     """
@@ -119,7 +122,9 @@ def _weights_as_onnx(b: Nodes, channels: Size, w: Tensor, attributes: ConvAttrib
         for size, kernel in zip((w.sizes[1], w.sizes[-1]), kernels, strict=True)
     )
     if first and last and set(w.sizes[1:]) != {1}:
-        b.refuse(f"channels of the weights {w} are first or last", "use Conv between Transpose")
+        b.refuse(
+            f"the channels of the weights {w} may be first or last", "use Conv between Transpose"
+        )
     return to_channels_first(b, w) if last else w
 
 
@@ -193,7 +198,7 @@ def fused_matmul(
 
 
 def _turn_matrix(b: Nodes, t: Tensor, matrix: int, batch: int) -> Tensor:
-    """With rows and columns swapped, after the first dimension became that of rows."""
+    """Swaps rows and columns, after the first dimension became that of the rows."""
     order = list(range(t.rank))
     if batch and t.rank > 2:
         order = [*order[1:-1], 0, order[-1]]
@@ -211,7 +216,7 @@ def gemm_fast_gelu(b: Nodes, x: Tensor, w: Tensor, bias: Tensor | None = None, /
 
 
 class _Quantized(Recurrence):
-    """Operands of its products are quantized as they come; weights are quantized already."""
+    """An LSTM step whose products quantize their operands; weights are quantized already."""
 
     def projected(self, direction: int) -> Tensor:
         plain, self.x = self.x, _through_bytes(self.b, self.x)
@@ -248,7 +253,10 @@ def dynamic_quantize_lstm(
     attributes: RecurrentAttributes,
     input_forget: int = 0,
 ) -> Sequence[Tensor]:
-    """Weights are directions x inputs x gates, their scales one a direction or one a gate."""
+    """
+    Runs an LSTM of integer products. Weights are directions x inputs x gates, with one scale for
+    each direction or each gate.
+    """
 
     def weights(t: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
         sizes = [scale.sizes[0], 1, *(scale.sizes[1:] or [1])]
@@ -288,7 +296,7 @@ def bias_split_gelu(b: Nodes, x: Tensor, bias: Tensor, /) -> Tensor:
     total = plus(b, x, bias)
     half = exact_quotient(x.sizes[-1], 2)
     if half is None:
-        b.refuse(f"{x.sizes[-1]} elements in two halves", "use an even number")
+        b.refuse(f"{x.sizes[-1]} elements do not divide into two halves", "use an even number")
     left, right = (part(b, total, x.rank - 1, start, half) for start in (0, half))
     return b.elementwise(lambda s, g, x: x * g, gelu(b, right), left)
 
@@ -321,7 +329,7 @@ def bias_dropout(
 
 @operator("ComplexMul", "ComplexMulConj", domain=MICROSOFT)
 def complex_product(b: Nodes, x: Tensor, y: Tensor, /) -> Tensor:
-    """The last dimension holds the real and the imaginary part."""
+    """Multiplies complex numbers, whose real and imaginary parts are in the last dimension."""
     sign = -1 if b.node.op_type == "ComplexMulConj" else 1
     (a, c), (d, e) = ([part(b, t, t.rank - 1, i, 1) for i in (0, 1)] for t in (x, y))
     real = b.elementwise(lambda s, a, c, d, e: a * d - c * e * sign, a, c, d, e)
@@ -413,7 +421,9 @@ def unfold(b: Nodes, x: Tensor, /, *, dim: int = -1, size: int, step: int = 1) -
 def distances(b: Nodes, x: Tensor, y: Tensor, /, *, metric: str = "sqeuclidean") -> Tensor:
     """Returns the distances between each row of one matrix and each of the other."""
     if metric not in ("sqeuclidean", "euclidean"):
-        b.refuse(f"metric is {metric!r}", "use 'sqeuclidean' or 'euclidean'")
+        b.refuse(
+            f"metric is {metric!r}, which is not supported", "use 'sqeuclidean' or 'euclidean'"
+        )
     sizes = [x.sizes[0], y.sizes[0]]
     element = reductions.sum_element(x.element)
     out = (b.fill(0, sizes, element), element, sizes, [0, 1])
@@ -442,7 +452,7 @@ def grid_sample(b: Nodes, x: Tensor, grid: Tensor, /, **given: Any) -> Any:
 def real_fourier(
     b: Nodes, x: Tensor, /, *, normalized: int = 0, onesided: int = 1, signal_ndim: int = 1
 ) -> Tensor:
-    """The first half of the spectrum, real and imaginary parts in a last dimension."""
+    """Returns the first half of the spectrum; real and imaginary parts are in a last dimension."""
     count = _signal(b, x, -1, normalized, onesided, signal_ndim)
     angles = np.outer(np.arange(count), np.arange(count // 2 + 1)) % count * (2 * np.pi / count)
     waves = np.stack([np.cos(angles), -np.sin(angles)], -1).reshape(count, -1)
@@ -470,9 +480,12 @@ def _signal(
 ) -> int:
     size = x.sizes[axis]
     if normalized or not onesided or signal_ndim != 1:
-        b.refuse("more dimensions than one, normalized or both sides", "use ONNX's DFT")
+        b.refuse(
+            "signal_ndim is not 1, normalized is set, or onesided is 0: none of these is supported",
+            "use ONNX's DFT",
+        )
     if not isinstance(size, int):
-        b.refuse("the number of samples is open", "give it a size")
+        b.refuse("the number of samples is dynamic", "give it a size")
     return size
 
 
@@ -502,19 +515,19 @@ for _name in (
 # Refused operators
 
 REFUSED["com.microsoft.nchwc"] = (
-    "it has blocks of channels as one processor likes them",
+    "its channels are in blocks for one kind of processor",
     "optimize with ORT_ENABLE_EXTENDED instead of ORT_ENABLE_ALL",
 )
 for _names, _cause, _remedy in (
     (
         ("NGramRepeatBlock", "BifurcationDetector", "RemovePadding", "RestorePadding"),
-        "its data decides how large the result is, or where it goes",
-        "cut the model there, and do it on the host",
+        "the size of its result, or the place of its elements, depends on data",
+        "cut the model there, and compute it on the host",
     ),
     (
         ("Tokenizer", "MurmurHash3", "WordConvEmbedding"),
         "it reads text",
-        "cut the model there, and do it on the host",
+        "cut the model there, and compute it on the host",
     ),
     (
         (
@@ -531,7 +544,7 @@ for _names, _cause, _remedy in (
     ),
     (
         ("MaxpoolWithMask", "SampleOp", "TorchEmbedding", "EPContext", "Snpe"),
-        "it is for onnxruntime's own use",
+        "it is internal to onnxruntime",
         "export the model again without it",
     ),
 ):  # fmt: skip

@@ -1,7 +1,7 @@
 """
-onnxruntime's operators that attend: brought to batch x heads x sequence, then ONNX's attention.
+onnxruntime's attention operators, expressed by ONNX's attention on batch x heads x sequence.
 
-Masks of theirs are added, and hide by a large negative number that is an attribute.
+Their masks are added to the scores; hidden keys get a large negative number, which is an attribute.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ def plus(b: Nodes, x: Tensor, y: Tensor | None) -> Tensor:
 
 
 def refuse_input(b: Nodes, t: object, name: str, remedy: str = "leave it out") -> None:
-    """Refuses an input or attribute that has no meaning here."""
+    """Refuses an input or attribute that is not supported here."""
     if t:
-        b.refuse(f"{name} is given", remedy)
+        b.refuse(f"{name} is given, but not supported", remedy)
 
 
 def key_mask(
     b: Nodes, mask: Tensor | None, sizes: Sequence[Size], element: Element, hidden: float
 ) -> list[Tensor]:
     """
-    Returns the addend of scores (sizes: batch, heads, queries, keys) for one of onnxruntime's
-    masks.
+    Converts one of onnxruntime's masks to numbers that are added to scores; sizes are batch, heads,
+    queries, keys.
 
-    They are: lengths of the batch's sequences; their ends, then their beginnings; ones and zeros
-    for keys; for queries and keys; the last with dimensions for heads.
+    The masks are: lengths of the batch's sequences; their ends, then their beginnings; ones and
+    zeros for keys; the same for queries and keys; the same with dimensions for heads.
     """
     if mask is None:
         return []
@@ -73,13 +73,16 @@ def key_mask(
         return [additive(b, own, element, hidden)]
     if mask.rank > 1:
         if mask.sizes[-1] != columns:
-            b.refuse(f"a mask of {mask} for {columns} keys", "mask all keys, past ones too")
+            b.refuse(
+                f"the mask {mask} does not cover {columns} keys",
+                "mask all keys, also the past ones",
+            )
         own = b.reshape(mask, [mask.sizes[0], 1, *([1] if mask.rank == 2 else []), *mask.sizes[1:]])
         return [additive(b, own, element, hidden)]
     if mask.sizes[0] == batch:
         return [hidden_where(b, sizes, element, lambda s, i, j, n: j >= n, [mask], hidden)]
     if mask.sizes[0] != batch * 2:
-        b.refuse(f"mask_index is {mask}", "use a mask of batch x keys")
+        b.refuse(f"mask_index is {mask}, which is not supported", "use a mask of batch x keys")
     ends, begins = (part(b, mask, 0, start, batch) for start in (0, batch))
     test = lambda s, i, j, end, begin: (j >= end) | (j < begin)  # noqa: E731
     return [hidden_where(b, sizes, element, test, [ends, begins], hidden)]
@@ -88,7 +91,7 @@ def key_mask(
 def heads_of(
     b: Nodes, projected: Tensor, hidden: Sequence[int], heads: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values, one behind the other in the last dimension."""
+    """Returns queries, keys and values by heads, one after another in the last dimension."""
     starts = (0, hidden[0], hidden[0] + hidden[1])
     q, k, v = (
         split_heads(b, part(b, projected, 2, start, size), heads)
@@ -101,7 +104,7 @@ def thirds(b: Nodes, columns: Size) -> list[int]:
     """Splits the columns into three equal hidden sizes, for queries, keys and values."""
     size = exact_quotient(columns, 3)
     if not isinstance(size, int):
-        b.refuse(f"{columns} columns in three", "give qkv_hidden_sizes")
+        b.refuse(f"{columns} columns do not divide into three", "give qkv_hidden_sizes")
     return [size] * 3
 
 
@@ -118,7 +121,7 @@ def with_past(
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionAttributes:
-    """Attributes of onnxruntime's attentions; a scale of 0 is that of ONNX."""
+    """Attributes of onnxruntime's attentions; a scale of 0 means ONNX's default."""
 
     mask_filter_value: float = HIDDEN
     num_heads: int
@@ -136,7 +139,7 @@ def attended(
     bias: Tensor | None,
     attributes: AttentionAttributes,
 ) -> Attended:
-    """Attention with a mask of onnxruntime's, and other terms added to scores."""
+    """Computes attention with one of onnxruntime's masks and other terms added to the scores."""
     element = sum_element(q.element)
     scores = Scores(attributes.scale or size_scale(b, q), element, guarded=False)
     sizes = [*q.sizes[:3], k.sizes[2]]
@@ -165,8 +168,12 @@ def fused_attention(
     rotary_embedding_dim: int = 0,
 ) -> Sequence[Tensor]:
     """Projects to queries, keys and values by a product each, then computes the attention."""
-    refuse_input(b, do_rotary, "do_rotary", "rotate with RotaryEmbedding")
-    refuse_input(b, past_present_share_buffer or past_sequence_length, "a shared buffer")
+    refuse_input(b, do_rotary, "do_rotary is not supported here", "rotate with RotaryEmbedding")
+    refuse_input(
+        b,
+        past_present_share_buffer or past_sequence_length,
+        "a buffer shared by past and present is not supported",
+    )
     sizes = list(qkv_hidden_sizes or thirds(b, weights.sizes[1]))
     parts: list[Tensor] = []
     start = 0
@@ -185,8 +192,9 @@ def _stacked_past(
     b: Nodes, k: Tensor, v: Tensor, past: Tensor | None
 ) -> tuple[Tensor, Tensor, list[Tensor], Size]:
     """
-    Puts new keys and values after the past ones, which are one tensor; if asked, also stacks the
-    new ones into one tensor."""
+    Appends new keys and values to the past ones, which are one tensor; stacks both into one if
+    requested.
+    """
     before: list[Tensor | None] = [None, None]
     if past is not None:
         before = [b.reshape(part(b, past, 0, i, 1), past.sizes[1:]) for i in (0, 1)]
@@ -215,9 +223,11 @@ def quantized_attention(
     do_rotary: int = 0,
     past_present_share_buffer: int = 0,
 ) -> Sequence[Tensor]:
-    """The projection is a product of integers."""
-    refuse_input(b, do_rotary, "do_rotary", "rotate with RotaryEmbedding")
-    refuse_input(b, past_present_share_buffer, "a shared buffer")
+    """Computes attention whose projection is a product of integers."""
+    refuse_input(b, do_rotary, "do_rotary is not supported here", "rotate with RotaryEmbedding")
+    refuse_input(
+        b, past_present_share_buffer, "a buffer shared by past and present is not supported"
+    )
     total = matmul_integer(b, x, weight, input_zero_point, weight_zero_point)
     assert isinstance(total, Tensor)
 
@@ -236,7 +246,8 @@ def _given_heads(
     b: Nodes, given: Sequence[Tensor | None], bias: Tensor | None, heads: int
 ) -> list[Tensor]:
     """
-    Queries, keys and values from the operands of `MultiHeadAttention`, packed or not, with a bias.
+    Returns queries, keys and values from the operands of `MultiHeadAttention`, packed or not, plus
+    a bias.
     """
     query, key, value = given
     assert query is not None
@@ -282,7 +293,11 @@ def multi_head_attention(
     *,
     attributes: AttentionAttributes,
 ) -> Sequence[Tensor]:
-    refuse_input(b, past_sequence_length or cache_indirection, "a shared buffer")
+    refuse_input(
+        b,
+        past_sequence_length or cache_indirection,
+        "a buffer shared by past and present is not supported",
+    )
     q, k, v = _given_heads(b, (query, key, value), bias, attributes.num_heads)
     k, v, offset = with_past(b, k, v, (past_key, past_value))
     done = attended(b, q, k, v, offset, key_padding_mask, attention_bias, attributes)
@@ -309,9 +324,9 @@ def decoder_attention(
     output_qk: int = 0,
     past_present_share_buffer: int = 0,
 ) -> Sequence[Tensor]:
-    """Attention of one query."""
+    """Computes the attention of one query."""
     shared = past_present_share_buffer or past_sequence_length or beam_width
-    refuse_input(b, shared or cache_indirection, "a shared buffer or a beam")
+    refuse_input(b, shared or cache_indirection, "a shared buffer, or a beam, is not supported")
     refuse_input(b, output_qk, "output_qk")
     q, k, v = _given_heads(b, (query, key, value), bias, attributes.num_heads)
     k, v, offset = with_past(b, k, v, (past_key, past_value))

@@ -1,4 +1,4 @@
-"""onnxruntime's operators that normalize, and those around a softmax."""
+"""onnxruntime's operators for normalization, and those around a softmax."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def embed_layer_normalization(
     epsilon: float = 1e-12,
     mask_index_type: int = 0,
 ) -> Sequence[Tensor]:
-    """Rows of tables by words, places and segments, added and normalized; how many words count."""
+    """
+    Adds rows of tables for words, positions and segments, and normalizes; also counts the words.
+    """
     batch, length = input_ids.sizes
     total: Tensor = shapes.gather(b, word_embedding, input_ids)
     if position_ids is None:
@@ -127,14 +129,17 @@ def group_norm(
     epsilon: float = 1e-5,
     groups: int,
 ) -> Sequence[Tensor]:
-    """Divides by the deviation of a group of channels; then x sigmoid(x), if asked."""
+    """
+    Divides by the standard deviation of a group of channels; then computes x sigmoid(x), if
+    requested.
+    """
     total = plus(b, x, None if skip is None else _over_pixels(b, skip, channels_last))
     total = plus(b, total, None if bias is None else _over_pixels(b, bias, channels_last))
     image = to_channels_first(b, total) if channels_last else total
     n, channels, *pixels = image.sizes
     depth = exact_quotient(channels, groups)
     if depth is None:
-        b.refuse(f"{channels} channels in {groups} groups", "use a divisor")
+        b.refuse(f"{channels} channels do not divide into {groups} groups", "use a divisor")
     grouped = b.reshape(image, [n, groups, depth, *pixels])
     normal, _, _ = reductions.normalized(b, grouped, range(2, grouped.rank), epsilon)
     scale, shift = (b.reshape(t, [*t.sizes, *[1] * len(pixels)]) for t in (gamma, beta))
@@ -151,7 +156,9 @@ def group_norm(
 
 
 def _over_pixels(b: Nodes, t: Tensor, channels_last: int) -> Tensor:
-    """Numbers of channels, of each image or not, to be broadcast with images."""
+    """
+    Reshapes numbers of channels, for each image or for all, so that they broadcast with images.
+    """
     if t.rank == 4:
         return t
     batch = t.sizes[:-1] or (1,)
@@ -180,14 +187,15 @@ def relative_position_bias(
     max_distance: int,
 ) -> Tensor:
     """
-    A number of each head by the distance of key and query, in buckets that grow with it.
+    Looks up a number for each head by the distance of key and query, in buckets that grow with the
+    distance.
 
-    The table lies column by column: the numbers of a head are next to each other.
+    The table is column-major: the numbers of a head are next to each other.
     """
     rows, columns = (shapes.sizes_in(b, t, "lengths")[0] for t in (query_length, key_length))
     buckets, heads = table.sizes
     if not isinstance(buckets, int):
-        b.refuse("the number of buckets is open", "give it a size")
+        b.refuse("the number of buckets is dynamic", "give it a size")
     chosen = Tensor.of(_buckets(max_distance, buckets, bool(is_bidirectional)))
     numbers = shapes.gather(b, b.reshape(table, [heads, buckets]), chosen, axis=1)
     source = indexing.Reader(b, numbers)
@@ -202,7 +210,8 @@ def relative_position_bias(
 
 def _buckets(most: int, count: int, both: bool) -> Any:
     """
-    Buckets of the distances from -most to most: the first half each its own, others by logarithm.
+    Returns buckets for the distances from -most to most: small ones have their own, larger ones
+    share by logarithm.
     """
     distance = np.arange(most, -most - 1, -1)
     start = np.zeros_like(distance)

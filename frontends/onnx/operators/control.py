@@ -1,7 +1,8 @@
 """
-If, Loop and Scan: known conditions are decided while importing, alike rounds are one step.
+If, Loop and Scan: known conditions are decided while importing; iterations that are alike become
+one loop.
 
-A condition that only the model's data decides leaves both sides to be computed, and chooses.
+If a condition depends on the model's data, both sides are computed and one is selected.
 """
 
 from __future__ import annotations
@@ -24,20 +25,25 @@ from xdsl_spirv.frontends.onnx.values import BOOL, I64, Tensor
 from xdsl_spirv.frontends.onnx.weights import array_of
 
 MOST_ROUNDS = 4096
-"""Rounds of a loop that are written out."""
+"""Largest number of loop iterations that are unrolled."""
 
 FEW_ROUNDS = 4
-"""Rounds that are written out: what is known in each is computed while importing."""
+"""
+Number of iterations that are always unrolled: values known in each are computed while importing.
+"""
 
 MOST_WRITTEN = 32_768
-"""Nodes of graphs inside nodes, counted each time they are written out: half a minute's work."""
+"""
+Limit of the nodes of graphs inside nodes, counted each time they are unrolled: half a minute's
+work.
+"""
 
 MOVES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ExtractSliceOp, tensor.CastOp)
-"""Operations whose result has elements of their first operand and no others."""
+"""Operations whose result contains only elements of their first operand."""
 
 
 def run_graph(b: Nodes, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """The outputs of a graph inside a node; it sees the values around it."""
+    """Imports a graph inside a node, which sees the values around it; returns its outputs."""
     around, node, location = b.values, b.node, b.location
     b.values = dict(around)
     for value, given in zip(graph.input, inputs, strict=False):
@@ -46,8 +52,8 @@ def run_graph(b: Nodes, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
     b.written += len(graph.node)
     if b.written > MOST_WRITTEN:
         b.refuse(
-            f"loops are written out as more than {MOST_WRITTEN} nodes",
-            "make fewer rounds, or import the body alone and call it once a round",
+            f"its loops unroll to more than {MOST_WRITTEN} nodes",
+            "use fewer iterations, or import the body alone and call it once for each iteration",
         )
     try:
         b.run(graph.node)
@@ -67,7 +73,7 @@ def chosen(b: Nodes, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
     if new.sizes != old.sizes or new.element != old.element:
         b.refuse(
             f"one side gives {new}, the other {old}",
-            "give both one shape and type, or make the condition a constant: --constant",
+            "give both the same shape and type, or make the condition a constant: --constant",
         )
     scalar = b.reshape(condition, [])
     return b.elementwise(lambda s, c, x, y: s.select(c, x, y), scalar, new, old)
@@ -87,8 +93,8 @@ def loop(
     b: Nodes, count: Tensor | None, condition: Tensor | None, /, *carried: Tensor, body: Any
 ) -> list[Tensor]:
     """
-    Emits a loop if `_repeat_rounds` can. Else unrolls the greatest possible number of rounds; the
-    carried values stay once the condition is false at run time.
+    Emits a loop if `_repeat_rounds` can. Else unrolls the greatest possible number of iterations;
+    the carried values stop changing once the condition is false at run time.
     """
     repeated = _repeat_rounds(b, count, condition, carried, body)
     if repeated is not None:
@@ -106,8 +112,12 @@ def loop(
                 break
             going = None
         if going is not None and (most is None or scanned):
-            cause = "rounds are collected" if scanned else "there are, without a largest number,"
-            b.refuse(f"data decides how many {cause}", "give a constant number of rounds")
+            cause = (
+                "iterations' results are collected"
+                if scanned
+                else "iterations there are, and nothing limits them"
+            )
+            b.refuse(f"data decides how many {cause}", "give a constant number of iterations")
         proceed, *results = _round(b, body, number, going, values)
         new = results[: len(values)]
         if going is not None:
@@ -118,7 +128,10 @@ def loop(
         going = _both(b, going, proceed)
     else:
         if most is None:
-            b.refuse(f"it takes more than {MOST_ROUNDS} rounds", "give the largest number of them")
+            b.refuse(
+                f"it has more than {MOST_ROUNDS} iterations",
+                "give the largest number of iterations",
+            )
     if scanned and not scanned[0]:
         # An extra iteration only determines the shapes of an empty result.
         shapes = _round(b, body, 0, None, values)[1 + len(values) :]
@@ -134,8 +147,8 @@ def _repeat_rounds(
     body: Any,
 ) -> list[Tensor] | None:
     """
-    The results of a loop of the program; None where a round changes a shape, needs its number while
-    importing, or decides whether there is another.
+    Returns the results of a loop in the program; None if an iteration changes a shape, needs its
+    number while importing, or decides whether another one follows.
     """
     rounds = None if count is None or count.known is None else count.known.item()
     if rounds is None or (isinstance(rounds, int) and not FEW_ROUNDS < rounds < 1 << 31):
@@ -147,7 +160,7 @@ def _repeat_rounds(
         iteration = Tensor(I64, (), known=np.array(number, object))
         proceed, *results = run_graph(b, body, [iteration, Tensor.of(np.array(True)), *values])
         if proceed.numbers is None or not proceed.numbers.all():
-            raise ValueError("data decides whether the loop goes on")
+            raise ValueError("data decides if the loop continues")
         return results
 
     added = len(body.output) - 1 - len(carried)
@@ -163,13 +176,16 @@ def _repeat_rounds(
 def _round(
     b: Nodes, body: Any, number: int, going: Tensor | None, values: Sequence[Tensor]
 ) -> list[Tensor]:
-    """The outputs of one round: whether there is another, the values, and the collected outputs."""
+    """
+    Imports one iteration; returns the condition for another one, the values, and the collected
+    outputs.
+    """
     iteration = Tensor(I64, (), known=np.array(number, np.int64))
     return run_graph(b, body, [iteration, going or Tensor.of(np.array(True)), *values])
 
 
 def _both(b: Nodes, one: Tensor | None, other: Tensor) -> Tensor:
-    """Whether both conditions hold, of which the first is true if it is None."""
+    """Returns the conjunction of two conditions; the first counts as true if it is None."""
     if one is None or (one.numbers is not None and bool(one.numbers.all())):
         return b.reshape(other, [])
     if other.numbers is not None:
@@ -182,20 +198,20 @@ def _is_more(b: Nodes, count: Tensor, number: int) -> Tensor:
 
 
 def _most_rounds(b: Nodes, count: Tensor | None) -> int | None:
-    """The largest number of rounds; None if only a condition ends them."""
+    """Returns the largest number of iterations; None if only a condition ends the loop."""
     if count is None:
         return None
     known = count.numbers
     most = greatest(b.value(count)) if known is None else int(known.item())
     if most is None:
         b.refuse(
-            "the number of rounds is computed when the model runs",
-            "bound it by Min or Clip, or make it a constant",
+            "the number of iterations is computed when the model runs",
+            "limit it by Min or Clip, or make it a constant",
         )
     if most > np.iinfo(np.int64).max // 2:
         return None
     if most > MOST_ROUNDS:
-        b.refuse(f"the loop has {most} rounds", f"use at most {MOST_ROUNDS}")
+        b.refuse(f"the loop has {most} iterations", f"use at most {MOST_ROUNDS}")
     return most
 
 
@@ -227,10 +243,12 @@ def stacked(b: Nodes, parts: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def _none_of(t: Tensor, axis: int) -> Tensor:
-    """An empty stack of tensors like this one, along a new axis."""
+    """Returns an empty stack of tensors like this one, along a new axis."""
     sizes = [*t.sizes[:axis], 0, *t.sizes[axis:]]
     if any(not isinstance(size, int) for size in sizes):
-        raise UnknownSizeError("no round is made, and the shape of a round's result is open")
+        raise UnknownSizeError(
+            "no iteration runs, and the shape of an iteration's result is dynamic"
+        )
     return Tensor.of(np.zeros(sizes, t.element.dtype))  # pyright: ignore
 
 
@@ -287,10 +305,10 @@ def scan_of_batch(
 ) -> list[Tensor]:
     """Scans each batch element (first axis) separately, along the second axis."""
     if lengths is not None:
-        b.refuse("sequences have lengths of their own", "convert the model to opset 9 or later")
+        b.refuse("sequences have different lengths", "convert the model to opset 9 or later")
     batch = tensors[0].sizes[0]
     if not isinstance(batch, int):
-        b.refuse("the size of the batch is open", "give it: --dim")
+        b.refuse("the size of the batch is dynamic", "give it: --dim")
     results = [
         scan(
             b,

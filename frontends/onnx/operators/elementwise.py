@@ -1,4 +1,4 @@
-"""Operators that compute every element from the elements at its place, operands broadcast."""
+"""Elementwise operators, with broadcast operands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Body = Callable[..., Number]
 def _declare(
     name: str, body: Body, since: int = 1, element: Element | None = None, fold: Any = None
 ) -> None:
-    """An operator without attributes that is one body."""
+    """Declares an operator without attributes that is one body."""
 
     def function(b: Nodes, *tensors: Tensor) -> Tensor:
         return b.elementwise(body, *tensors, element=element)
@@ -57,21 +57,21 @@ def rounded_once(body: Body) -> Body:
 
 
 def _divide_sizes(x: Any, y: Any) -> Any:
-    """A quotient of sizes cut toward zero, if one of unknown sign is not negative."""
+    """Computes a quotient of sizes rounded toward zero, if at most one of them may be negative."""
     if isinstance(x, int) and isinstance(y, int):
         return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
     return -(-x // y) if surely_below(x, 1) else x // y
 
 
 def _is_below(x: Any, y: Any) -> bool:
-    """True if x < y; raises `UnknownSizeError` where that depends on open sizes."""
+    """True if x < y; raises `UnknownSizeError` if that depends on dynamic sizes."""
     if surely_below(x, y) or surely_below(y, x + 1):
         return surely_below(x, y)
     raise UnknownSizeError(f"whether {x} is below {y}")
 
 
 def _rest(x: Any, y: Any) -> Any:
-    """The remainder of a size, with the divisor's sign."""
+    """Returns the remainder of a size, with the divisor's sign."""
     return x - x // y * y
 
 
@@ -82,7 +82,7 @@ def _of_each(function: Any) -> Any:
 
 
 def _is_equal(x: Any, y: Any) -> bool:
-    """Whether sizes are equal; raises `UnknownSizeError` where that depends on open ones."""
+    """True if sizes are equal; raises `UnknownSizeError` if that depends on dynamic ones."""
     x, y = (size if isinstance(size, SymbolicSize) else int(size) for size in (x, y))
     if x == y:
         return True
@@ -97,7 +97,9 @@ def _but_minus_one(s: Scalars, y: Number) -> Number:
 
 
 def _can_overflow(y: Number) -> bool:
-    """Whether -1 is thought of as a divisor; integers of 64 bits are small where divided."""
+    """
+    True if dividing by -1 needs care: 64-bit integers that are divided are assumed to be small.
+    """
     return y.element.is_signed and y.element.bits <= 32
 
 
@@ -177,7 +179,7 @@ def sign(b: Nodes, x: Tensor, /) -> Tensor:
 
 @operator("Softplus")
 def softplus(b: Nodes, x: Tensor, /) -> Tensor:
-    """log(1 + e^x), written so that nothing overflows."""
+    """Computes log(1 + e^x) without overflow."""
 
     def body(s: Scalars, x: Number) -> Number:
         return s.maximum(x, 0) + s.unary(math.Log1pOp, s.exp(-s.absolute(x)))
@@ -257,7 +259,7 @@ def gelu(b: Nodes, x: Tensor, /, *, approximate: str = "none") -> Tensor:
         return x * 0.5 * (1 + s.unary(math.TanhOp, inner))
 
     if approximate not in ("none", "tanh"):
-        b.refuse(f"approximate is {approximate!r}", "use 'none' or 'tanh'")
+        b.refuse(f"approximate is {approximate!r}, which is not supported", "use 'none' or 'tanh'")
     return b.elementwise(rounded_once(by_tanh if approximate == "tanh" else exact), x)
 
 
@@ -423,7 +425,7 @@ def cast(b: Nodes, x: Tensor, /, *, to: int, saturate: int = 1, round_mode: str 
 
 
 def converted(b: Nodes, x: Tensor, element: Element, saturate: bool, round_mode: str) -> Tensor:
-    """A tensor in another element type; a value that a narrow integer does not hold wraps."""
+    """Converts a tensor to another element type; values that do not fit a narrow integer wrap."""
     if element.is_float and (packed := floats_of(x, None, 0)) is not None:
         return packed.rows(b, element, transposed=True)
     if element.narrow and x.element != element:
@@ -431,7 +433,7 @@ def converted(b: Nodes, x: Tensor, element: Element, saturate: bool, round_mode:
             lambda s, x: formats.written(s, x, element, saturate, round_mode), x, element=element
         )
     if x.element.is_float and element.bits < 32 and not element.is_float and not element.is_bool:
-        # As in C and onnxruntime.
+        # Same as C and onnxruntime.
         return b.elementwise(
             lambda s, x: saturate_integer(s, x, I32).to(element), x, element=element
         )
@@ -441,7 +443,10 @@ def converted(b: Nodes, x: Tensor, element: Element, saturate: bool, round_mode:
 
 
 def saturate_integer(s: Scalars, x: Number, element: Element) -> Number:
-    """The nearest integer of the type toward zero; 0 for NaN. SPIR-V leaves it to the device."""
+    """
+    Converts to the nearest integer of the type toward zero; NaN becomes 0. SPIR-V leaves this
+    undefined.
+    """
     limits = np.iinfo(element.dtype)
     x = x.to(F32) if x.element.bits < 32 else x
     low, end = float(limits.min), float(limits.max + 1)
@@ -477,14 +482,16 @@ def dropout(
     )
     keeps_all = ratio is not None and ratio.numbers is not None and not ratio.numbers.any()
     if training and not keeps_all:
-        b.refuse("it drops at random in training_mode", "export the model for inference")
+        b.refuse(
+            "it drops elements at random: training_mode is set", "export the model for inference"
+        )
     return x, b.elementwise(lambda s, x: s.number(1, BOOL), x, element=BOOL)
 
 
 def _declare_dropout(since: int, mask: Element | None) -> None:
     @operator("Dropout", since=since)
     def function(b: Nodes, x: Tensor, /, *, ratio: float = 0.5) -> tuple[Tensor, Tensor]:
-        """Nothing is dropped; before opset 12 the mask is not filled, onnxruntime's is zeros."""
+        """Returns the input; the mask is empty before opset 12, where onnxruntime returns zeros."""
         element = mask or x.element
         return x, b.elementwise(lambda s, x: s.number(0, element), x, element=element)
 

@@ -1,9 +1,9 @@
 """
 Mixtures of experts: onnxruntime's `MoE`, and `QMoE`, whose weights have few bits.
 
-The router's logits become weights by a softmax over all experts, of which the `k` greatest count.
-onnxruntime on processors is the reference; gates in matrices of their own (FC3), which it refuses,
-follow the operator's text.
+The router's logits become weights by a softmax over all experts, of which the `k` greatest are
+used. The results follow onnxruntime's on processors. It refuses separate gate matrices (FC3), for
+which the operator's text is followed.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, Array, Element, Tensor
 
 LEAST = float(np.finfo(np.float32).tiny)
-"""The least sum by which weights are divided."""
+"""Lower bound of the sum by which weights are divided."""
 
 MOST_TOKENS = 1 << 24
-"""Tokens where their number is open."""
+"""Number of tokens assumed where their number is dynamic."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ExpertAttributes:
 
 
 Projection: TypeAlias = Callable[[slice], Matrices]
-"""Gives the chosen rows of each expert's matrix."""
+"""Returns the chosen rows of each expert's matrix."""
 
 
 @operator("MoE", domain=MICROSOFT)
@@ -68,7 +68,7 @@ def mix_experts(
     *,
     attributes: ExpertAttributes,
 ) -> Tensor:
-    """Applies the experts of each token and adds up their weighted results."""
+    """Applies the experts of each token, and sums their weighted results."""
 
     def select(weights: Tensor, bias: Maybe, rows: slice) -> Matrices:
         return Matrices({"": _select_rows(b, weights, rows)}, None, _select_bias(b, bias, rows))
@@ -111,13 +111,13 @@ def mix_quantized_experts(
     """Applies experts whose weights are integers of 2, 4 or 8 bits, which stay packed."""
     if quant_type != "int" or weights_prepacked == 1:
         b.refuse(
-            f"weights are {quant_type!r}, prepacked: {weights_prepacked}",
+            f"weights with quant_type {quant_type!r} and weights_prepacked "
+            f"{weights_prepacked} are not supported",
             "use quant_type = 'int' and weights_prepacked = 0",
         )
     if router_weights is None and not attributes.normalize_routing_weights:
         b.refuse(
-            "normalize_routing_weights is 0, which onnxruntime ignores on processors and obeys "
-            "elsewhere",
+            "normalize_routing_weights is 0, which onnxruntime ignores on CPUs and obeys elsewhere",
             "set it to 1, or give router_weights",
         )
 
@@ -146,7 +146,7 @@ def _select_rows(b: Nodes, t: Tensor, rows: slice) -> Tensor:
         name = f"{t.name}.{rows.start}.{rows.step}" if t.name else ""
         return Tensor.of(np.ascontiguousarray(t.numbers[:, rows]), name)
     if not isinstance(t.sizes[1], int):
-        b.refuse(f"the rows of {t} are open", "give weights of known sizes")
+        b.refuse(f"the number of rows of {t} is dynamic", "give weights of known sizes")
     numbers = range(t.sizes[1])[rows]
     starts, sizes, steps = ([0] * t.rank, list(t.sizes), [1] * t.rank)
     starts[1], sizes[1], steps[1] = numbers.start, len(numbers), numbers.step
@@ -166,19 +166,22 @@ def _select_codes(
     block_size: int,
     rows: slice,
 ) -> Matrices:
-    """Makes planes of known weights, of which several lie in a byte along the last dimension."""
+    """Makes planes of known weights, several of which share a byte along the last dimension."""
     if bits not in (2, 4, 8):
-        b.refuse(f"weights of {bits} bits", "use 2, 4 or 8")
+        b.refuse(f"weights of {bits} bits are not supported", "use 2, 4 or 8")
     codes = codes_of(weights, bits)
     known = None if scales is None else scales.numbers
     if codes is None or known is None or (zeros is not None and zeros.numbers is None):
-        b.refuse("weights, scales or zero points are not known", "make them initializers")
+        b.refuse(
+            "weights, scales or zero points are computed when the model runs",
+            "make them initializers",
+        )
     experts, count, columns = codes.shape
     size = block_size or columns
     known = known.reshape(experts, count, -1)[:, rows]
     middle: Array | None = None
     if zeros is not None:
-        # A byte holds zero points of several rows, but of blocks of one row only.
+        # A byte may hold zero points of several rows, but only of blocks of one row.
         flat = codes_of(zeros, bits)
         assert flat is not None
         if not block_size:
@@ -191,7 +194,7 @@ def _select_codes(
     blocks = blocks_of(codes.reshape(-1, columns), flat_scales, middle, bits, size, name)
     if blocks is None or columns % size:
         b.refuse(
-            f"blocks of {size} of {columns} elements of {bits} bits",
+            f"{columns} elements of {bits} bits do not divide into blocks of {size}",
             f"use blocks of a multiple of {32 // bits} elements that divides a row",
         )
     planes: dict[str, Tensor] = {}
@@ -212,11 +215,14 @@ def _apply_experts(
     a, (router, router_weights) = attributes, routers
     if a.use_sparse_mixer or a.swiglu_limit_after_activation:
         b.refuse(
-            "use_sparse_mixer or swiglu_limit_after_activation is set", "use neither: they are 0"
+            "use_sparse_mixer or swiglu_limit_after_activation is set, which is not supported",
+            "set both to 0",
         )
     tokens, count = router.sizes
     if not isinstance(count, int) or not 1 <= a.k <= count:
-        b.refuse(f"k is {a.k} of {count} experts", "use at least 1 and at most all of them")
+        b.refuse(
+            f"k is {a.k}, but there are {count} experts", "use at least 1 and at most all of them"
+        )
     logits = b.convert(router, F32)
     scores = of_onnx(b, "Softmax", logits, opset=13, axis=1)
     own = scores if router_weights is None else b.convert(router_weights, F32)
@@ -248,13 +254,16 @@ def _network(
     whole, activation = slice(None), _make_activation(b, a)
     if a.activation_type == "swiglu" and a.swiglu_fusion:
         if third is not None or not isinstance(count, int) or count % 2:
-            b.refuse(f"{count} fused rows, or FC3 beside them", "fuse gates and values in FC1")
+            b.refuse(
+                f"FC1 has {count} fused rows, or FC3 is given as well",
+                "fuse gates and values in FC1",
+            )
         fused = {
             1: (slice(0, None, 2), slice(1, None, 2)),
             2: (slice(0, count // 2), slice(count // 2, None)),
         }
         if a.swiglu_fusion not in fused:
-            b.refuse(f"swiglu_fusion is {a.swiglu_fusion}", "use 0, 1 or 2")
+            b.refuse(f"swiglu_fusion is {a.swiglu_fusion}, which is not supported", "use 0, 1 or 2")
         gate, up = map(first, fused[a.swiglu_fusion])
     else:
         if a.activation_type == "swiglu" and third is None:
@@ -272,7 +281,10 @@ def _network(
 
 
 def _make_activation(b: Nodes, a: ExpertAttributes) -> Callable[..., Number]:
-    """Returns the activation of a gate, times a value if there is one: (scalars, value, gate)."""
+    """
+    Returns the activation of a gate, times a value if there is one, as a function of (scalars,
+    value, gate).
+    """
 
     def swiglu(s: Scalars, gate: Number) -> Number:
         gate = s.minimum(gate, a.swiglu_limit) if a.swiglu_limit < inf else gate
@@ -290,7 +302,10 @@ def _make_activation(b: Nodes, a: ExpertAttributes) -> Callable[..., Number]:
         "identity": lambda s, gate: gate,
     }
     if a.activation_type not in functions:
-        b.refuse(f"activation_type is {a.activation_type!r}", f"use {', '.join(functions)}")
+        b.refuse(
+            f"activation_type is {a.activation_type!r}, which is not supported",
+            f"use {', '.join(functions)}",
+        )
     function = functions[a.activation_type]
     limit, beta = a.swiglu_limit, a.activation_beta
 

@@ -1,8 +1,8 @@
 """
-onnxruntime's `GroupQueryAttention`: heads of queries share keys, which past runs left in buffers.
+onnxruntime's `GroupQueryAttention`: query heads share keys, which earlier runs left in buffers.
 
-The number of past keys is data, as one length a sequence, or a size: where a session says so, or
-all tokens are new. With a size the bodies use slices, with data they compute places.
+The number of past keys is data (one length for each sequence), or a size (in a session, or if all
+tokens are new). If it is a size, the bodies use slices; if it is data, they compute places.
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ def group_query_attention(
     softcap: float = 0.0,
     **others: object,
 ) -> Sequence[Tensor]:
-    """Keys and values of before lie at the front of buffers; each sequence has its own length."""
+    """
+    Computes attention; past keys and values lie at the front of buffers, and each sequence has its
+    own length.
+    """
     _refuse_others(b, others, k_scale or v_scale, query_seqlens)
     q, k, v = _heads_of(b, (query, key, value), num_heads, kv_num_heads)
     if q_norm_weight is not None and k_norm_weight is not None:
@@ -98,11 +101,11 @@ def group_query_attention(
 def _refuse_others(
     b: Nodes, others: Mapping[str, object], scales: Tensor | None, lengths: Tensor | None
 ) -> None:
-    """Refuse attributes that ask for something, a cache with scales, and queries with lengths."""
+    """Refuses attributes that are not supported, a cache with scales, and queries with lengths."""
     for name, given in others.items():
         refuse_input(b, given not in NEUTRAL and name != "kv_cache_bit_width", name)
-    refuse_input(b, scales, "a quantized cache", "keep it in floats")
-    refuse_input(b, lengths, "query_seqlens", "give as many tokens as there are")
+    refuse_input(b, scales, "a quantized cache is not supported", "keep it in floats")
+    refuse_input(b, lengths, "query_seqlens is not supported", "give as many tokens as there are")
 
 
 def _normalize_heads(b: Nodes, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
@@ -118,10 +121,10 @@ def _turn_heads(
     before: Tensor | Size,
     interleaved: int,
 ) -> list[Tensor]:
-    """Each token's numbers turned by the angles of its position, from tables of cos and sin."""
+    """Rotates each token's numbers by the angles of its position, from tables of cos and sin."""
     cos, sin = tables
     if cos is None or sin is None:
-        b.refuse("do_rotary without tables", "give cos_cache and sin_cache")
+        b.refuse("do_rotary is set, but there are no tables", "give cos_cache and sin_cache")
     angles = [_angles(b, table, positions, before, heads[0].sizes[2]) for table in (cos, sin)]
     return [rotated(b, tensor, angles[0], angles[1], interleaved) for tensor in heads]
 
@@ -129,7 +132,7 @@ def _turn_heads(
 def _limit(
     b: Nodes, scores: Scores, sizes: Sequence[Size], before: Tensor | Size, causal: int, window: int
 ) -> None:
-    """Masks later tokens, and tokens at least `window` before a query."""
+    """Hides later tokens, and tokens at least `window` before a query."""
     if isinstance(before, Tensor) or not (causal or window < 0):
         mask = _causal_window(b, sizes, scores.element, before, causal, window)
         scores.masks = [*scores.masks, mask]
@@ -141,13 +144,16 @@ def _limit(
 def _heads_of(
     b: Nodes, given: Sequence[Tensor | None], num_heads: int, kv_num_heads: int
 ) -> list[Tensor]:
-    """Queries, keys and values by heads, packed in one tensor or not."""
+    """Returns queries, keys and values by heads, from one packed tensor or three."""
     query, key, value = given
     assert query is not None
     if key is None or value is None:
         size = exact_quotient(query.sizes[2], num_heads + 2 * kv_num_heads)
         if size is None:
-            b.refuse("packed queries are not multiples of all heads", "see num_heads")
+            b.refuse(
+                "the columns of packed queries are not a multiple of the number of all heads",
+                "correct num_heads",
+            )
         widths = [num_heads * size, kv_num_heads * size, kv_num_heads * size]
         starts = [0, widths[0], widths[0] + widths[1]]
         query, key, value = (
@@ -160,7 +166,7 @@ def _heads_of(
 
 
 def _length_before(b: Nodes, lengths: Tensor, new: Size, total: Size) -> Size | Tensor:
-    """Number of keys before the new ones, or of each sequence."""
+    """Returns the number of keys before the new ones, for all sequences or for each."""
     if new == total:
         return 0
     known = set() if lengths.known is None else set(lengths.known.ravel().tolist())
@@ -169,7 +175,7 @@ def _length_before(b: Nodes, lengths: Tensor, new: Size, total: Size) -> Size | 
     count = b.integer(new)
 
     def behind(s: Scalars, last: Number) -> Number:
-        # A sequence of a prompt that is shorter than the others has none.
+        # In a prompt, a sequence that is shorter than the others has no earlier keys.
         return s.maximum(last.to(I64) + 1 - Number(s, count, I64), 0)
 
     return b.elementwise(behind, b.reshape(lengths, [lengths.sizes[0]]), element=I64)
@@ -178,7 +184,7 @@ def _length_before(b: Nodes, lengths: Tensor, new: Size, total: Size) -> Size | 
 def _angles(
     b: Nodes, table: Tensor, positions: Tensor | None, before: Size | Tensor, length: Size
 ) -> Tensor:
-    """The rows of a table for the new tokens: batch x sequence x angles."""
+    """Returns the rows of a table for the new tokens: batch x sequence x angles."""
     if positions is not None:
         return rows_at(b, table, positions, length)
     if not isinstance(before, Tensor):
@@ -189,11 +195,13 @@ def _angles(
 
 
 def _room(b: Nodes, past: Size, total: Size, evicts: bool) -> Size:
-    """The keys that a buffer holds: the past ones may leave room for more, or grow."""
+    """
+    Returns the number of keys of a buffer: past ones may leave room for more, or the buffer grows.
+    """
     if isinstance(past, int) and isinstance(total, int) and not evicts:
         return max(past, total)
     if isinstance(past, int) or evicts:
-        # A window's buffer is one like others until it is full.
+        # Until it is full, a buffer for a window is like any other.
         b.insist_natural(past - total)
         return past
     b.insist_natural(total - past)
@@ -201,7 +209,9 @@ def _room(b: Nodes, past: Size, total: Size, evicts: bool) -> Size:
 
 
 def _filled_up(b: Nodes, past: Tensor, room: Size) -> Tensor | None:
-    """The part of a buffer that is read: all places if it may be empty, None if it is."""
+    """
+    Returns the part of a buffer that is read: all places if any may be read, None if it is empty.
+    """
     if isinstance(past.sizes[2], int):
         return past if past.sizes[2] else None
     if past.sizes[2] == room:
@@ -214,7 +224,7 @@ def _filled_up(b: Nodes, past: Tensor, room: Size) -> Tensor | None:
 def _in_buffer(
     b: Nodes, past: Tensor | None, new: Tensor, before: Size | Tensor, total: Size, evicts: bool
 ) -> Tensor:
-    """The buffer with the new keys or values behind those that each sequence has, then zeros."""
+    """Writes the new keys or values into the buffer after each sequence's own, then zeros."""
     room = total
     if past is not None:
         if before == past.sizes[2] and not isinstance(before, Tensor):
@@ -255,7 +265,7 @@ def _causal_window(
     causal: int,
     window: int,
 ) -> Tensor:
-    """Hides keys after a query, and those further before it than a window."""
+    """Hides keys after a query, and keys further before it than the window."""
     rows = b.integer(sizes[2])
     first = None if isinstance(before, Tensor) else b.integer(before)
 

@@ -20,7 +20,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor, sum_element
 
 Factor: TypeAlias = "float | Callable[[Scalars], Number] | None"
-"""A factor; a function that reads it if data gives it; None if it is the ratio of open sizes."""
+"""A number; a function that computes it from data; None if it is the ratio of dynamic sizes."""
 
 
 CROP = "tf_crop_and_resize"
@@ -28,18 +28,18 @@ CROP = "tf_crop_and_resize"
 
 @dataclass(frozen=True)
 class Filter:
-    """The filter: how many old elements make a new one, and how they are weighted."""
+    """The filter: the number of old elements for each new one, and their weights."""
 
     mode: str
     """nearest, linear or cubic."""
     rounding: str
-    """The rule for the nearest element."""
+    """Rule for choosing the nearest element."""
     cubic: float
-    """The coefficient of cubic shares."""
+    """Coefficient of cubic weights."""
     antialias: bool
-    """When an image becomes smaller, each element is made of proportionally more elements."""
+    """If an image becomes smaller, each element is computed from proportionally more old ones."""
     exclude: bool
-    """Elements outside of the image have no share."""
+    """Elements outside of the image get no weight."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class Resampling:
 
     filter: Filter
     coordinates: str
-    """The mode that says where in the old image a new element lies."""
+    """The mode for the place in the old image of a new element."""
     roi: Tensor | None
-    """The corners of a crop: where it starts along each axis, then where it ends."""
+    """The corners of a crop: the starts along all axes, then the ends."""
     elsewhere: float
     """Value outside the image, for a crop."""
     count: int
-    """Axes that the corners speak of."""
+    """Number of axes for which the corners are given."""
 
     @property
     def crops(self) -> bool:
@@ -81,7 +81,9 @@ class Resampling:
         return _mix_elements(b, x, axis, taken, shares, outside, self.elsewhere)
 
     def _ends(self, number: int) -> tuple[float, float]:
-        """Where the crop starts and ends along an axis, of the image's length."""
+        """
+        Returns the start and the end of the crop along an axis, as parts of the image's length.
+        """
         corners = None if self.roi is None else self.roi.numbers
         if corners is None or not corners.size:
             return 0.0, 1.0
@@ -108,16 +110,18 @@ def resize(
     nearest_mode: str = "round_prefer_floor",
 ) -> Tensor:
     """
-    Resizes one axis after the other, by the old elements and weights of each new element.
+    Resizes one axis after another, from the old elements and weights of each new element.
 
-    If these follow from the sizes alone, they are constants; else each new element computes them.
+    If these depend only on the sizes, they are constants; else they are computed for each new
+    element.
     """
     along = axes_of(b, list(axes) if axes is not None else range(x.rank), x.rank)
     wanted, factors = _sizes(b, x, along, scales, sizes, keep_aspect_ratio_policy)
     crops = coordinate_transformation_mode == CROP
     if crops and roi is None:
-        b.refuse("roi is left out", "give the corners")
-    # Shares are added in floats. Only integers with antialias are rounded axis by axis.
+        b.refuse("roi is missing", "give the corners")
+    # Weighted elements are summed in floats. Only integers with antialias are rounded after each
+    # axis.
     element = x.element
     if mode != "nearest":
         element = sum_element(x.element) if x.element.is_float else F32
@@ -152,7 +156,7 @@ def resize(
 
 
 def _each_repeated(b: Nodes, x: Tensor, times: Mapping[int, int]) -> Tensor:
-    """Every element of some axes so often after itself: a broadcast, for all axes at once."""
+    """Repeats each element along some axes, as one broadcast for all axes."""
     if not times:
         return x
     apart: list[Size] = []
@@ -166,7 +170,10 @@ def _each_repeated(b: Nodes, x: Tensor, times: Mapping[int, int]) -> Tensor:
 
 @operator("Resize", since=10)
 def resize_10(b: Nodes, x: Tensor, scales: Tensor, /, *, mode: str = "nearest") -> Tensor:
-    """Before opset 11 coordinates are divided by the scale; nearest rounds up in smaller images."""
+    """
+    Resizes as before opset 11: coordinates are divided by the scale; nearest rounds up in smaller
+    images.
+    """
     return resize(  # pyright: ignore
         b,
         x,
@@ -192,7 +199,7 @@ def _sizes(
     sizes: Tensor | None,
     policy: str,
 ) -> tuple[Sequence[Size], Sequence[Factor]]:
-    """The new sizes along axes, and the factors that coordinates are made with."""
+    """Returns the new sizes along axes, and the factors for coordinates."""
     declared = b.declared_result
     given = sizes if sizes is not None and sizes.sizes != (0,) else scales
     if declared is not None and given is not None and given.known is None:
@@ -203,7 +210,9 @@ def _sizes(
         if policy != "stretch":
             numbers = [s for s in (*old, *wanted) if isinstance(s, int)]
             if len(numbers) != 2 * len(along):
-                b.refuse("a ratio that is kept, of a size that is open", "give the sizes")
+                b.refuse(
+                    "an aspect ratio cannot be kept, because a size is dynamic", "give the sizes"
+                )
             ratios = [w / o for w, o in zip(numbers[len(along) :], numbers, strict=False)]
             scale = min(ratios) if policy == "not_larger" else max(ratios)
             return [int(np.floor(o * scale + 0.5)) for o in numbers[: len(along)]], [scale] * len(
@@ -225,7 +234,7 @@ def _factors_of_data(
 ) -> list[Factor]:
     """Reads factors from a tensor: scales as they are, or sizes as ratios under the `policy`."""
     if 0 in x.sizes or given.sizes != (len(along),):
-        b.refuse(f"{x} by {given}", "give a number for each axis")
+        b.refuse(f"{x} by {given}", "the number of factors differs from the number of axes")
     source, image = Reader(b, given), Reader(b, x)
 
     def factor(number: int, s: Scalars) -> Number:
@@ -241,7 +250,7 @@ def _factors_of_data(
 
 
 def _scale_size(size: Size, factor: float) -> Size:
-    """A size by a factor, rounded down, as floats of 32 bits have it."""
+    """Multiplies a size by a factor in f32, and rounds down."""
     if isinstance(size, int):
         return int(np.floor(np.float32(size) * np.float32(factor)))
     ratio = Fraction(factor).limit_denominator(1000)
@@ -251,7 +260,9 @@ def _scale_size(size: Size, factor: float) -> Size:
 
 
 def _ratio(new: Size, old: Size) -> float | None:
-    """The ratio of two open sizes, if it is known and 1 to 64 or its inverse; else None."""
+    """
+    Returns the ratio of two dynamic sizes if it or its inverse is known to be 1 to 64, else None.
+    """
     for factor in range(1, 65):
         if new == old * factor:
             return float(factor)
@@ -263,9 +274,9 @@ def _ratio(new: Size, old: Size) -> float | None:
 def _place(
     s: Scalars, axis: int, size: Number, new: Number, scale: float | Number | None, mode: str
 ) -> Number:
-    """The place in the image of a new element, if data gives the size or the factor."""
+    """Returns the place of a new element in the image, if data gives the size or the factor."""
     at, old, count = s.index(axis).to(F32), size.to(F32), new.to(F32)
-    # Divided, as others do it: what lies on an element must do so here, too.
+    # A division, as in other implementations, so that a place on an element is exact here, too.
     factor = count / old if scale is None else s.number(scale, F32)
     middle = (at + 0.5) / factor - 0.5
     length = count if scale is None else old * scale
@@ -287,7 +298,7 @@ def _place(
 def _crop_place(
     s: Scalars, axis: int, size: Number, new: Number, roi: tuple[Reader, int, int]
 ) -> Number:
-    """The place in the image of a new element of the crop between two corners."""
+    """Returns the place in the image of a new element of the crop between two corners."""
     corners, number, count = roi
     start, end = (corners.item(s, k).to(F32) for k in (number, count + number))
     at, last, steps = s.index(axis).to(F32), size.to(F32) - 1, new.to(F32) - 1
@@ -304,17 +315,17 @@ def _compute_axis(
     resampling: Resampling,
     roi: tuple[Reader, int, int] | None,
 ) -> Tensor:
-    """An axis by a factor, element by element, where sizes or what data gives is open."""
+    """Resizes an axis element by element, if the size is dynamic or data gives the factor."""
     shares = resampling.filter
     source, count, size = Reader(b, x), b.integer(new), x.sizes[axis]
-    # The factor is no less than this.
+    # The factor is at least this.
     least_factor = 1.0
     if isinstance(scale, float):
         least_factor = min(scale, 1.0)
     elif shares.antialias and isinstance(size, int) and isinstance(new, int):
         least_factor = min(max(new - 0.5, 0.5) / size, 1.0)
     elif shares.antialias:
-        b.refuse("antialias by a factor that is open", "give the size")
+        b.refuse("antialias needs a factor, but it is dynamic", "give the size")
     reach = (1 if shares.mode == "linear" else 2) / (least_factor if shares.antialias else 1.0)
     sizes = [new if i == axis else s for i, s in enumerate(x.sizes)]
 
@@ -349,7 +360,7 @@ def _taps_of_place(
     count: int,
     filter: Filter,
 ) -> list[tuple[Number, Number | None]]:
-    """The old elements that make a new one, and their shares: see `_taps`."""
+    """Returns the old elements and weights for a new element: see `_taps`."""
     below = s.unary(math.FloorOp, place)
     if filter.mode == "nearest":
         above = s.unary(math.CeilOp, place)
@@ -398,10 +409,11 @@ def _cubic_of(s: Scalars, x: Number, a: float) -> Number:
 def _coordinates(
     b: Nodes, size: int, new: int, scale: float, mode: str, ends: tuple[float, float]
 ) -> Array:
-    """The place in the old image of each new element."""
-    # In f32, as others compute them: what lies halfway between elements must do so here, too.
+    """Returns the place in the old image of each new element."""
+    # In f32, like other implementations, so that a place halfway between elements is exact here,
+    # too.
     at = np.arange(new, dtype=np.float32)
-    # A ratio of sizes by the size is the other size, which f32 misses by a rounding.
+    # A ratio of sizes times the size is the other size; f32 would be off by a rounding.
     length = np.float32(scale * size)
     scale, size = np.float32(scale), np.float32(size)  # pyright: ignore[reportAssignmentType]
     match mode:
@@ -424,7 +436,10 @@ def _coordinates(
                 return np.full(1, 0.5 * (start + end) * (size - 1))
             return start * (size - 1) + at * (end - start) * (size - 1) / (new - 1)
         case _:
-            b.refuse(f"coordinate_transformation_mode {mode!r}", "use half_pixel or asymmetric")
+            b.refuse(
+                f"coordinate_transformation_mode {mode!r} is not supported",
+                "use half_pixel or asymmetric",
+            )
 
 
 def _taps(
@@ -434,7 +449,7 @@ def _taps(
     scale: float,
     filter: Filter,
 ) -> tuple[Array, Array]:
-    """The old elements that make each new one, and their shares: two arrays, new x taps."""
+    """Returns the old elements and weights for each new one: two arrays, new x taps."""
     mode = filter.mode
     if mode == "nearest":
         nearest = {
@@ -477,7 +492,7 @@ def _mix_elements(
     outside: Array | None,
     elsewhere: float,
 ) -> Tensor:
-    """New elements along an axis as shares of old ones."""
+    """Returns new elements along an axis as weighted sums of old ones."""
     source = Reader(b, x)
     count, taps = taken.shape
     sizes: list[Size] = [count if i == axis else s for i, s in enumerate(x.sizes)]

@@ -1,4 +1,4 @@
-"""Operators that choose elements by indices which are data: gather, scatter, sort."""
+"""Operators that select elements by indices from data: gather, scatter, sort."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def _checked_places(b: Nodes, indices: Tensor, sizes: Sequence[Size]) -> None:
 @operator("GatherElements")
 def gather_elements(b: Nodes, x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     if not x.rank or indices.rank != x.rank:
-        b.refuse(f"{indices} indices of {x}", "give both equally many dimensions")
+        b.refuse(
+            f"indices {indices} have another rank than {x}", "give both equally many dimensions"
+        )
     axis = axis_of(b, axis, x.rank)
     checked(b, indices, x.sizes[axis])
     source = Reader(b, x)
@@ -44,7 +46,7 @@ def gather_elements(b: Nodes, x: Tensor, indices: Tensor, /, *, axis: int = 0) -
 def gather_nd(b: Nodes, x: Tensor, indices: Tensor, /, *, batch_dims: int = 0) -> Tensor:
     depth = indices.sizes[-1]
     if not isinstance(depth, int):
-        b.refuse("the number of indices is open", "give it a size")
+        b.refuse("the number of indices is dynamic", "give it a size")
     outer = indices.rank - 1
     rest = x.sizes[batch_dims + depth :]
     sizes = [*indices.sizes[:-1], *rest]
@@ -63,7 +65,7 @@ def gather_nd(b: Nodes, x: Tensor, indices: Tensor, /, *, batch_dims: int = 0) -
     return written(b, x.element, sizes, body)
 
 
-# Scatter: every element of the result looks for the updates that are meant for it.
+# Scatter: every element of the result searches for the updates with its index.
 
 COMBINE: dict[str, Callable[[Scalars, Number, Number], Number]] = {
     "none": lambda s, old, new: new,
@@ -92,14 +94,14 @@ def scatter_elements(
     checked(b, indices, x.sizes[axis])
     combine = COMBINE[reduction]
     every = list(range(x.rank))
-    # Along the other axes only as many elements change as there are indices.
+    # Along the other axes, only as many elements change as there are indices.
     changed = [x.sizes[i] if i == axis else indices.sizes[i] for i in every]
     if changed != list(x.sizes):
         part = b.slice(x, [0] * x.rank, changed, [1] * x.rank)
         part = scatter_elements(b, part, indices, updates, axis=axis, reduction=reduction)
         whole = b.insert_slice(part, b.value(x), [0] * x.rank, [1] * x.rank)  # pyright: ignore
         return Tensor(x.element, x.sizes, whole)
-    # The loop behind the result's loops goes through the updates along the axis.
+    # The loop inside the result's loops goes through the updates along the axis.
     walked = [x.rank if i == axis else i for i in every]
     target = Reader(b, x)
     out = (b.value(b.elementwise(lambda s, x: x, x)), x.element, x.sizes, every)
@@ -115,10 +117,10 @@ def scatter_elements(
 def scatter_nd(
     b: Nodes, x: Tensor, indices: Tensor, updates: Tensor, /, *, reduction: str = "none"
 ) -> Tensor:
-    """Updates are taken in their order."""
+    """Writes updates at indices, in order."""
     depth = indices.sizes[-1]
     if not isinstance(depth, int):
-        b.refuse("the number of indices is open", "give it a size")
+        b.refuse("the number of indices is dynamic", "give it a size")
     if reduction not in COMBINE:
         b.refuse(f"reduction {reduction!r}", f"use one of {', '.join(COMBINE)}")
     _checked_places(b, indices, x.sizes)
@@ -250,7 +252,9 @@ def reverse_sequence(
 
 @operator("NonZero")
 def non_zero(b: Nodes, x: Tensor, /) -> Tensor:
-    """The places of all elements that are not 0; a tensor if their number is declared."""
+    """
+    Returns the positions of all elements that are not 0; as a tensor if their number is declared.
+    """
     flat, declared = b.reshape(x, [total_of(x.sizes)] if x.rank else [1]), b.declared_result
     rests = [b.integer(total_of(x.sizes[axis + 1 :])) for axis in range(x.rank)]
     extents = [b.integer(size) for size in x.sizes]
@@ -285,7 +289,7 @@ def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = No
     elif sizes is not None and len(sizes) == x.rank and x.sizes[axis] != 0 and fits:
         places = _places_of_true(b, condition, sizes[axis])
     else:
-        # A condition that is shorter leaves out the rest.
+        # A shorter condition leaves out the remaining elements.
         part = [count if fits and i == axis else size for i, size in enumerate(x.sizes)]
         b.insist_natural(x.sizes[axis] - count)
         return Chosen(b.slice(x, [0] * x.rank, part, [1] * x.rank), axis, condition)
@@ -307,11 +311,12 @@ def _places_of_true(b: Nodes, condition: Tensor, count: int) -> Tensor:
 def unique(
     b: Nodes, x: Tensor, /, *, axis: int | None = None, sorted: int = 1
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The elements or slices of constants, each once, in order or as they are met first."""
+    """Returns each element or slice of constants once, sorted or in order of appearance."""
     known = x.numbers
     if known is None:
         b.refuse(
-            "its data decides how large the result is", "make it a constant, or cut the model there"
+            "the size of its result depends on its data",
+            "make it a constant, or cut the model there",
         )
     along = None if axis is None else axis_of(b, axis, x.rank)
     once, first, inverse, counts = np.unique(known, True, True, True, axis=along)

@@ -15,13 +15,16 @@ from xdsl_spirv.frontends.onnx.values import Element, Tensor, sum_element
 
 
 def multiply(b: Nodes, x: Tensor, y: Tensor, element: Element | None = None) -> Tensor:
-    """numpy's matmul: leading dimensions are broadcast."""
+    """Multiplies like numpy's matmul: leading dimensions are broadcast."""
     if not x.rank or not y.rank:
-        b.refuse(f"{x} by {y}: a scalar", "use Mul")
+        b.refuse(f"{x} cannot be multiplied by {y}: one is a scalar", "use Mul")
     a = b.reshape(x, [1, *x.sizes]) if x.rank == 1 else x
     c = b.reshape(y, [*y.sizes, 1]) if y.rank == 1 else y
     if _differ(a.sizes[-1], c.sizes[-2]):
-        b.refuse(f"{x} by {y}: {a.sizes[-1]} columns, {c.sizes[-2]} rows", "mend the shapes")
+        b.refuse(
+            f"{x} cannot be multiplied by {y}: {a.sizes[-1]} columns, but {c.sizes[-2]} rows",
+            "correct the shapes",
+        )
     batch = b.broadcast(a.sizes[:-2], c.sizes[:-2])
     sizes: list[Size] = [*batch, a.sizes[-2], c.sizes[-1]]
     n = len(batch)
@@ -68,11 +71,13 @@ def gemm(
     transB: int = 0,
     broadcast: int = 1,
 ) -> Tensor:
-    """alpha x y + beta z. The products are read transposed where they stand."""
+    """Computes alpha x y + beta z. Transposed operands are read in place."""
     m, k = x.sizes if not transA else x.sizes[::-1]
     rows, n = y.sizes if not transB else y.sizes[::-1]
     if _differ(k, rows):
-        b.refuse(f"{x} by {y}: {k} columns, {rows} rows", "mend the shapes")
+        b.refuse(
+            f"{x} cannot be multiplied by {y}: {k} columns, but {rows} rows", "correct the shapes"
+        )
     result = b.contract(x, [2, 0] if transA else [0, 2], y, [1, 2] if transB else [2, 1], [m, n], 3)
     if alpha != 1:
         result = b.elementwise(lambda s, x: x * _factor(x, alpha), result)
@@ -90,9 +95,9 @@ def _factor(x: Any, number: float) -> float | int:
 @operator("Einsum")
 def einsum(b: Nodes, *tensors: Tensor, equation: str) -> Tensor:
     """
-    Operand after operand is contracted with the product of those before it.
+    Contracts each operand with the product of the previous ones.
 
-    Products in between are not rounded to narrow floats.
+    Intermediate products are not rounded to narrow floats.
     """
     terms, right = _letters(b, equation, tensors)
     element = tensors[0].element
@@ -119,7 +124,9 @@ def _letters(b: Nodes, equation: str, tensors: Sequence[Tensor]) -> tuple[list[s
     left, arrow, right = equation.replace(" ", "").replace("...", ".").partition("->")
     terms = left.split(",")
     if len(terms) != len(tensors):
-        b.refuse(f"equation {equation!r} of {len(tensors)} operands", "mend the equation")
+        b.refuse(
+            f"equation {equation!r} does not have {len(tensors)} operands", "correct the equation"
+        )
     ranks = [t.rank - len(term) + 1 for t, term in zip(tensors, terms, strict=True) if "." in term]
     # Dimensions of an ellipsis are counted from the last one, as numpy broadcasts.
     others = "".join(map(str, reversed(range(max(ranks, default=0)))))
@@ -133,12 +140,12 @@ def _letters(b: Nodes, equation: str, tensors: Sequence[Tensor]) -> tuple[list[s
     right = right.replace(".", others)
     fits = all(len(term) == t.rank for t, term in zip(tensors, spread, strict=True))
     if not fits or len(set(right)) != len(right) or not set(right) <= set("".join(spread)):
-        b.refuse(f"equation {equation!r} does not fit its operands", "mend the equation")
+        b.refuse(f"equation {equation!r} does not fit its operands", "correct the equation")
     return spread, right
 
 
 def _diagonal(b: Nodes, x: Tensor, letters: str) -> tuple[Tensor, str]:
-    """The elements whose indices of one letter are equal, a dimension for each letter."""
+    """Takes the diagonal of repeated letters, so that each letter has one dimension."""
     once = "".join(dict.fromkeys(letters))
     if once == letters:
         return x, letters
@@ -152,7 +159,7 @@ def _diagonal(b: Nodes, x: Tensor, letters: str) -> tuple[Tensor, str]:
 
 
 def _contract_letters(b: Nodes, x: Tensor, left: str, y: Tensor, right: str, kept: str) -> Tensor:
-    """The sum of products over the letters that are not kept; sizes of 1 are broadcast."""
+    """Sums products over the letters that are not kept; sizes of 1 are broadcast."""
     sizes: dict[str, Size] = {}
     for t, letters in ((x, left), (y, right)):
         for c, size in zip(letters, t.sizes, strict=True):

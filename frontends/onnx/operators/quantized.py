@@ -1,9 +1,9 @@
 """
-Operators on integers that stand for numbers: scale times the integer less a zero point.
+Operators on quantized integers: an integer minus the zero point, times the scale, is a number.
 
-Each is written as ONNX means it: dequantized numbers are floats, products of integers take the zero
-points off first. `linalg-quantized-to-contraction` makes contractions of stored integers of both,
-so that it does not matter which of the forms of a quantized model an exporter wrote.
+Each is written as ONNX defines it: dequantized numbers are floats, and products of integers
+subtract the zero points first. `linalg-quantized-to-contraction` turns both forms into contractions
+of stored integers, so that it does not matter which form an exporter wrote.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from xdsl_spirv.frontends.onnx.values import F32, I32, U8, Element, Tensor
 MICROSOFT = "com.microsoft"
 
 Placed = tuple[Tensor, Map]
-"""A scale or zero point, and the tensor's dimension for each of its own."""
+"""A scale or zero point, and the tensor's dimension for each of its own dimensions."""
 
 
 def along(b: Nodes, t: Tensor, x: Tensor, axis: int) -> Placed:
@@ -48,17 +48,23 @@ def along(b: Nodes, t: Tensor, x: Tensor, axis: int) -> Placed:
     if t.rank <= 1 and all(size == 1 for size in t.sizes):
         return b.reshape(t, []), []
     if t.rank > 1:
-        # A value for every row or column of a matrix product: it broadcasts.
+        # One value for every row or column of a matrix product: it broadcasts.
         first = x.rank - t.rank
         return t, [None if size == 1 else i for i, size in enumerate(t.sizes, first)]
     axis = axis_of(b, axis, x.rank)
     if isinstance(x.sizes[axis], int) and t.sizes[0] != x.sizes[axis]:
-        b.refuse(f"{t.sizes[0]} scales for the {x.sizes[axis]} indices of axis {axis}", "mend them")
+        b.refuse(
+            f"there are {t.sizes[0]} scales for {x.sizes[axis]} indices of axis {axis}",
+            "give one scale for each",
+        )
     return t, [axis]
 
 
 def _blocks(b: Nodes, t: Tensor, x: Tensor, axis: int, size: int) -> Tensor:
-    """A scale or zero point of blocks for every element of the axis, where the last one is cut."""
+    """
+    Repeats a block's scale or zero point for every element along the axis; the last block may be
+    cut.
+    """
     apart = [*t.sizes[: axis + 1], 1, *t.sizes[axis + 1 :]]
     spread = [*t.sizes[: axis + 1], size, *t.sizes[axis + 1 :]]
     whole = [*t.sizes[:axis], t.sizes[axis] * size, *t.sizes[axis + 1 :]]
@@ -75,7 +81,10 @@ def placed(
     axis = axis_of(b, axis, x.rank)
     count = parameters[0].sizes[axis] if parameters[0].rank == x.rank else 0
     if any(t.rank not in (0, x.rank) for t in parameters):
-        b.refuse(f"scales of rank {parameters[0].rank} for blocks of {x}", "use a scale per block")
+        b.refuse(
+            f"blocks of {x} need scales of its rank, not {parameters[0].rank}",
+            "use a scale per block",
+        )
     if count * block_size == x.sizes[axis]:
         apart = b.reshape(x, [*x.sizes[:axis], count, block_size, *x.sizes[axis + 1 :]])
         dimensions = [i for i in range(apart.rank) if i != axis + 1]
@@ -90,9 +99,10 @@ def rounded(
     s: Scalars, ratio: Number, zero: Number | None, element: Element, saturate: bool = True
 ) -> Number:
     """
-    A quotient rounded to even, plus the zero point, within the type; NaN is the least number.
+    Rounds a quotient to even, adds the zero point, and clamps to the type; NaN becomes the least
+    number.
 
-    Narrow floats have what is beyond their greatest number become that with `saturate`.
+    For narrow floats, `saturate` clamps numbers beyond the greatest one.
     """
     if element.is_narrow_float:
         return formats.written(
@@ -140,7 +150,7 @@ def dequantized(
 ) -> Tensor:
     """Dequantizes integers."""
     if not x.element.is_narrow_float:
-        # Weights of few bits that are known are bytes, as contractions of integers take them.
+        # Known weights of few bits become bytes, as contractions of integers need them.
         x = b.convert(x, x.element.computed)
     parameters = [scale] if zero is None or is_zero(zero) else [scale, zero]
     whole, places = placed(b, x, parameters, axis, block_size)
@@ -155,19 +165,19 @@ def dequantized(
 
 
 def is_zero(zero: Tensor) -> bool:
-    """Whether a zero point is known to be 0 everywhere."""
+    """True if a zero point is known to be 0 everywhere."""
     return zero.numbers is not None and not zero.numbers.astype(np.float32).any()
 
 
 class Quantized(NamedTuple):
-    """An operand in steps of a scale: three inputs of an operator."""
+    """A quantized operand: three inputs of an operator (integers, scale, zero point)."""
 
     tensor: Tensor
     scale: Tensor
     zero: Tensor | None
 
     def floats(self, b: Nodes) -> Tensor:
-        """The numbers that the integers stand for."""
+        """Returns the numbers for which the integers stand."""
         return dequantized(b, self.tensor, self.scale, self.zero)
 
 
@@ -238,7 +248,7 @@ def dequantize_linear(
     element = element_numbered(output_dtype) if output_dtype else scale.element
     if x.rank == 2 and (block_size or x.element.is_narrow_float):
         axis = axis_of(b, axis, x.rank)
-        # A scale for each index of an axis belongs to a row, which lies along the other one.
+        # A scale for each index of an axis belongs to a row, and rows lie along the other axis.
         lies = axis if block_size else 1 - axis if scale.rank and scale.sizes != (1,) else 0
         packed = (
             floats_of(x, scale, lies, block_size)
@@ -253,7 +263,7 @@ def dequantize_linear(
 def _known_blocks(
     x: Tensor, scale: Tensor, zero: Tensor | None, axis: int, size: int
 ) -> Blocks | None:
-    """The planes of a known matrix if it divides into blocks along the axis, in rows; else None."""
+    """Returns the planes of a known matrix if it divides into blocks along the axis, else None."""
     bits, columns = x.element.bits, x.sizes[axis]
     if x.element.is_float or x.element.is_narrow_float or bits not in (2, 4, 8):
         return None
@@ -298,7 +308,7 @@ def dynamic_quantize_linear(b: Nodes, x: Tensor, /) -> Sequence[Tensor]:
 
 
 def centered(b: Nodes, x: Tensor, zero: Tensor | None, axis: int = 0) -> Tensor:
-    """Integers less their zero point, in i32."""
+    """Subtracts the zero point from integers, in i32."""
     if zero is None or is_zero(zero):
         return x
     return b.mapped(
@@ -333,7 +343,7 @@ def conv_integer(
     *,
     attributes: ConvAttributes,
 ) -> Tensor:
-    """Convolves integers after the zero points are subtracted; padding is added then, as zeros."""
+    """Convolves integers after the zero points are subtracted; then padding is zeros."""
     window = window_of(b, x.sizes[2:], kernel_of(b, w, attributes.kernel_shape), attributes)
     return convolve(
         b, centered(b, x, x_zero), centered(b, w, w_zero), window, attributes.group, I32
@@ -349,9 +359,10 @@ def scaled(
     alpha: float = 1,
 ) -> Tensor:
     """
-    An i32 sum of products by the scales of both operands: floats, or steps of `y_scale`.
+    Multiplies an i32 sum of products by the scales of both operands; returns floats, or steps of
+    `y_scale`.
 
-    onnxruntime makes one factor of all scales first.
+    Like onnxruntime, it first multiplies all scales to one factor.
     """
     places = [*scales, *([] if y_scale is None else [(b.reshape(y_scale, []), [])])]
 

@@ -1,9 +1,9 @@
 """
 Weights of 2, 4 or 8 bits in blocks along an axis, which stay packed.
 
-Known weights become planes (`frontends/blocks`), whichever way the model has packed them: weights
-of `MatMulNBits`, `GatherBlockQuantized` and `DequantizeLinear` by blocks are the same from there
-on. Columns beyond the last whole block do not exist: what is multiplied with them is zero.
+Known weights become planes (`frontends/blocks`), however the model packs them: weights of
+`MatMulNBits`, `GatherBlockQuantized` and `DequantizeLinear` by blocks are treated alike after that.
+The last block may exceed the matrix: the other operand is zero in these columns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from xdsl_spirv.upstream.narrow_floats import NARROW_FLOATS
 
 @dataclass(frozen=True)
 class Blocks:
-    """Planes of rows in blocks, of which each has `columns` elements."""
+    """Planes of rows in blocks; each row has `columns` elements."""
 
     format: BlockFormat
     planes: dict[str, Tensor]
@@ -37,7 +37,7 @@ class Blocks:
 
     @property
     def width(self) -> int:
-        """Columns of all blocks, the last one whole."""
+        """Number of columns of all blocks, the last one whole."""
         blocks = self.planes["q"].sizes[1]
         assert isinstance(blocks, int)
         return blocks * self.format.size
@@ -58,10 +58,10 @@ class Blocks:
 
 def codes_of(t: Tensor, bits: int) -> Array | None:
     """
-    The known elements of a tensor as numbers without sign, in order along the last dimension.
+    Returns the known elements of a tensor as unsigned numbers, in order along the last dimension.
 
-    Bytes without sign hold several of fewer bits; a type of few bits, or one with a sign, holds
-    one, whose least number is 0 here.
+    An unsigned byte holds several elements of fewer bits. Other types hold one element each; in
+    signed types the least number becomes 0.
     """
     if t.numbers is None:
         return None
@@ -83,10 +83,10 @@ def blocks_of(
     float: str = "",
 ) -> Blocks | None:
     """
-    Planes for codes (rows x columns), scales and zero points (rows x blocks each).
+    Returns planes for codes (rows x columns), scales and zero points (rows x blocks each).
 
-    Codes are of a `float` of few bits, or integers. None where something is known only at
-    run time, or for blocks that no format has.
+    Codes are of a narrow `float` type, or integers. Returns None if something is known only at run
+    time, or for blocks without a format.
     """
     known = None if scales is None else scales.numbers
     if codes is None or (scales is not None and known is None):
@@ -127,9 +127,10 @@ def blocks_of(
 
 def floats_of(x: Tensor, scale: Tensor | None, axis: int, size: int = 0) -> Blocks | None:
     """
-    Planes of a known matrix of floats of few bits, whose rows lie along `axis`.
+    Returns planes of a known matrix of narrow floats, whose rows lie along `axis`.
 
-    Scales are one, one for each row, or with a `size` one for each block. None for others.
+    There is one scale, one for each row, or with a `size` one for each block. Returns None for
+    other matrices.
     """
     columns = x.sizes[axis] if x.rank == 2 else None
     if x.numbers is None or x.element.name not in NARROW_FLOATS or not isinstance(columns, int):

@@ -94,7 +94,7 @@ for _name in ("Sigmoid", "LeakyRelu", "GlobalAveragePool", "AveragePool"):
         def on_floats(
             b: Nodes, x: Quantized, y: Steps, /, *, channels_last: int = 0, **attributes: Any
         ) -> Tensor:
-            """Takes the attributes of ONNX's operator."""
+            """Wraps ONNX's operator: takes its attributes, and computes on floats."""
             floats = with_channels_first(b, x.floats(b), channels_last)
             result = of_onnx(b, name, floats, **attributes)
             return y.quantize(b, with_channels_last(b, result, channels_last), x.tensor)
@@ -200,7 +200,7 @@ def qgemm(
     transB: int = 0,
     alpha: float = 1.0,
 ) -> Tensor:
-    """The bias is in steps of both scales, and multiplied with alpha, too."""
+    """Computes a product; the bias is in steps of both scales, and also multiplied by alpha."""
     a = b.transpose(x.tensor, [1, 0]) if transA else x.tensor
     c = b.transpose(y.tensor, [1, 0]) if transB else y.tensor
     total = matmul_integer(b, a, c, x.zero, y.zero)
@@ -215,7 +215,9 @@ def qgemm(
 
 
 def unpacked(b: Nodes, t: Tensor, bits: int) -> Tensor:
-    """Bytes that hold several numbers in the last dimension, the first one in the low bits."""
+    """
+    Unpacks bytes that hold several numbers along the last dimension, the first one in the low bits.
+    """
     count = 8 // bits
     sizes = [*t.sizes[:-1], t.sizes[-1] * count]
     if t.numbers is not None:
@@ -252,12 +254,15 @@ def matmul_n_bits(
     weight_prepacked: int = 0,
 ) -> Tensor:
     """
-    A product with weights of N rows and K columns, which are dequantized by blocks along K.
+    Multiplies by weights of N rows and K columns, which are dequantized by blocks along K.
 
-    `groups` says for each column whose block's scale and zero point it has.
+    `groups` gives for each column the block whose scale and zero point it uses.
     """
     if bits not in (2, 4, 8) or weight_prepacked:
-        b.refuse(f"weights of {bits} bits, packed before: {weight_prepacked}", "use 4 bits or 8")
+        b.refuse(
+            f"weights of {bits} bits, with weight_prepacked {weight_prepacked}, are not supported",
+            "use 4 bits or 8, and weight_prepacked = 0",
+        )
     blocks = -(-K // block_size)
     w = b.reshape(w, [N, blocks, block_size * bits // 8])
     result = _known_product(b, x, w, scales, zeros, groups, K, bits, block_size)
@@ -281,7 +286,7 @@ def _known_product(
     bits: int,
     size: int,
 ) -> Tensor | None:
-    """The product with weights that are known, which stay packed; None for others."""
+    """Multiplies by known weights, which stay packed; returns None for others."""
     codes, rows = codes_of(w, bits), w.sizes[0]
     if codes is None or not isinstance(rows, int):
         return None
@@ -310,7 +315,7 @@ def _weights(
     size: int,
     element: Element,
 ) -> Tensor:
-    """Weights that are not known, or whose columns are in groups of any size, as numbers."""
+    """Dequantizes weights that are not known, or whose columns are in groups of any size."""
     codes = unpacked(b, w, bits)
     rows, blocks, _ = codes.sizes
     parameters = [b.reshape(scales, [rows, blocks])]
@@ -352,10 +357,12 @@ def gather_block_quantized(
     gather_axis: int = 0,
     quantize_axis: int = 1,
 ) -> Tensor:
-    """Rows of a table in blocks; they alone are dequantized. Bytes hold several numbers."""
+    """Gathers rows of a table in blocks, and dequantizes only these. Bytes hold several numbers."""
     gathered, blocked = axis_of(b, gather_axis, x.rank), axis_of(b, quantize_axis, x.rank)
     if gathered == blocked:
-        b.refuse(f"gathers along axis {gathered}, that of the blocks", "gather along another")
+        b.refuse(
+            f"it gathers along axis {gathered}, along which the blocks lie", "gather along another"
+        )
     packed = _known_table(x, scales, zeros, bits, block_size) if blocked == 1 else None
     if packed is not None:
         gather = {n: of_onnx(b, "Gather", t, indices, axis=0) for n, t in packed.planes.items()}
@@ -382,7 +389,7 @@ def gather_block_quantized(
 
 
 def _known_table(x: Tensor, scales: Tensor, zeros: Maybe, bits: int, size: int) -> Blocks | None:
-    """The planes of a known table of rows in blocks; None for another one."""
+    """Returns the planes of a known table of rows in blocks, or None for another one."""
     if x.rank != 2 or (x.element.narrow is None and x.element != U8):
         return None
     codes, known = codes_of(x, bits), scales.numbers

@@ -1,7 +1,7 @@
 """
-RNN, GRU and LSTM: a loop over the sequence.
+RNN, GRU and LSTM: loops over the sequence.
 
-The products with the input are one product for all steps; a step multiplies the state.
+The products with the input are one product for all steps; a step only multiplies the state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Function = Callable[[Scalars, Number], Number]
 
 
 def total_of(s: Scalars, *numbers: Number) -> Number:
-    """The sum of numbers, the first ones first."""
+    """Sums numbers from the first to the last."""
     total = numbers[0]
     for number in numbers[1:]:
         total = total + number
@@ -32,7 +32,7 @@ def total_of(s: Scalars, *numbers: Number) -> Number:
 
 
 def activation(b: Nodes, name: str, alpha: float | None, beta: float | None) -> Function:
-    """The function of that name, in upper or lower case."""
+    """Returns the activation function of that name, in upper or lower case."""
 
     def number(value: float | None, default: float) -> float:
         return default if value is None else value
@@ -53,7 +53,7 @@ def activation(b: Nodes, name: str, alpha: float | None, beta: float | None) -> 
         "softplus": lambda s, x: s.maximum(x, 0) + s.unary(math.Log1pOp, s.exp(-s.absolute(x))),
     }
     if name.lower() not in functions:
-        b.refuse(f"the activation {name!r}", f"use one of {', '.join(functions)}")
+        b.refuse(f"the activation {name!r} is not supported", f"use one of {', '.join(functions)}")
     return functions[name.lower()]
 
 
@@ -94,7 +94,7 @@ class Recurrence:
         hidden = r.sizes[2]
         if not isinstance(hidden, int):
             remedy = f"give its size: {options_for([hidden])}"
-            b.refuse(f"the number of hidden elements is open: {hidden}", remedy)
+            b.refuse(f"the number of hidden elements is dynamic: {hidden}", remedy)
         self.hidden, self.steps = hidden, self.x.sizes[0]
         self.batch, self.element = self.x.sizes[1], x.element
         names = list(attributes.activations or list(defaults) * len(self.directions))
@@ -123,7 +123,7 @@ class Recurrence:
         return self.b.reshape(one, t.sizes[1:])
 
     def initial(self, t: Tensor | None, direction: int) -> Tensor:
-        """The state before the first step: batch x hidden."""
+        """Returns the state before the first step: batch x hidden."""
         sizes = [self.batch, self.hidden]
         if t is None:
             return Tensor(self.element, sizes, self.b.fill(0, sizes, self.element))
@@ -144,13 +144,18 @@ class Recurrence:
         return self.b.slice(t, starts, [count * self.hidden, *t.sizes[1:]], [1] * t.rank)
 
     def biases(self, direction: int, first: int) -> list[Tensor]:
-        """The bias of all gates of the input (`first` is 0) or of the state; none if not given."""
+        """
+        Returns the bias of all gates for the input (`first` is 0) or the state, or None if not
+        given.
+        """
         if self.bias is None:
             return []
         return [self.columns(self.part(self.bias, direction), first, self.gates)]
 
     def projected(self, direction: int) -> Tensor:
-        """The input of all steps by the weights, with its bias: steps x batch x gates."""
+        """
+        Multiplies the input of all steps by the weights, and adds its bias: steps x batch x gates.
+        """
         w = self.part(self.w, direction)
         sizes = [self.steps, self.batch, self.gates * self.hidden]
         product = self.b.contract(self.x, [0, 1, 3], w, [2, 3], sizes, 4)
@@ -175,7 +180,7 @@ class Recurrence:
         step: Callable[[int, Tensor, list[Tensor]], list[Tensor]],
     ) -> list[Tensor]:
         """
-        All directions: the outputs of all steps, then the last states.
+        Runs all directions; returns the outputs of all steps, then the last states.
 
         `step` takes the direction, the step's projected input and the states, the output first.
         """
@@ -219,7 +224,7 @@ class Recurrence:
     def _within(
         self, at: Size, new: list[Tensor], held: list[Tensor]
     ) -> tuple[list[Tensor], Tensor]:
-        """Beyond a sequence's end its states stay, and its output is zero."""
+        """Keeps the states after a sequence's end, and sets its output to zero."""
         if self.lengths is None:
             return new, new[0]
         lengths = self.b.reshape(self.lengths, [self.batch, 1])
@@ -282,13 +287,14 @@ def gru(
     attributes: RecurrentAttributes,
     linear_before_reset: int = 0,
 ) -> Sequence[Tensor]:
-    """Gates in the order z, r, h."""
+    """Runs a GRU; its gates are in the order z, r, h."""
     n = Recurrence(b, (x, w, r, bias, lengths), 3, ("Sigmoid", "Tanh"), attributes)
 
     def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:
         f, g = n.functions(direction)
         state, weights, biases = held[0], n.part(n.r, direction), n.biases(direction, 3)
-        # The reset gate fades either the state or its product, which is then one of all gates.
+        # The reset gate scales either the state or its product, which then must be computed
+        # separately.
         products = n.times_state(state, weights if linear_before_reset else n.rows(weights, 0, 2))
 
         def gate(number: int, product: Tensor, f: Function) -> Tensor:
@@ -343,7 +349,7 @@ def run_lstm(
     peepholes: Tensor | None,
     input_forget: int,
 ) -> list[Tensor]:
-    """All directions of an LSTM, whose gates are in the order i, o, f, c."""
+    """Runs all directions of an LSTM, whose gates are in the order i, o, f, c."""
     b = n.b
 
     def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Operators that combine the elements along axes, and those that normalize by such a result."""
+"""Operators that reduce along axes, and those that normalize by such a result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xdsl_spirv.frontends.onnx.values import F32, I32, I64, Element, Tensor, sum
 
 
 def total_of(sizes: Iterable[Any]) -> Any:
-    """The number of elements."""
+    """Returns the number of elements."""
     total: Any = 1
     for size in sizes:
         total = total * size
@@ -58,7 +58,7 @@ def divided(b: Nodes, x: Tensor, count: Any) -> Tensor:
 def _reduced_axes(
     b: Nodes, x: Tensor, axes: Tensor | None, noop_with_empty_axes: int
 ) -> list[int] | None:
-    """The axes; None where nothing is to be done."""
+    """Returns the axes to reduce, or None if there is nothing to do."""
     numbers = [] if axes is None else integers(b, axes, "axes")
     if not numbers:
         return None if noop_with_empty_axes else list(range(x.rank))
@@ -123,10 +123,10 @@ def _root(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
         return roots
 
     def whole(s: Scalars, root: Number, square: Number) -> Number:
-        """The root rounded down to an integer, corrected for the rounding of the float."""
+        """Returns the root rounded down to an integer, corrected for the rounding of the float."""
         number = root.to(square.element)
         if square.element.bits == 64:
-            # A float has 24 bits of the root: its error follows from the rest of the square.
+            # The float has 24 bits of the root: its error follows from the remainder of the square.
             rest = s.reinterpret(square - number * number, I64)
             step = (rest.to(root.element) / (s.maximum(root, 1) * 2)).to(I64)
             number = number + s.reinterpret(step, square.element)
@@ -154,11 +154,11 @@ _declare("ReduceLogSum", _logarithm_of_sum)
 _declare("ReduceLogSumExp", _logarithm_of_exponentials)
 
 
-# Softmax and what is like it
+# Softmax and similar operators
 
 
 def _flatten_from(b: Nodes, x: Tensor, axis: int) -> tuple[Tensor, int]:
-    """Before opset 13 everything from the axis on is one dimension."""
+    """Flattens everything from the axis on to one dimension, as before opset 13."""
     rows, columns = total_of(x.sizes[:axis]), total_of(x.sizes[axis:])
     return b.reshape(x, [rows, columns]), 1
 
@@ -214,7 +214,9 @@ for _name, _compute in (
 
 
 def _position(b: Nodes, x: Tensor, axis: int, greatest: bool, last: bool) -> Tensor:
-    """The index of the greatest or least element, first or last of equals; NaN is extreme."""
+    """
+    Returns the index of the greatest or least element, the first or last of equals; NaN is extreme.
+    """
     kept = [i for i in range(x.rank) if i != axis]
     sizes = [x.sizes[i] for i in kept]
     start = x.element.least if greatest else x.element.greatest
@@ -234,7 +236,7 @@ def _position(b: Nodes, x: Tensor, axis: int, greatest: bool, last: bool) -> Ten
         return [s.select(better, x, best), s.select(better, here, at)]
 
     def last_or(s: Scalars, best: Number, last: bool) -> Number:
-        """Whether a NaN that was met may still be replaced: only by a later NaN."""
+        """True if a NaN that was found may still be replaced by a later NaN."""
         return best.equals(best)
 
     positions = b.generic([(x, list(range(x.rank)))], outputs, x.rank, body, [axis])[1]
@@ -265,7 +267,10 @@ _declare_position("ArgMin", False)
 def normalized(
     b: Nodes, x: Tensor, axes: Sequence[int], epsilon: float, center: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Elements by their deviation over axes, in f32 at least; and mean and inverse deviation."""
+    """
+    Divides elements by their standard deviation over axes, in f32 at least; also returns mean and
+    inverse deviation.
+    """
     wide = b.convert(x, sum_element(x.element))
     count = total_of(x.sizes[i] for i in axes)
     mean = divided(b, summed(b, wide, axes), count)
@@ -313,7 +318,7 @@ def rms_normalization(
 
 
 def _of_channels(b: Nodes, t: Tensor, rank: int) -> Tensor:
-    """A tensor of one element a channel, to be broadcast with `rank` dimensions."""
+    """Reshapes a tensor of one element for each channel, to be broadcast with `rank` dimensions."""
     return b.reshape(t, [*t.sizes, *[1] * (rank - 2)])
 
 
@@ -333,7 +338,9 @@ def batch_normalization(
     spatial: int = 1,
 ) -> list[Tensor]:
     if not spatial:
-        b.refuse("it is not spatial", "export the model again, of opset 9 or later")
+        b.refuse(
+            "spatial is 0, which is not supported", "export the model again, of opset 9 or later"
+        )
     running: list[Tensor] = []
     if training_mode:
         axes = [i for i in range(x.rank) if i != 1]
@@ -361,7 +368,7 @@ def batch_normalization(
 
 
 def _variance(b: Nodes, x: Tensor, axes: list[int]) -> Tensor:
-    """The mean square of the distance from the mean, axes of size 1."""
+    """Returns the mean square of the distance from the mean; the axes have size 1."""
     wide = b.convert(x, sum_element(x.element))
     mean = _mean(b, wide, axes, True)
     return _mean(b, b.elementwise(lambda s, m, x: (x - m) * (x - m), mean, wide), axes, True)
@@ -398,7 +405,8 @@ def _declare_groups(since: int) -> None:
         depth = exact_quotient(channels, num_groups)
         if depth is None:
             b.refuse(
-                f"{channels} channels do not divide into {num_groups} groups", "use a multiple"
+                f"{channels} channels do not divide into {num_groups} groups",
+                "use a divisor of the number of channels",
             )
         apart = [n, num_groups, depth, *x.sizes[2:]]
         result = normalized(b, b.reshape(x, apart), range(2, len(apart)), epsilon)[0]

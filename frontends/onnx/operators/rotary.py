@@ -1,11 +1,11 @@
 """
-Rotation of queries and keys by their positions, as ONNX and onnxruntime write it.
+Rotary embedding: rotates queries and keys by their positions, as defined by ONNX and onnxruntime.
 
     y[2 i], y[2 i + 1] = the pair x[2 i], x[2 i + 1] turned by the angle i of its position
 
-or, unless interleaved, the pair x[i], x[half + i]. Angles come as tables of cosines and sines, a
-row a position. Where the first position is a size, rows are a slice of the tables; else positions
-are data, by which rows are gathered.
+or, unless interleaved, the pair x[i], x[half + i]. Angles are given as tables of cosines and sines,
+one row for each position. If the first position is a size, the rows are a slice of the tables; else
+positions are data, and rows are gathered.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def rows_at(b: Nodes, table: Tensor, positions: Tensor, length: Size) -> Tensor:
     """
     Returns the angles of positions given as data: batch x positions x angles.
 
-    `positions` are batch x positions, or the first one of them.
+    `positions` are batch x positions, or only the first position of each sequence.
     """
     if positions.progression is not None and positions.progression[1] == 1:
         return rows_from(b, table, positions.progression[0], length)
@@ -49,15 +49,15 @@ def rows_at(b: Nodes, table: Tensor, positions: Tensor, length: Size) -> Tensor:
 
 def rotated(b: Nodes, x: Tensor, cosines: Tensor, sines: Tensor, interleaved: int) -> Tensor:
     """
-    Batch x heads x sequence x head size, turned by batch x sequence x angles.
+    Rotates batch x heads x sequence x head size by the angles, batch x sequence x angles.
 
-    Elements beyond the angles stay.
+    Elements beyond the angles are not changed.
     """
     batch, _, half = cosines.sizes
     if not isinstance(half, int):
-        b.refuse("the number of angles is open", "give it a size")
+        b.refuse("the number of angles is dynamic", "give it a size")
     turned = part(b, x, 3, 0, 2 * half) if x.sizes[3] != 2 * half else x
-    # The loop that walks the two elements of a pair, and the one that walks the pairs.
+    # The loop over the two elements of a pair, and the loop over the pairs.
     side, pair = (4, 3) if interleaved else (3, 4)
     sizes = [*x.sizes[:3], half, 2] if interleaved else [*x.sizes[:3], 2, half]
     apart = b.reshape(turned, sizes)
@@ -78,11 +78,11 @@ def rotated(b: Nodes, x: Tensor, cosines: Tensor, sines: Tensor, interleaved: in
 def _in_heads(
     b: Nodes, x: Tensor, heads: Size | None, cosines: Tensor, sines: Tensor, interleaved: int
 ) -> Tensor:
-    """Turns a tensor in heads, or of batch x sequence x hidden."""
+    """Rotates a tensor that is split in heads, or one of batch x sequence x hidden."""
     if x.rank == 4:
         return rotated(b, x, cosines, sines, interleaved)
     if not isinstance(heads, int):
-        b.refuse(f"{x.sizes[2]} elements in an open number of heads", "give num_heads")
+        b.refuse(f"the number of heads is not known, for {x.sizes[2]} elements", "give num_heads")
     return merge_heads(b, rotated(b, split_heads(b, x, heads), cosines, sines, interleaved))
 
 
@@ -101,7 +101,9 @@ def rotary_embedding(
     rotary_embedding_dim: int = 0,
     scale: float = 1.0,
 ) -> Tensor:
-    refuse_input(b, is_packed_batching, "is_packed_batching", "give a batch of one length")
+    refuse_input(
+        b, is_packed_batching, "is_packed_batching is not supported", "give a batch of one length"
+    )
     refuse_input(b, scale != 1, "scale", "scale the result")
     length = x.sizes[2 if x.rank == 4 else 1]
     tables = [rows_at(b, t, position_ids, length) for t in (cos_cache, sin_cache)]
@@ -125,7 +127,7 @@ def standard_rotary_embedding(
     rotary_embedding_dim: int = 0,
 ) -> Tensor:
     """
-    Turns pairs of elements; without positions the tables have a row for each token of each
+    Rotates pairs of elements; without positions the tables have a row for each token of each
     sequence.
     """
     length = x.sizes[2 if x.rank == 4 else 1]
@@ -134,5 +136,8 @@ def standard_rotary_embedding(
         tables = [rows_at(b, t, position_ids, length) for t in tables]
     half = tables[0].sizes[2]
     if rotary_embedding_dim and half != rotary_embedding_dim // 2:
-        b.refuse(f"{half} angles for {rotary_embedding_dim} elements", "give half as many")
+        b.refuse(
+            f"there are {half} angles for {rotary_embedding_dim} elements",
+            "give half as many angles as elements",
+        )
     return _in_heads(b, x, num_heads or None, tables[0], tables[1], interleaved)

@@ -1,4 +1,4 @@
-"""Operators that read an image between its elements, or around places that data gives."""
+"""Operators that read an image between its elements, or around positions from data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, I64, Element, Tensor, sum_element
 
 FARTHEST = 2.0**30
-"""Places beyond are taken for this one: they have to be 32-bit integers."""
+"""Positions beyond this one are clamped to it: they have to be 32-bit integers."""
 
 
 def parts(
@@ -34,10 +34,10 @@ def parts(
     border: str,
 ) -> list[Number]:
     """
-    The elements around a place by their shares, whose sum is the image there.
+    Returns the elements around a position times their weights; their sum is the image there.
 
     `outer` are the indices before the spatial dimensions, `mode` is nearest, linear or cubic.
-    `border` says which element is read for a place outside (`held`), or is "zeros".
+    `border` is the mode for a position outside (`held`), or "zeros".
     """
     taps = [_taps(s, place, mode) for place in places]
     around: list[list[tuple[Number, Number | None, Number]]] = []
@@ -67,7 +67,10 @@ def parts(
 
 
 def _taps(s: Scalars, place: Number, mode: str) -> tuple[Number, list[Number | None]]:
-    """The first element along an axis that counts, and the shares of it and of those behind."""
+    """
+    Returns the first element along an axis that has a weight, and the weights of it and the next
+    ones.
+    """
 
     def whole(op: Any) -> Number:
         bounded = s.maximum(s.minimum(place, FARTHEST), -FARTHEST)
@@ -118,11 +121,14 @@ def grid_sample(
     borders = {"zeros": "zeros", "border": "edge"}
     borders["reflection"] = "reflect" if align_corners else "symmetric"
     if kind not in ("nearest", "linear", "cubic") or padding_mode not in borders:
-        b.refuse(f"mode {mode!r}, padding_mode {padding_mode!r}", "see ONNX's definition")
+        b.refuse(
+            f"mode {mode!r} with padding_mode {padding_mode!r} is not supported",
+            "see ONNX's definition",
+        )
     if kind != "nearest" and not x.element.is_float:
-        b.refuse(f"mode {mode!r} of {x.element}", "cast the image to float")
+        b.refuse(f"mode {mode!r} of {x.element} is not supported", "cast the image to float")
     if grid.sizes[-1] != rank:
-        b.refuse(f"{grid} has no {rank} coordinates", "mend the grid")
+        b.refuse(f"{grid} does not have {rank} coordinates", "correct the grid")
     image, wanted = Reader(b, x), Reader(b, grid)
     element = sum_element(grid.element)
 
@@ -149,24 +155,25 @@ class Samples:
     """
     Samples spread over each part of each region.
 
-    The number of samples along an axis may depend on the region. They are less than 1 and, but for
-    a single one, at least 1/2 apart; so no more than the size and 4 are in the image or next to it.
+    The number of samples along an axis may depend on the region. The distance of two samples is
+    less than 1 and (except for a single sample) at least 1/2, which bounds the number of samples
+    that can lie in the image or next to it.
     """
 
     image: Reader
     regions: Reader
     element: Element
     shift: float
-    """Coordinates begin so much after the middle of the first element."""
+    """Offset of the coordinates from the middle of the first element."""
     scale: float
-    """Scale of the image relative to the regions' numbers."""
+    """Scale of the image relative to the regions' coordinates."""
     parts: tuple[int, int]
-    """Parts of a region, along each axis."""
+    """Number of parts of a region along each axis."""
     ratio: int
-    """Samples of a part along an axis; with 0, one for each element of the part."""
+    """Number of samples of a part along an axis; 0 means one for each element of the part."""
 
     def along(self, s: Scalars, axis: int) -> tuple[Number, Number, Number, Number]:
-        """A sample's place, whether it exists, whether it is inside, and the number of samples."""
+        """Returns a sample's position, if it exists, if it is inside, and the number of samples."""
         region = s.index(0)
         start, end = (
             self.regions.read(s, [region, s.number(k, I64)]).to(self.element) * self.scale
@@ -199,7 +206,7 @@ def _roi_align(
     sampling_ratio: int,
     spatial_scale: float,
 ) -> Tensor:
-    """The mean or maximum of the samples of each part of each region."""
+    """Returns the mean or maximum of the samples of each part of each region."""
     element = sum_element(x.element)
     image, batch = Reader(b, x), Reader(b, batch_indices)
     samples = Samples(image, Reader(b, rois), element, shift, spatial_scale, wanted, sampling_ratio)
@@ -274,9 +281,12 @@ def crop_and_resize(
     mode: str = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Tensor:
-    """Ends of a region, as parts of the image, map to the ends of its result, as in TensorFlow."""
+    """
+    Crops regions and resizes them; the ends of a region map to the ends of its result, as in
+    TensorFlow.
+    """
     if mode not in ("bilinear", "nearest"):
-        b.refuse(f"mode {mode!r}", "take bilinear or nearest")
+        b.refuse(f"mode {mode!r}", "this mode is not supported: take bilinear or nearest")
     kind = "linear" if mode == "bilinear" else mode
     image, regions, batch = Reader(b, x), Reader(b, rois), Reader(b, batch_indices)
     wanted, element = integers(b, crop_size, "crop_size"), sum_element(x.element)
@@ -358,7 +368,7 @@ def max_roi_pool(
     return b.elementwise(lambda s, any_, x: s.select(any_ > 0, x, 0), any_, best)
 
 
-# Convolution at places of its own
+# Convolution at positions from data
 
 
 @operator("DeformConv")
@@ -377,8 +387,8 @@ def deform_conv(
     window: StepAttributes,
 ) -> Tensor:
     """
-    Writes out the elements that each element of the kernel meets, then contracts them with the
-    weights.
+    Gathers the elements that each element of the kernel is multiplied with, then contracts them
+    with the weights.
     """
     kernel = kernel_of(b, w, kernel_shape)
     rank = len(kernel)
@@ -386,7 +396,11 @@ def deform_conv(
     m, depth = w.sizes[:2]
     per_offset, per_group = exact_quotient(channels, offset_group), exact_quotient(m, group)
     if not isinstance(per_offset, int) or per_group is None:
-        b.refuse(f"{channels} to {m} channels in {group}, {offset_group} groups", "use multiples")
+        b.refuse(
+            f"{channels} channels to {m} do not divide into {group} groups and {offset_group} "
+            "offset groups",
+            "use multiples",
+        )
     steps, apart, low = window.steps(rank), window.distances(rank), window.padding(rank)
     outputs = list(offset.sizes[2:])
     moved = Reader(b, b.reshape(offset, [n, offset_group, *kernel, rank, *outputs]))
@@ -423,7 +437,7 @@ def deform_conv(
     return with_bias(b, b.reshape(result, [n, m, *outputs]), bias)
 
 
-# Windows put back
+# Inverses of windows
 
 
 def _gather_rounds(
@@ -453,7 +467,7 @@ def col2im(
     *,
     window: StepAttributes,
 ) -> Tensor:
-    """Each element of the result is the sum over the blocks that contain it."""
+    """Computes each element of the result as the sum over the blocks that contain it."""
     image, block = sizes_in(b, image_shape, "sizes"), sizes_in(b, block_shape, "sizes")
     rank = len(block)
     steps, apart, low = window.steps(rank), window.distances(rank), window.padding(rank)
@@ -464,7 +478,8 @@ def col2im(
     channels = exact_quotient(x.sizes[1], total_of(block))
     if channels is None:
         b.refuse(
-            f"{x.sizes[1]} channels are not multiples of blocks of {block}", "mend block_shape"
+            f"{x.sizes[1]} channels are not a multiple of a block's {block} elements",
+            "correct block_shape",
         )
     source = Reader(b, b.reshape(x, [x.sizes[0], channels, *block, *counts]))
     element = sum_element(x.element)
@@ -500,9 +515,7 @@ def max_unpool(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    """
-    Each element of the result searches its channel for its index; the last match wins.
-    """
+    """Returns for each element of the result the last input whose index names it."""
     rank = len(kernel_shape)
     steps, around = list(strides or [1] * rank), list(pads or [0] * 2 * rank)
     image = [
@@ -528,7 +541,7 @@ def max_unpool(
     more = [w - s for w, s in zip(wanted, result.sizes, strict=True)]
     numbers = [n for n in more if isinstance(n, int) and n >= 0]
     if len(numbers) != len(more):
-        b.refuse(f"output_shape {wanted} of {result}", "give one that is not smaller")
+        b.refuse(f"output_shape {wanted} is smaller than {result}", "give one that is not smaller")
     return b.pad(result, [0] * x.rank, numbers, 0)
 
 
@@ -538,10 +551,11 @@ __all__ = ["F32", "added", "parts"]
 @operator("AffineGrid", since=20)
 def affine_grid(b: Nodes, theta: Tensor, size: Tensor, /, *, align_corners: int = 0) -> Tensor:
     """
-    Returns where an affine map of coordinates from -1 to 1 reads each element of an image, x first.
+    Returns the positions, x first, at which an affine map of coordinates from -1 to 1 reads an
+    image.
 
-    A single element is in the middle, at 0. With aligned corners ONNX divides by 0 there; PyTorch,
-    where the operator comes from, has 0, too.
+    A single element is in the middle, at 0. With aligned corners ONNX's definition divides by 0
+    there; PyTorch, the origin of the operator, uses 0, too.
     """
     batch, _, *extents = sizes_in(b, size, "sizes")
     rank = len(extents)

@@ -1,5 +1,5 @@
 """
-Sequences and optional values: lists while importing, of which no program knows.
+Sequences and optional values, which exist only while importing: programs have none.
 
 Their lengths, and the positions at which they are changed and read, have to be known.
 """
@@ -19,19 +19,22 @@ from xdsl_spirv.frontends.onnx.values import Listed, Tensor
 
 
 def items_of(b: Nodes, value: Tensor) -> list[Tensor]:
-    """The tensors of a sequence."""
+    """Returns the tensors of a sequence."""
     if not isinstance(value, Listed) or value.items is None:
         b.refuse("its input is not a sequence", "see ONNX's definition of the operator")
     return list(value.items)
 
 
 def _position(b: Nodes, position: Tensor, last: int) -> int:
-    """A place in a sequence, counted from the front."""
+    """Returns a position in a sequence, counted from the front."""
     if position.numbers is None:
         b.refuse("the position is computed when the model runs", "make it a constant")
     number = int(position.numbers.item())
     if not -last - 1 <= number <= last:
-        b.refuse(f"position {number} of a sequence whose last is {last}", "give one that exists")
+        b.refuse(
+            f"position {number} is outside a sequence whose last position is {last}",
+            "give one that exists",
+        )
     return number % (last + 1)
 
 
@@ -105,13 +108,13 @@ def split_to_sequence(
     whole = x.sizes[axis]
     if parts is None or parts.rank == 0:
         if not isinstance(whole, int):
-            b.refuse("a size that is open decides the length of a sequence", "give it: --dim")
+            b.refuse("the length of a sequence depends on a dynamic size", "give it: --dim")
         numbers = np.array(1) if parts is None else parts.numbers
         if numbers is None:
             b.refuse("the size of parts is computed when the model runs", "make it a constant")
         part = int(numbers.item())
         if part < 1:
-            b.refuse(f"parts of {part} elements", "give a size of 1 at least")
+            b.refuse(f"the size of parts is {part}", "give a size of 1 at least")
         sizes = [min(part, whole - start) for start in range(0, whole, part)]
         pieces = split(b, x, Tensor.of(np.array(sizes, np.int64)), axis=axis)
     else:
@@ -126,7 +129,9 @@ def split_to_sequence(
 def concat_from_sequence(b: Nodes, sequence: Tensor, /, *, axis: int, new_axis: int = 0) -> Tensor:
     items = items_of(b, sequence)
     if not items:
-        b.refuse("an empty sequence has no shape", "leave the node out")
+        b.refuse(
+            "the sequence is empty, so that the result's shape is not known", "leave the node out"
+        )
     if new_axis:
         return stacked(b, items, axis_of(b, axis, items[0].rank + 1))
     return concat(b, *items, axis=axis)
@@ -146,5 +151,5 @@ def optional_has_element(b: Nodes, value: Tensor | None = None, /) -> Tensor:
 @operator("OptionalGetElement")
 def optional_get_element(b: Nodes, value: Tensor, /) -> Tensor:
     if isinstance(value, Listed) and value.items is None:
-        b.refuse("its input holds nothing", "ask OptionalHasElement before")
+        b.refuse("its input is empty", "test it by OptionalHasElement before")
     return value

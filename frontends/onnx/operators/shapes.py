@@ -1,8 +1,8 @@
 """
 Operators that move elements, and those that compute shapes.
 
-Lists of sizes, axes and positions are read from data that is known while importing; sizes in it may
-be open sizes of inputs.
+Lists of sizes, axes and positions are read from data that is known while importing; it may contain
+dynamic sizes of inputs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def sizes_in(b: Nodes, t: Tensor, what: str) -> list[Size]:
 def axis_of(b: Nodes, axis: int, rank: int) -> int:
     """Counts an axis from the front; refuses one out of range."""
     if not -rank <= axis < max(rank, 1):
-        b.refuse(f"axis {axis} of {rank} dimensions", f"give an axis in {-rank} to {rank - 1}")
+        b.refuse(
+            f"axis {axis} is outside of {rank} dimensions", f"give an axis in {-rank} to {rank - 1}"
+        )
     return axis % rank if rank else 0
 
 
@@ -95,7 +97,9 @@ def constant(
     value_strings: Sequence[str] | None = None,
 ) -> Tensor:
     if value_string is not None or value_strings is not None:
-        b.refuse("its value is text", "number it on the host: kernels read numbers only")
+        b.refuse(
+            "its value is text, and kernels read only numbers", "convert it to numbers on the host"
+        )
     if value is not None:
         return Tensor.of(np.asarray(value))
     for number, dtype in ((value_float, np.float32), (value_floats, np.float32)):
@@ -124,7 +128,8 @@ def constant_of_shape(b: Nodes, shape: Tensor, /, *, value: Array | None = None)
 @operator("Range")
 def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
     """
-    Counts by a known step, between numbers, or by 1 between sizes that may be open, or as declared.
+    Counts by a known step: between numbers; or by 1 between sizes, which may be dynamic; or as
+    declared.
     """
     element, step = start.element, delta.numbers
     sizes = b.declared_result
@@ -146,7 +151,10 @@ def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
         b.insist_natural(span)
         count = ceil_div(span, abs(by))
     else:
-        b.refuse(f"from {first} to {last} by {by}, of open sizes", "count whole numbers")
+        b.refuse(
+            f"it counts from {first} to {last} by {by}, which are dynamic sizes",
+            "count whole numbers",
+        )
     moved = b.integer(first) if isinstance(first, SymbolicSize) else None
     out = (b.empty([count], element), element, [count], [0])
 
@@ -159,7 +167,7 @@ def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
 
 
 def _number_or_size(b: Nodes, t: Tensor) -> Any:
-    """The one element of a tensor, which has to be known."""
+    """Returns the one element of a tensor, which has to be known."""
     numbers = t.numbers
     if numbers is None:
         return sizes_in(b, t, "start and limit")[0]
@@ -167,7 +175,7 @@ def _number_or_size(b: Nodes, t: Tensor) -> Any:
     return int(number) if float(number).is_integer() else number
 
 
-# One element after the other in another shape
+# Operators that keep the order of elements and change the shape
 
 
 def _reshape_fold(x: Any, shape: Any, **attributes: Any) -> Any:
@@ -189,13 +197,16 @@ def reshape(b: Nodes, x: Tensor, shape: Tensor, /, *, allowzero: int = 0) -> Ten
         for one in wanted:
             rest = rest * one if one != -1 else rest
         if rest == 0:
-            b.refuse("a size of -1 beside one of 0", "give all sizes")
+            b.refuse("a size is -1 and another one 0", "give all sizes")
         quotient = exact_quotient(total, rest)
         if quotient is None and isinstance(rest, int) and rest > 0:
-            # Whether that leaves a rest is seen when the program runs.
+            # A remainder is detected when the program runs.
             quotient = total // rest
         if quotient is None:
-            b.refuse(f"{total} elements are not known to be a multiple of {rest}", "give all sizes")
+            b.refuse(
+                f"the number of elements {total} is not known to be a multiple of {rest}",
+                "give all sizes",
+            )
         wanted[wanted.index(-1)] = quotient
     return b.reshape(x, wanted)
 
@@ -234,10 +245,10 @@ def squeeze(b: Nodes, x: Tensor, axes: Tensor | None = None, /) -> Tensor:
 
 def _unit_dimensions(b: Nodes, x: Tensor) -> list[int]:
     """
-    The dimensions of size 1.
+    Returns the dimensions of size 1.
 
-    The rank that the model declares says whether open ones are among them; else a run where one
-    is 1 is refused.
+    The declared rank shows if dynamic sizes are among them; if no rank is declared, a run in which
+    a dynamic size is 1 is refused.
     """
     ones = [i for i, s in enumerate(x.sizes) if s == 1 or (s, 1) in b.insisted]
     unknown = [i for i, s in enumerate(x.sizes) if not isinstance(s, int) and i not in ones]
@@ -287,7 +298,7 @@ def tile(b: Nodes, x: Tensor, repeats: Tensor, /) -> Tensor:
     return b.reshape(b.expand(spread, apart), together)
 
 
-# Parts and wholes
+# Splits, slices and joins
 
 
 def _concat_fold(*arrays: Any, axis: int, **attributes: Any) -> Any:
@@ -318,7 +329,10 @@ def split(
     if split is not None and split.known is None and len(numbers) == len(declared):
         parts: list[Size] = [*numbers]
         if isinstance(whole, int) and sum(numbers) != whole:
-            b.refuse(f"{x} is declared to have parts of {parts}", "mend the declaration")
+            b.refuse(
+                f"{x} is declared to have parts of {parts}, which do not fit",
+                "correct the declaration",
+            )
     elif split is not None:
         parts = sizes_in(b, split, "sizes")
     else:
@@ -350,7 +364,7 @@ def _slice_fold(
     steps = [1] * len(starts) if steps is None else steps
     index: list[Any] = [slice(None)] * np.ndim(x)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        # Backwards from before the start is from the start, other than in Python.
+        # A backward slice from before the start begins at the start, unlike in Python.
         first = max(int(start), -np.shape(x)[int(axis)]) if step < 0 else int(start)
         index[int(axis)] = slice(first, _end_of(int(end), int(step)), int(step))
     return x[tuple(index)]
@@ -362,9 +376,11 @@ NO_END = ((1 << 31) - 1, (1 << 63) - 1)
 
 def _end_of(end: Size, step: int) -> Size:
     """
-    The end of a slice. With a negative step, the largest number means past the first element.
+    Returns the end of a slice. With a negative step, the largest number means past the first
+    element.
 
-    onnxruntime does this. By ONNX's text the slice would be empty, which no exporter means.
+    onnxruntime does this, too. By ONNX's text the slice would be empty, which exporters do not
+    intend.
     """
     return -(1 << 63) if step < 0 and end in NO_END else end
 
@@ -379,7 +395,10 @@ def slice_(
     steps: Tensor | None = None,
     /,
 ) -> Tensor:
-    """Slices by known bounds, backwards via reversal, or by data to a declared size."""
+    """
+    Slices by known bounds (backwards through a reversal), or by bounds from data to a declared
+    size.
+    """
     given, sizes = [t for t in (starts, ends, axes, steps) if t is not None], b.declared_result
     if sizes is not None and any(t.known is None for t in given):
         return _sliced_by_data(b, x, starts, axes, steps, sizes)
@@ -410,10 +429,13 @@ def _sliced_by_data(
     steps: Tensor | None,
     sizes: Sequence[int],
 ) -> Tensor:
-    """A slice of given sizes; an element outside is the nearest one inside."""
+    """Slices at positions from data, to given sizes; places outside read the nearest element."""
     count = starts.sizes[0]
     if len(sizes) != x.rank or not isinstance(count, int) or (0 in x.sizes and 0 not in sizes):
-        b.refuse(f"a slice of {x} is declared to have the sizes {list(sizes)}", "mend them")
+        b.refuse(
+            f"a slice of {x} is declared to have the sizes {list(sizes)}, which do not fit",
+            "correct them",
+        )
     source, first = Reader(b, x), Reader(b, starts)
     along, by = axes and Reader(b, axes), steps and Reader(b, steps)
 
@@ -432,7 +454,7 @@ def _sliced_by_data(
 
 
 def reverse(b: Nodes, x: Tensor, axes: Sequence[int]) -> Tensor:
-    """The elements along axes from the last to the first."""
+    """Reverses the elements along axes."""
     if not axes:
         return x
     source = b.value(x)
@@ -459,7 +481,7 @@ def checked(b: Nodes, indices: Tensor, size: Size) -> None:
     if wrong.size:
         b.refuse(
             f"index {wrong[0]} is out of range: the dimension has {size} elements",
-            "mend the indices",
+            "correct the indices",
         )
 
 
@@ -500,7 +522,7 @@ def depth_to_space(b: Nodes, x: Tensor, /, *, blocksize: int, mode: str = "DCR")
     n, c, h, w = x.sizes
     depth = exact_quotient(c, blocksize * blocksize)
     if depth is None:
-        b.refuse(f"{c} channels are not multiples of {blocksize}^2", "see blocksize")
+        b.refuse(f"{c} channels are not a multiple of {blocksize}^2", "correct blocksize")
     if mode == "DCR":
         apart = b.reshape(x, [n, blocksize, blocksize, depth, h, w])
         moved = b.transpose(apart, [0, 3, 4, 1, 5, 2])
@@ -515,7 +537,7 @@ def space_to_depth(b: Nodes, x: Tensor, /, *, blocksize: int, mode: str = "DCR")
     n, c, h, w = x.sizes
     rows, columns = exact_quotient(h, blocksize), exact_quotient(w, blocksize)
     if rows is None or columns is None:
-        b.refuse(f"{h} x {w} is not a multiple of {blocksize}", "see blocksize")
+        b.refuse(f"{h} x {w} is not a multiple of {blocksize}", "correct blocksize")
     apart = b.reshape(x, [n, c, rows, blocksize, columns, blocksize])
     moved = b.transpose(apart, [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4])
     return b.reshape(moved, [n, c * (blocksize * blocksize), rows, columns])

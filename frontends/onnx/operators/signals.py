@@ -15,22 +15,22 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import Tensor, sum_element
 
 LONGEST = 4096
-"""The longest transform. Its matrices have the square of that many elements."""
+"""The longest transform; its matrices have the square of that many elements."""
 
 
 def transformed(
     b: Nodes, x: Tensor, axis: int, length: int, *, inverse: bool, onesided: bool
 ) -> Tensor:
     """
-    The Fourier transform of the first `length` elements along an axis, zeros behind the last.
+    Computes the Fourier transform of the first `length` elements along an axis, padded with zeros.
 
-    The last dimension of operand and result is the real and the imaginary part; a real number has
-    one. The inverse of one side of a spectrum is real.
+    The last dimension of operand and result holds the real and the imaginary part; for real numbers
+    it has size 1. The inverse of a one-sided spectrum is real.
     """
     size, components = x.sizes[axis], x.sizes[-1]
     if not isinstance(size, int) or length > LONGEST or length < 1:
         b.refuse(
-            f"the transform of {size} elements has length {length}",
+            f"a transform of {size} elements cannot have length {length}",
             f"give a known size, and a length of 1 to {LONGEST}",
         )
     back = inverse and onesided
@@ -46,7 +46,7 @@ def transformed(
     )
     sizes: list[Size] = [kept if i == axis else s for i, s in enumerate(x.sizes)]
     sizes[-1] = matrix.shape[-1]
-    # Behind the loops of the result come those over the elements and their components.
+    # The loops after the result's go over the elements and their components.
     last, loops = x.rank - 1, x.rank + 2
     source = [x.rank if i == axis else loops - 1 if i == last else i for i in range(x.rank)]
     weights = Tensor.of(matrix.astype(sum_element(x.element).dtype))
@@ -54,7 +54,10 @@ def transformed(
 
 
 def _matrix(taken: int, kept: int, length: int, inverse: bool, onesided: bool) -> Any:
-    """Factor of each component of an element in each result's: 2 x taken x kept x 2."""
+    """
+    Returns the factor of each component of an element in each component of the result: 2 x taken x
+    kept x 2.
+    """
     turns = np.outer(np.arange(taken), np.arange(kept)) % length
     angles = 2 * np.pi / length * turns * (1 if inverse else -1)
     cosine, sine = np.cos(angles), np.sin(angles)
@@ -62,7 +65,7 @@ def _matrix(taken: int, kept: int, length: int, inverse: bool, onesided: bool) -
     if not inverse:
         return matrix
     if onesided:
-        # Every frequency but 0 and the middle one stands for two, which are conjugates.
+        # Every frequency except 0 and the middle one stands for two conjugate ones.
         number = np.arange(taken)
         single = (number == 0) | (2 * number == length)
         matrix = matrix * np.where(single, 1, 2)[:, None, None]
@@ -73,7 +76,7 @@ def _matrix(taken: int, kept: int, length: int, inverse: bool, onesided: bool) -
 def _length(b: Nodes, given: Tensor | None, default: Size, what: str) -> int:
     size = default if given is None else integers(b, given, what)[0]
     if not isinstance(size, int):
-        b.refuse(f"{what} is a size that is open", "give the size")
+        b.refuse(f"{what} is a dynamic size", "give the size")
     return size
 
 
@@ -83,9 +86,12 @@ def _dft(
     along = axis_of(b, axis, x.rank)
     components = x.sizes[-1]
     if along == x.rank - 1 or components not in (1, 2):
-        b.refuse(f"axis {axis} of {x}", "use one before the last (of size 1 or 2)")
+        b.refuse(
+            f"axis {axis} of {x} cannot be transformed",
+            "use an axis before the last one, which must have size 1 or 2",
+        )
     if onesided and not inverse and components != 1:
-        b.refuse("one side of the transform of complex numbers", "set onesided to 0")
+        b.refuse("onesided is set, but the numbers are complex", "set onesided to 0")
     default = x.sizes[along]
     if inverse and onesided:
         default = (default - 1) * 2
@@ -133,14 +139,14 @@ def stft(
     *,
     onesided: int = 1,
 ) -> Tensor:
-    """Frames are written one after the other, times the window, then transformed."""
+    """Writes the frames one after another, multiplies them by the window, and transforms them."""
     step = integers(b, frame_step, "frame_step")[0]
     default = signal.sizes[1] if window is None else window.sizes[0]
     length = _length(b, frame_length, default, "frame_length")
     count = (signal.sizes[1] - length) // step + 1
     sizes = [signal.sizes[0], count, length, signal.sizes[2]]
     if onesided and sizes[3] != 1:
-        b.refuse("one side of the transform of complex numbers", "set onesided to 0")
+        b.refuse("onesided is set, but the numbers are complex", "set onesided to 0")
     source = Reader(b, signal)
 
     def body(s: Scalars, *weight: Number) -> Number:

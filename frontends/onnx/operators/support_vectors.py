@@ -40,7 +40,10 @@ class SupportVectors:
     support_vectors: Sequence[float] = ()
 
     def similarities(self, b: Nodes, x: Tensor, count: int) -> Tensor:
-        """The similarity of each row to each of `count` vectors; the row itself without them."""
+        """
+        Returns the similarity of each row to each of `count` vectors, or the row itself if there
+        are none.
+        """
         x = b.convert(x, F32)
         gamma, offset, degree = self.kernel_params or (0.0, 0.0, 0.0)
         vectors = np.array(self.support_vectors, np.float32).reshape(count, -1) if count else None
@@ -74,7 +77,7 @@ def svm_regressor(
 def _kernel(
     b: Nodes, x: Tensor, vectors: Array, kind: str, gamma: float, offset: float, degree: float
 ) -> Tensor:
-    """The similarity of each row to each support vector."""
+    """Returns the similarity of each row to each support vector."""
     product = multiply(b, x, Tensor.of(np.ascontiguousarray(vectors.T)))
     if kind == "LINEAR":
         return product
@@ -105,23 +108,24 @@ def svm_classifier(
     vectors_per_class: Sequence[int] = (),
 ) -> list[Tensor]:
     """
-    Each pair of classes is decided by a sum over similarities; the class with most pairs wins.
+    Classifies rows: a sum over similarities decides each pair of classes, and the class that wins
+    most pairs is chosen.
 
-    With `prob_a` the scores are probabilities. Without support vectors each class has a score of
-    its own.
+    With `prob_a` the scores are probabilities. Without support vectors, each class has its own
+    score.
     """
     classes = len(classlabels_ints) or len(classlabels_strings)
     near = machine.similarities(b, x, sum(vectors_per_class))
     if not vectors_per_class:
         if prob_a:
             b.refuse(
-                "it has probabilities of pairs and no support vectors that decide pairs",
+                "it has probabilities of pairs, but no support vectors that decide pairs",
                 "leave out prob_a and prob_b",
             )
         if classes == 2:
             b.refuse(
-                "it has two classes and no support vectors, where onnxruntime and ONNX's reference "
-                "choose other labels",
+                "it has two classes and no support vectors: onnxruntime and ONNX's "
+                "reference then choose different labels",
                 "use a LinearClassifier",
             )
         scores = linear_scores(b, near, machine.coefficients, [*machine.rho[:1]] * classes, classes)
@@ -135,7 +139,7 @@ def svm_classifier(
     votes = multiply(b, won, Tensor.of(wins))
     labels = choose_labels(b, votes, classlabels_ints, classlabels_strings)
     if prob_a:
-        # The probability of the first class of each pair, as a sigmoid that was fitted.
+        # The probability of the first class of each pair, as a fitted sigmoid.
         won = b.elementwise(
             lambda s, by, to, x: 1.0 / (s.exp(x * by + to) + 1.0),
             *(floats(prob_a), floats(prob_b), scores),
@@ -150,7 +154,9 @@ def svm_classifier(
 
 
 def _pairs(coefficients: Sequence[float], sizes: Sequence[int]) -> tuple[Array, Array]:
-    """The weights that decide each pair of classes, and the votes that each decision adds."""
+    """
+    Returns the weights that decide each pair of classes, and the votes that each decision adds.
+    """
     ends = np.cumsum(sizes)
     parts = [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
     given = np.array(coefficients, np.float32).reshape(len(sizes) - 1, -1)
@@ -167,14 +173,14 @@ def _pairs(coefficients: Sequence[float], sizes: Sequence[int]) -> tuple[Array, 
 
 
 COUPLED = 100
-"""Rounds that onnxruntime takes at most (libsvm, `multiclass_probability`)."""
+"""Largest number of iterations in onnxruntime (libsvm, `multiclass_probability`)."""
 
 
 def _couple_pairs(b: Nodes, pairs: Tensor, classes: int) -> Tensor:
     """
     Couples probabilities of pairs to probabilities of classes (Wu, Lin and Weng, 2004).
 
-    A round goes on from each class to the next. Rows that have settled stay as they are.
+    An iteration updates one class after another. Rows that have converged are not changed.
     """
     rows = pairs.sizes[0]
     square = [(i, j) for i in range(classes) for j in range(classes)]

@@ -1,7 +1,7 @@
 """
-Optimizers of ONNX's training domain: one step for each of several tensors, plain arithmetic.
+Optimizers of ONNX's training domain: one arithmetic step for each of several tensors.
 
-Inputs and outputs come in groups: all tensors, all gradients, all that is accumulated.
+Inputs and outputs come in groups: all tensors, all gradients, all accumulators.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from xdsl_spirv.frontends.onnx.values import Tensor
 TRAINING = "ai.onnx.preview.training"
 
 Step = Callable[..., Sequence[Number]]
-"""Computes new numbers from a rate, a count of steps, a number, its gradient, and the rest."""
+"""Computes new values from a rate, a step count, a value, its gradient, and further operands."""
 
 
 def _step_tensors(
     b: Nodes, rate: Tensor, count: Tensor, tensors: Sequence[Tensor], groups: int, step: Step
 ) -> list[Tensor]:
-    """`step` of each tensor with its other operands; all but the gradients are new."""
+    """
+    Applies `step` to each tensor with its other operands; returns new values for all but the
+    gradients.
+    """
     size = len(tensors) // groups
     results: list[list[Tensor]] = []
     for x, *others in (tensors[i::size] for i in range(size)):
@@ -54,7 +57,7 @@ def momentum(
     norm_coefficient: float,
 ) -> list[Tensor]:
     if mode not in ("standard", "nesterov"):
-        b.refuse(f"mode is {mode!r}", "use 'standard' or 'nesterov'")
+        b.refuse(f"mode is {mode!r}, which is not supported", "use 'standard' or 'nesterov'")
 
     def step(s: Scalars, r: Number, t: Number, x: Number, g: Number, v: Number) -> list[Number]:
         gradient = x * norm_coefficient + g

@@ -1,6 +1,4 @@
-"""
-Transposed convolutions: what each element of an image adds to the result, summed.
-"""
+"""Transposed convolutions: sum the contributions of each element of an image to the result."""
 
 from __future__ import annotations
 
@@ -36,11 +34,11 @@ def conv_transpose(
     output_shape: Sequence[int] | None = None,
 ) -> Tensor:
     """
-    The sum of the image's elements, each multiplied by the kernel and placed in the result.
+    Multiplies each element of the image by the kernel, places it in the result, and sums.
 
-    Results whose places leave the same rest when divided by the stride (a phase) are a convolution
-    of the image by every `stride`-th number of the kernel: a loop walks phases, and no zero between
-    the image's elements is multiplied.
+    Results whose positions have the same remainder modulo the stride form a phase: a convolution of
+    the image by every `stride`-th number of the kernel. A loop goes over the phases, so that no
+    zeros between the image's elements are multiplied.
     """
     kernel, group = kernel_of(b, w, attributes.kernel_shape), attributes.group
     rank = len(kernel)
@@ -58,19 +56,19 @@ def conv_transpose(
         for i in range(rank):
             total = (image[i] - 1) * steps[i] + extra[i] + reach[i] - wanted[i]
             if not isinstance(total, int):
-                b.refuse("output_shape of a size that is open", "give the size, or pads")
+                b.refuse("output_shape has a dynamic size", "give the size, or pads")
             # Elements missing to the wanted size are added at the end.
             extra[i] += max(-total, 0)
             total = max(total, 0)
             less, more = total // 2, total - total // 2
             low[i], high[i] = (more, less) if auto_pad == "SAME_LOWER" else (less, more)
     if exact_quotient(w.sizes[0], group) is None:
-        b.refuse(f"{w.sizes[0]} inputs in {group} groups", "use a multiple")
+        b.refuse(f"{w.sizes[0]} inputs do not divide into {group} groups", "use a multiple")
     beyond = [e + r - p - q for e, r, p, q in zip(extra, reach, low, high, strict=True)]
     phases = [_Phases.derive(*axis) for axis in zip(kernel, apart, steps, low, beyond, strict=True)]
     for size, axis, rest in zip(image, phases, beyond, strict=True):
         if isinstance(size, int) and (size - 1) * axis.step + rest < 1:
-            b.refuse(f"{size} elements give no result", "use less padding")
+            b.refuse(f"the result of {size} elements would be empty", "use less padding")
     sizes = [(s - 1) * t + rest for s, t, rest in zip(image, steps, beyond, strict=True)]
     return with_bias(b, _sum_of_phases(b, x, w, phases, group, sizes), bias)
 
@@ -78,11 +76,12 @@ def conv_transpose(
 @dataclass(frozen=True)
 class _Phases:
     """
-    One axis of a transposed convolution: result[step * q + a] sums image[q + first + apart * t]
-    (where phases are `shifted`, image[q + a + ...]) by kernel[t, a] over `taps`.
+    One axis of a transposed convolution: result[step * q + a] is the sum over t < `taps` of image[q
+    + first + apart * t] * kernel[t, a]; if phases are `shifted`, of image[q + a + first + apart *
+    t].
 
-    The kernel has `spread` - 1 zeros between its numbers, `before` in front of them and `behind`
-    them, and is turned around.
+    The kernel is reversed, with `spread` - 1 zeros between its numbers, `before` zeros before and
+    `behind` zeros after them.
     """
 
     step: int
@@ -90,7 +89,7 @@ class _Phases:
     apart: int
     first: int
     more: int
-    """Elements that each phase of the result has beyond the image's size minus 1."""
+    """Number of elements of each phase of the result beyond the image's size minus 1."""
     shifted: bool
     spread: int
     before: int
@@ -102,7 +101,8 @@ class _Phases:
         if step == 1:
             return _Phases(1, size, apart, low - apart * (size - 1), more, False, 1, 0, 0)
         whole, rest = divmod(low, step)
-        # The second of two phases begins an element later; three or more phases begin with zeros.
+        # The second of two phases begins an element later; three or more phases are padded with
+        # zeros.
         shifted = step == 2 and rest == 1
         before = step - rest if rest and not shifted else 0
         reach = (size - 1) * apart + 1
@@ -120,7 +120,7 @@ def _sum_of_phases(
     group: int,
     sizes: Sequence[Size],
 ) -> Tensor:
-    """A transposed convolution without its bias; `sizes` are the result's."""
+    """Computes a transposed convolution without its bias; `sizes` are the result's."""
     (n, _, *image), (channels, m, *_) = x.sizes, w.sizes
     per_group = exact_quotient(channels, group)
     assert per_group is not None
@@ -172,7 +172,7 @@ def _sum_of_phases(
 
 
 def _turned_kernel(b: Nodes, w: Tensor, phases: Sequence[_Phases]) -> Tensor:
-    """Weights as phases read them: taps in the image's order, and the phases of each."""
+    """Reorders weights as phases read them: taps in the image's order, and the phases of each."""
     spread = _with_zeros_between(b, w, [axis.spread for axis in phases])
     before, behind = ([0, 0, *(getattr(a, side) for a in phases)] for side in ("before", "behind"))
     whole = b.pad(spread, before, behind, 0)

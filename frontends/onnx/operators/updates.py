@@ -1,4 +1,4 @@
-"""Operators that run along an axis, write parts of a tensor, or take its bits for other numbers."""
+"""Cumulative sums, updates of parts of a tensor, bit casts, determinants and inverses."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ def _declare(name: str, start: int, combine: Callable[[Number, Number], Number])
     def function(
         b: Nodes, x: Tensor, axis: Tensor, /, *, exclusive: int = 0, reverse: int = 0
     ) -> Tensor:
-        """A cumulative sum: each element sums its own part of the axis, all in parallel."""
+        """
+        Computes a cumulative sum: each element sums its own part of the axis, all in parallel.
+        """
         along = axis_of(b, integers(b, axis, "axis")[0], x.rank)
         element = sum_element(x.element)
-        # The loop behind the result's loops walks the dimension.
+        # The loop inside the result's loops goes over the dimension.
         every = list(range(x.rank))
         out = (b.fill(start, x.sizes, element), element, x.sizes, every)
         walked = [x.rank if i == along else i for i in every]
@@ -60,7 +62,10 @@ def tensor_scatter(
     """Writes an update into a cache: each result element reads the update or the old cache."""
     along = axis_of(b, axis, past_cache.rank)
     if along == 0 or mode not in ("linear", "circular"):
-        b.refuse(f"mode {mode!r}, axis {axis}", "use linear or circular, and no axis of batches")
+        b.refuse(
+            f"mode {mode!r} with axis {axis} is not supported",
+            "use linear or circular, and not the axis of batches",
+        )
     if 0 in update.sizes:
         return past_cache
     new, first = Reader(b, update), write_indices and Reader(b, write_indices)
@@ -85,7 +90,10 @@ def tensor_scatter(
 def bit_cast(b: Nodes, x: Tensor, /, *, to: int) -> Tensor:
     element = element_numbered(to)
     if len({8 if e.is_bool else e.bits for e in (x.element, element)}) > 1:
-        b.refuse(f"{x.element} as {element}: other numbers of bits", "use a type as wide")
+        b.refuse(
+            f"{x.element} cannot be read as {element}: their sizes differ",
+            "use a type of the same size",
+        )
     if x.element.is_bool or element.is_bool:
         # A truth value is a byte of 0 or 1.
         return b.convert(b.convert(x, BOOL), element)
@@ -101,12 +109,14 @@ def bit_cast(b: Nodes, x: Tensor, /, *, to: int) -> Tensor:
 
 
 LARGEST = 32
-"""The most rows of a matrix whose determinant or inverse is written out."""
+"""Largest matrix whose determinant or inverse is unrolled."""
 
 
 @operator("Det")
 def determinant(b: Nodes, x: Tensor, /) -> Tensor:
-    """Gauss's elimination: row by row, the greatest element of the first column divides."""
+    """
+    Computes determinants by Gaussian elimination, with the greatest element of a column as pivot.
+    """
     size, outer = _rows_of(b, x), x.rank - 2
     element = sum_element(x.element)
     rest, total = b.convert(x, element), None
@@ -125,7 +135,7 @@ def determinant(b: Nodes, x: Tensor, /) -> Tensor:
 
         def eliminated(s: Scalars, row: Number, matrix: Reader = matrix) -> Number:
             here, zero = [s.index(i) for i in every], s.number(0, I32)
-            # The first row takes the place of the one that divides.
+            # The first row takes the place of the pivot row.
             own, column = s.index(outer).to(I32) + 1, s.index(outer + 1).to(I32) + 1
             own = s.select(own.equals(row), 0, own)
             pivot = matrix.read(s, [*here, row, zero])
@@ -168,7 +178,7 @@ def inverse(b: Nodes, x: Tensor, /) -> Tensor:
         ) -> Number:
             here, zero, pivot_row = [s.index(i) for i in every], s.number(0, I32), below + step
             row, column = s.index(outer).to(I32), s.index(outer + 1).to(I32) + 1
-            # The row that divides takes this step's place, and gives its own to that one.
+            # The pivot row takes this step's place, and that row takes the pivot's.
             own = s.select(row.equals(pivot_row), s.number(step, I32), row)
             pivot = matrix.read(s, [*here, pivot_row, zero])
             divided = matrix.read(s, [*here, pivot_row, column]) / pivot
@@ -183,15 +193,15 @@ def inverse(b: Nodes, x: Tensor, /) -> Tensor:
 
 
 def _rows_of(b: Nodes, x: Tensor) -> int:
-    """Number of rows of a square matrix."""
+    """Returns the number of rows of a square matrix."""
     size = x.sizes[-1]
     if size != x.sizes[-2] or not isinstance(size, int) or not 1 <= size <= LARGEST:
-        b.refuse(f"{x} is not a square matrix of up to {LARGEST} rows", "mend its shape")
+        b.refuse(f"{x} is not a square matrix of up to {LARGEST} rows", "correct its shape")
     return size
 
 
 def _pivot(b: Nodes, x: Tensor) -> Tensor:
-    """The row of the greatest element of the first column, in i32."""
+    """Returns the row of the greatest element of the first column, in i32."""
     outer = x.rank - 2
     sizes, every = x.sizes[:-2], list(range(outer))
     outputs = [

@@ -1,8 +1,8 @@
 """
 Operators that slide a window over an image: convolution and pooling, in any number of dimensions.
 
-An image is N x C x spatial dimensions. Padding is written out, the window's position is an index
-map: no tensor of windows ever exists.
+An image is N x C x spatial dimensions. Padding is an operation of its own; the window's position is
+an index map, so that windows are never copied.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ from xdsl_spirv.frontends.onnx.values import F32, I64, Element, Tensor, sum_elem
 
 @dataclass(frozen=True, kw_only=True)
 class StepAttributes:
-    """Attributes of all operators with windows: for each spatial dimension, if they are given."""
+    """
+    Attributes of all operators with windows: one entry for each spatial dimension, if they are
+    given.
+    """
 
     dilations: Sequence[int] | None = None
     pads: Sequence[int] | None = None
@@ -85,7 +88,7 @@ class Window:
     high: list[Size]
     """Padding at the end, including elements beyond it for a last window in ceil_mode."""
     beyond: list[Size]
-    """Part of `high` that is beyond the padding."""
+    """The part of `high` that is beyond the padding."""
     sizes: list[Size]
     """Sizes of the result."""
 
@@ -103,7 +106,7 @@ def window_of(
     attributes: WindowAttributes,
     ceil_mode: int = 0,
 ) -> Window:
-    """The window over spatial dimensions, which may be open."""
+    """Returns the window over spatial dimensions, which may be dynamic."""
     rank, auto_pad = len(image), attributes.auto_pad
     steps, apart = attributes.steps(rank), attributes.distances(rank)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, apart, strict=True)]
@@ -129,7 +132,10 @@ def window_of(
                 )
                 beyond[i] = _missing(whole, count, step, reach[i], reach[i] - given[rank + i])
         if isinstance(count, int) and count < 1:
-            b.refuse(f"a window of {reach[i]} on {size} elements", "use a smaller window")
+            b.refuse(
+                f"a window of {reach[i]} elements is larger than {size} elements",
+                "use a smaller window",
+            )
         sizes.append(count)
     high = [h + e for h, e in zip(high, beyond, strict=True)]
     return Window(list(kernel), steps, apart, low, high, beyond, sizes)
@@ -137,8 +143,9 @@ def window_of(
 
 def _missing(size: Size, count: Size, step: int, reach: int, inside: int) -> Size:
     """
-    The number of elements that windows need beyond `size`. Up to `step - inside` elements at the
-    end may lie in no window."""
+    Returns the number of elements that windows need beyond `size`. Up to `step - inside` elements
+    at the end may lie in no window.
+    """
     spare = max(0, step - inside)
     rest = (count - 1) * step + reach + spare - size
     return rest - least(rest, spare) if isinstance(rest, SymbolicSize) else max(0, rest - spare)
@@ -172,14 +179,17 @@ def convolve(
     element: Any = None,
     fill: float = 0,
 ) -> Tensor:
-    """N x C x ... by M x C / group x ...: the sum of products, without a bias."""
+    """Convolves N x C x ... by M x C / group x ..., without a bias."""
     n, channels = x.sizes[:2]
     m, depth = w.sizes[:2]
     if isinstance(channels, int) and isinstance(depth, int) and channels != depth * group:
-        b.refuse(f"{x} has {channels} channels, the weights {depth} in {group} groups", "mend them")
+        b.refuse(
+            f"{x} has {channels} channels, but the weights have {depth} in {group} groups",
+            "correct them",
+        )
     rank = len(window.kernel)
     if group == 1 or (group == channels == m and depth == 1):
-        # Depthwise, a loop of its own walks the channels of image, weights and result.
+        # A depthwise convolution has its own loop over the channels of image, weights and result.
         is_deep = group == 1
         image = padded(b, x, window, fill)
         loops = 2 + rank
@@ -195,7 +205,7 @@ def convolve(
         return b.contract(image, maps[0], w, maps[1], sizes, first + rank, element)
     per_group = exact_quotient(m, group)
     if per_group is None:
-        b.refuse(f"{m} outputs in {group} groups", "use a multiple")
+        b.refuse(f"{m} outputs do not divide into {group} groups", "use a multiple")
     image = padded(b, b.reshape(x, [n, group, depth, *x.sizes[2:]]), window, fill)
     weights = b.reshape(w, [group, per_group, depth, *w.sizes[2:]])
     loops = 3 + rank
@@ -217,9 +227,11 @@ def kernel_of(b: Nodes, w: Tensor, kernel_shape: Sequence[int] | None) -> list[i
     """Returns the spatial sizes of weights; refuses dynamic ones."""
     sizes = w.sizes[2:]
     if kernel_shape is not None and list(kernel_shape) != list(sizes):
-        b.refuse(f"kernel_shape is {list(kernel_shape)}, the weights are {w}", "mend one of them")
+        b.refuse(
+            f"kernel_shape is {list(kernel_shape)}, but the weights are {w}", "correct one of them"
+        )
     if not all(isinstance(s, int) for s in sizes):
-        b.refuse("the kernel's size is open", f"give it a size: {options_for(sizes)}")
+        b.refuse("the kernel's size is dynamic", f"give it a size: {options_for(sizes)}")
     return [s for s in sizes if isinstance(s, int)]
 
 
@@ -249,7 +261,7 @@ def conv(
 
 
 def pooling_window(b: Nodes, x: Tensor, attributes: PoolAttributes) -> Window:
-    """The window of pooling over an image."""
+    """Returns the window of pooling over an image."""
     kernel, ceil_mode = attributes.kernel_shape, attributes.ceil_mode
     return window_of(b, x.sizes[2:], kernel, attributes, ceil_mode)
 
@@ -262,12 +274,12 @@ def _pool_windows(
     body: Any,
     element: Any,
 ) -> Tensor:
-    """`body(s, element, accumulator)` over every window."""
+    """Applies `body(s, element, accumulator)` over every window."""
     rank = len(window.kernel)
     sizes = [*image.sizes[:2], *window.sizes]
     out = (b.fill(start, sizes, element), element, sizes, list(range(2 + rank)))
     walks = [window.position(i, 2 + i, 2 + rank + i) for i in range(rank)]
-    # Gives the window's loops their numbers of iterations; it is not read.
+    # Gives the window's loops their trip counts; its elements are not read.
     shape = Tensor(element, window.kernel, b.empty(window.kernel, element))
     loops = 2 + 2 * rank
 
@@ -362,7 +374,7 @@ def average_pool(
 
 
 def _by_counts(b: Nodes, total: Tensor, x: Tensor, window: Window, with_padding: bool) -> Tensor:
-    """Sums of windows divided by the number of their elements, with the padding or without."""
+    """Divides sums of windows by the number of their elements, with or without the padding."""
     plain = 1
     for i, size in enumerate(window.kernel):
         low = 0 if with_padding else window.low[i]
@@ -379,7 +391,10 @@ def _by_counts(b: Nodes, total: Tensor, x: Tensor, window: Window, with_padding:
 def _counts(
     b: Nodes, size: Size, window: Window, axis: int, with_padding: bool, element: Element
 ) -> Tensor:
-    """Number of elements of each window along an axis in the image, or in it and its padding."""
+    """
+    Counts the elements of each window along an axis that lie in the image, or in it and its
+    padding.
+    """
     count, before = window.sizes[axis], window.low[axis]
     end = size + (window.high[axis] - window.beyond[axis] if with_padding else 0)
     taps = range(0, window.kernel[axis] * window.dilations[axis], window.dilations[axis])
@@ -419,7 +434,7 @@ def lp_pool(
 
 
 WRITTEN_OUT = 8
-"""Powers up to here are products."""
+"""Powers up to this one are computed by products."""
 
 
 def _power(s: Scalars, x: Number, p: int) -> Number:

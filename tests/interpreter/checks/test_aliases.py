@@ -135,9 +135,9 @@ def test_the_same_value_is_said_to_be_one(kernel: Kernel) -> None:
     checks = Checks(races=True)
     kernel.run(checks=checks)
     first, second, third = (finding.message for finding in checks.report)
-    assert first.endswith("at once, all the same value")
+    assert first.endswith("in the same instruction, all the same value")
     assert second.endswith("; both write the same value")
-    assert third.endswith("at once")
+    assert third.endswith("in the same instruction")
 
 
 def test_the_same_vectors_are_said_to_be_one_value(kernel: Kernel) -> None:

@@ -232,7 +232,7 @@ def test_the_missing_synchronization_is_named(parse: Parse) -> None:
     assert finding.rule == "RACE-03"
     assert "not ordered by the atomics between them" in finding.message
     text = "\n".join(finding.notes)
-    assert "their scopes do not hold both invocations" in text
+    assert "their scopes do not include both invocations" in text
     assert text.count("spirv.MemoryBarrier") == 2
 
 

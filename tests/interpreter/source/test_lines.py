@@ -355,10 +355,10 @@ def test_a_barrier_and_the_branch_around_it(compile_source: Compile, option: str
     dispatch(module, "main", (1, 1, 1), buffers, options=Options(checks=checks))
     barrier, undefined = checks.report
     assert "at a.comp:12: barrier();" in str(barrier)
-    assert "the branch that parted them: a.comp:10: if (x[i] > 3.0)" in str(barrier)
+    assert "the branch that split the invocations: a.comp:10: if (x[i] > 3.0)" in str(barrier)
     (branch,) = barrier.related
     assert branch.source is not None
-    assert (branch.role, branch.source.line) == ("the branch that parted them", 10)
+    assert (branch.role, branch.source.line) == ("the branch that split the invocations", 10)
     assert "`chosen` was read before it was set" in undefined.message
 
 

@@ -173,7 +173,7 @@ def test_values_of_optimized_variables() -> None:
 
 
 def test_a_line_of_another_file_is_none(compile_source: Compile) -> None:
-    with pytest.raises(InterpreterError, match=r"no instruction is called b\.comp:15"):
+    with pytest.raises(InterpreterError, match=r"no instruction matches the breakpoint b\.comp:15"):
         run(compile_source({"a.comp": SHADER}, "-g"), Break("b.comp:15", print))
 
 

@@ -58,5 +58,7 @@ def test_a_number_beyond_its_view_is_refused_where_the_buffer_goes_on():
     (program,) = parse_text(BEYOND).body.block.ops
     assert isinstance(program, tile.ProgramOp)
     semantics.load()
-    with pytest.raises(InterpreterError, match="element 3 of a view of x is used, which has 3"):
+    with pytest.raises(
+        InterpreterError, match="element 3 of a view of x is used, but it has only 3"
+    ):
         run_program(program, [np.ones(8, np.float32), np.zeros(4, np.float32)], (1, 1, 1))

@@ -229,7 +229,7 @@ expect = [5, 6, 0, 0]
 """
     passed(run_glsl(source, text))
     (outcome,) = run_glsl(source, text + '[buffers.AV]\ntype = "u32"\ncontent = [1]\n')
-    assert "buffers.AV and buffers.A are one buffer; describe it once" in outcome.misuse
+    assert "buffers.AV and buffers.A are the same buffer; describe it once" in outcome.misuse
 
 
 def test_matrices_of_either_majorness(run_glsl: Run):

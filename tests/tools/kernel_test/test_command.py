@@ -173,7 +173,7 @@ def test_an_expected_refusal_may_be_of_what_is_missing(
     saxpy: Path, capsys: pytest.CaptureFixture[str]
 ):
     text = saxpy.read_text().replace("scale = 0.5\n", "")
-    saxpy.write_text(text + '[expect]\nerror = "push-constants.scale is not given"\n')
+    saxpy.write_text(text + '[expect]\nerror = "push-constants.scale is missing"\n')
     assert main(["test", str(saxpy)]) == 0, capsys.readouterr().out
     saxpy.write_text(text + '[expect]\nerror = "another cause"\n')
     assert main(["test", str(saxpy)]) == 2

@@ -63,7 +63,7 @@ def test_samplers_layers_and_formats(run_glsl: Run):
         ("size = [4, 2, 3]", "size = [4, 2]", r"size = .*# WIDTH, HEIGHT, LAYERS"),
         ('format = "rg8"\n', "", r"it needs a format; write\n *format = "),
         ('"rg8"', '"rg9"', "no image format 'rg9'"),
-        ("sampler = {}", 'content = "zeros"', "nearest is a sampler: it has no texels"),
+        ("sampler = {}", 'content = "zeros"', "nearest is a sampler: a sampler has no texels"),
         ("size = [4, 2, 3]", 'format = "r8"\nsize = [4, 2, 3]', "it is not Image"),
         ('mag = "linear"', 'mag = "cubic"', r"a sampler's mag is not 'cubic'"),
         ('"repeat"', '["repeat"]', "3 address modes, not 1"),
