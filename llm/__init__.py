@@ -1,5 +1,6 @@
 """
-Language models that talk: text to tokens, the loop over a program with state, and back to text.
+Runs language models: converts text to tokens, loops over a program with state, and converts tokens
+to text.
 
     from xdsl_spirv.llm import LanguageModel
 
@@ -7,7 +8,7 @@ Language models that talk: text to tokens, the loop over a program with state, a
     for piece in model.generate("Why is the sky blue?"):
         print(piece, end="", flush=True)
 
-Names are imported when they are used: `xdsl-spirv --help` needs none of them.
+Names are imported on first use, so that `xdsl-spirv --help` loads none of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """
-Tokens of the GPT-2 kind: bytes in words, merged in the order in which training merged them.
+Byte-pair encoding like GPT-2's: bytes of words are merged in the order in which training merged
+them.
 
-The bytes of UTF-8 stand in the vocabulary as printable characters, so that a token has a text. The
-merging is that of PyPI's `tokenizers`.
+The vocabulary represents the bytes of UTF-8 by printable characters, so that a token has a text.
+PyPI's `tokenizers` does the merging.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from xdsl_spirv.llm.vocabulary import Kind, Vocabulary
 
 
 def _characters() -> dict[int, str]:
-    """The character that stands for each byte: itself if it is visible, else one from U+0100 on."""
+    """
+    Returns the character that represents each byte: itself if it is visible, else one from U+0100
+    on.
+    """
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = sorted(set(range(0x100)) - set(visible))
     return {
@@ -30,10 +34,10 @@ BYTES = {character: byte for byte, character in CHARACTERS.items()}
 
 
 class BytePairs:
-    """Merges of pairs of bytes."""
+    """A tokenizer that merges pairs of bytes."""
 
     def __init__(self, vocabulary: Vocabulary, place: str):
-        """Raises `FrontendError` for an unknown splitting, or merges without tokens."""
+        """Raises `FrontendError` for an unknown splitting, or for merges that are not tokens."""
         splitting = _splitting(vocabulary.splitting, place)
         self.adds_start = splitting.adds_start
         tokens = vocabulary.of_kinds(Kind.NORMAL, Kind.UNUSED)
@@ -41,7 +45,7 @@ class BytePairs:
         self._tokenizer = _tokenizer(vocabulary, tokens, splitting, place)
 
     def encode(self, text: str, after_token: bool) -> list[int]:
-        """The tokens of a text; raises `FrontendError` for a byte that no token has."""
+        """Returns the tokens of a text; raises `FrontendError` for a byte without a token."""
         lacking = self._lacking and self._lacking.intersection(text.encode())
         if lacking:
             raise FrontendError(
@@ -52,7 +56,9 @@ class BytePairs:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
 
     def decode(self, token: str) -> bytes:
-        """The bytes of a token; a text that has no bytes in it stands for itself."""
+        """
+        Returns the bytes of a token; a text that does not represent bytes is returned as UTF-8.
+        """
         try:
             return bytes(BYTES[character] for character in token)
         except KeyError:
@@ -62,9 +68,9 @@ class BytePairs:
 def _splitting(name: str, place: str) -> Splitting:
     if name in SPLITTINGS:
         return SPLITTINGS[name]
-    cause = f"the splitting of text {name!r} is not known"
+    cause = f"the splitting of text {name!r} is unknown"
     if not name:
-        cause = "the file does not say how text is split into words"
+        cause = "the file does not name the splitting of text into words"
     raise FrontendError(
         cause,
         f"{place}, tokenizer.ggml.pre",
@@ -79,7 +85,7 @@ def _tokenizer(
     for left, *right in merges:
         if not right or not {left, *right, left + right[0]} <= tokens.keys():
             raise FrontendError(
-                f"the merge {' '.join([left, *right])!r} consists of texts that are not tokens",
+                f"the merge {' '.join([left, *right])!r} contains texts that are not tokens",
                 f"{place}, tokenizer.ggml.merges",
                 "download or convert it again",
             )
@@ -91,7 +97,9 @@ def _tokenizer(
 
 
 def splitter(splitting: Splitting) -> Any:
-    """The pre-tokenizer of `tokenizers` that cuts text into words, and these into bytes."""
+    """
+    Returns the pre-tokenizer of `tokenizers` that splits text into words, and these into bytes.
+    """
     tokenizers = needed("tokenizers")
     words = tokenizers.pre_tokenizers
     cuts = [words.Split(tokenizers.Regex(pattern), "isolated") for pattern in splitting.patterns]

@@ -1,9 +1,9 @@
 """
-A conversation to the text that a model was trained on: the chat template in its file.
+Formats a conversation as the model was trained on it, by the chat template in its file.
 
-Templates are programs of Jinja2 by the file's author. They run in its sandbox, and are refused
-where they use what they are not given, or leave out what they are: a model that answers half a
-conversation gives no error.
+Templates are Jinja2 programs by the file's author. They run in Jinja2's sandbox. A template is
+refused if it uses undefined names, or leaves out a message: otherwise the model would silently
+answer an incomplete conversation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Message: TypeAlias = Mapping[str, str]
 """A `role` (system, user, assistant) and its `content`."""
 
 SECONDS = 10.0
-"""Seconds that a template may take: templates of models take a millisecond."""
+"""Time limit of a template in seconds; templates of models take a millisecond."""
 
 KEY = "tokenizer.chat_template"
 
@@ -39,7 +39,7 @@ class Chat:
     """The chat template of a model."""
 
     def __init__(self, metadata: Mapping[str, Any], tokenizer: Tokenizer, place: str):
-        """Raises `FrontendError` where the file has no template, or one that does not parse."""
+        """Raises `FrontendError` if the file has no template, or one that cannot be parsed."""
         self._place = f"{place}, {KEY}"
         self._tokenizer = tokenizer
         source = metadata.get(KEY)
@@ -51,7 +51,7 @@ class Chat:
             self._template = _environment().from_string(source)
         except jinja2.TemplateSyntaxError as error:
             raise FrontendError(
-                f"the chat template does not parse: {error.message}",
+                f"the chat template cannot be parsed: {error.message}",
                 f"{self._place}, line {error.lineno}",
                 "give the prompt as it is, --raw",
             ) from error
@@ -60,9 +60,9 @@ class Chat:
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
         """
-        The tokens of a conversation, up to where the answer begins.
+        Returns the tokens of a conversation, up to the start of the answer.
 
-        Control tokens that a message's text spells stay text. Raises `FrontendError`.
+        Control tokens that are spelled in a message stay text. Raises `FrontendError`.
         """
         guard = guard_for(message["content"] for message in messages)
         guarded = [
@@ -73,9 +73,9 @@ class Chat:
         return self._tokenizer.encode(text, control=True, guard=guard)
 
     def render(self, messages: Sequence[Message]) -> str:
-        """The text of a conversation. Raises `FrontendError`."""
+        """Returns the text of a conversation. Raises `FrontendError`."""
         try:
-            with time_limit(SECONDS, TimeoutError(f"it takes more than {SECONDS:g} s")):
+            with time_limit(SECONDS, TimeoutError(f"the chat template takes more than {SECONDS:g} s")):
                 text = self._template.render(
                     messages=messages,
                     add_generation_prompt=True,
@@ -93,24 +93,24 @@ class Chat:
         for message in messages:
             if message["content"].strip() not in text:
                 raise FrontendError(
-                    f"the chat template leaves out what the {message['role']} says",
+                    f"the chat template leaves out the message of the {message['role']}",
                     self._place,
-                    "put it into the prompt, or give the prompt as it is, --raw",
+                    "put it into another message, or give the prompt as it is, --raw",
                 )
         return text
 
 
 def _text_of(metadata: Mapping[str, Any], role: str, tokenizer: Tokenizer) -> str:
-    """The text of the token with a role; "" if the file does not name one."""
+    """Returns the text of the token with a role; "" if the file does not name one."""
     number: int | None = metadata.get(f"tokenizer.ggml.{role}_token_id")
     return "" if number is None else tokenizer.vocabulary.tokens[number]
 
 
 def _environment() -> Any:
-    """The sandbox, with the functions that templates expect."""
+    """Returns the sandbox, with the functions that templates expect."""
 
     class Missing(jinja2.Undefined):
-        """A name that a template uses without a value: it can be tested, not printed or walked."""
+        """A name without a value in a template: it can be tested, but not printed or iterated."""
 
         __str__ = __iter__ = __len__ = jinja2.Undefined._fail_with_undefined_error
 
@@ -127,7 +127,7 @@ def _environment() -> Any:
 
 
 def _to_json(value: Any, indent: int | None = None) -> str:
-    """Plain JSON; Jinja2's own escapes it for HTML."""
+    """Converts to plain JSON; Jinja2's own filter escapes it for HTML."""
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 

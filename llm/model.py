@@ -1,4 +1,4 @@
-"""A language model in use: prompts in, text out, on a session of a compiled program."""
+"""Answers prompts with a language model, on a session of a compiled program."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from xdsl_spirv.llm.texts import DECODE, PREFILL, Session, Texts, Work, Works
 from xdsl_spirv.runtime.errors import ProgramError
 
 End = Literal["stop", "limit", "capacity", "interrupted"]
-"""
-Reason for the end of an answer: an end token, a limit, the context, or the caller.
-"""
+"""Reason for the end of an answer: an end token, a limit, the context, or the caller."""
 
 
 class LanguageModel:
     """
     Continues texts.
 
-    The states keep what was read last: of a text that begins like it, only the rest is computed.
+    The states keep the last text: for a text with the same beginning, only the rest is computed.
     Several models may share `texts`, each with its own `slot`. With `speculation`, a draft proposes
     tokens that are read together.
     """
@@ -55,12 +53,13 @@ class LanguageModel:
         kv_type: str = "f16",
     ) -> LanguageModel:
         """
-        The model of a GGUF file on a device: `interpreter`, `vulkan`, `vulkan:N` (the best one).
+        Loads the model of a GGUF file on a device: `interpreter`, `vulkan` (the best one), or
+        `vulkan:N`.
 
-        `context` is how many tokens there is room for. The compiled program is `kept` on disk
-        (`xdsl_spirv.compiler.kept`). The model of another file, a `draft`, proposes `ahead` tokens
-        at a time. Keys and values are stored in `kv_type` (f16, f8E4M3FN, f8E5M2, i8). Raises
-        `FrontendError`, `ProgramError` and `TargetError`.
+        `context` is the number of tokens for which there is room. With `kept`, the compiled program
+        is cached on disk (`xdsl_spirv.compiler.kept`). `draft` is the file of a smaller model,
+        which proposes `ahead` tokens at a time. Keys and values are stored in `kv_type` (f16,
+        f8E4M3FN, f8E5M2, i8). Raises `FrontendError`, `ProgramError` and `TargetError`.
         """
         from xdsl_spirv.llm.loading import ModelFile, find_place
 
@@ -89,11 +88,11 @@ class LanguageModel:
         sampling: Sampling | None = None,
     ) -> Answer:
         """
-        The answer to a prompt: an iterator of text, which comes as it is computed.
+        Answers a prompt: returns an iterator of pieces of text, as they are computed.
 
-        `prompt` is what the user says, or a conversation; with `raw` it is text to be continued,
+        `prompt` is the user's message, or a conversation; with `raw` it is text to be continued,
         without the model's chat template. Raises `FrontendError` or `ProgramError` for a prompt or
-        options that the model cannot take, before anything is computed.
+        options that are not possible, before anything is computed.
         """
         tokens = self.prompts.encode(prompt, self.context, system=system, raw=raw)
         if max_tokens is not None and max_tokens < 1:
@@ -103,12 +102,12 @@ class LanguageModel:
     def answer(
         self, prompt: Sequence[int], limit: int | None, sampling: Sampling, *, begins: bool
     ) -> Answer:
-        """Continues the tokens of a prompt; `begins` is true if they are the start of a text."""
+        """Continues the tokens of a prompt; `begins` is True if they are the start of a text."""
         return Answer(self, prompt, limit, Sampler(sampling), begins=begins)
 
     @property
     def read(self) -> Sequence[int]:
-        """The tokens of which the states hold keys and values."""
+        """The tokens whose keys and values the states hold."""
         return self.texts.read[self.slot]
 
     def predict(self, tokens: Sequence[int], work: Works) -> Prediction:
@@ -125,10 +124,10 @@ class LanguageModel:
 
 class Answer(Iterator[str]):
     """
-    The text of an answer, piece by piece, in whole characters.
+    Computes the text of an answer, piece by piece, in whole characters.
 
-    `tokens` are those that it has so far, `work` what was computed by function, and `end` says
-    what ended it.
+    `tokens` are its tokens so far, `work` counts the computations by function, and `end` is the
+    reason for its end.
     """
 
     def __init__(
@@ -157,20 +156,20 @@ class Answer(Iterator[str]):
 
     @property
     def text(self) -> list[int]:
-        """The tokens of the prompt and the answer."""
+        """Tokens of the prompt and the answer."""
         return [*self.prompt, *self.tokens]
 
     def step(self, prediction: Prediction | None = None) -> str | None:
         """
         Computes one more token; returns the text that it completes (may be empty); None at the end.
 
-        Where a `prediction` is given, the token is chosen by it, and nothing is computed.
+        If a `prediction` is given, the token is chosen from it, and nothing is computed.
         """
         self._prediction = prediction
         return next(self._pieces, None)
 
     def interrupt(self) -> None:
-        """Ends the answer behind the token that is being computed."""
+        """Ends the answer after the token that is being computed."""
         self.end = "interrupted"
 
     def _generate(self) -> Iterator[str]:
@@ -179,7 +178,7 @@ class Answer(Iterator[str]):
         yield self._stream.finish()
 
     def _next(self) -> int | None:
-        """The next token of the text; None for one that ends it."""
+        """Returns the next token of the text, or None if it ends."""
         prediction = self._prediction or self._model.predict(self.text, self.work)
         self._prediction = None
         token = self._sampler.choose(prediction)
@@ -187,7 +186,7 @@ class Answer(Iterator[str]):
             self.end = "stop"
             return None
         self.tokens.append(token)
-        # An interruption stays what ended it.
+        # An interruption stays the reason for the end.
         if len(self.tokens) == self._limit:
             self.end = self.end or "limit"
         elif len(self.prompt) + len(self.tokens) > self._model.context:

@@ -1,4 +1,4 @@
-"""The packages of the extras `[llm]` and `[serve]`, imported where they are needed."""
+"""Imports the packages of the extras `[llm]` and `[serve]` when they are needed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 
 def needed(name: str, extra: str = "llm") -> ModuleType:
-    """A package; raises `ProgramError` where it is not installed."""
+    """Imports a package; raises `ProgramError` if it is not installed."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

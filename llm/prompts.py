@@ -1,4 +1,4 @@
-"""Makes the tokens of a prompt, and refuses those that do not fit before anything long starts."""
+"""Makes the tokens of a prompt, and refuses prompts that do not fit before anything slow starts."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Prompts:
 
     @cached_property
     def chat(self) -> Chat:
-        """The chat template; raises `FrontendError` where there is none."""
+        """Returns the chat template; raises `FrontendError` if there is none."""
         return Chat(self.metadata, self.tokenizer, self.place)
 
     def encode(
         self, prompt: Prompt, context: int, *, system: str | None = None, raw: bool = False
     ) -> list[int]:
         """
-        The tokens of a prompt, at most `context`; with `raw`, the text is taken as it is.
+        Returns the tokens of a prompt, at most `context`; with `raw`, the text is used as it is.
 
         Raises `FrontendError` for messages that the template refuses, `ProgramError` for a prompt
         that is empty or too long.
@@ -41,7 +41,7 @@ class Prompts:
         tokens = self._raw(prompt, system) if raw else self._conversation(prompt, system)
         if len(tokens) > context:
             raise ProgramError(
-                f"the prompt has {len(tokens):,} tokens, the context {context:,}",
+                f"the prompt has {len(tokens):,} tokens, but the context only {context:,}",
                 "the prompt",
                 "shorten it, or give a longer --context",
             )
@@ -63,7 +63,7 @@ class Prompts:
             messages = [{"role": "system", "content": system}, *messages]
         for message in messages or [{"role": "user", "content": ""}]:
             if not message["content"].strip():
-                raise _empty(f"what the {message['role']} says")
+                raise _empty(f"the message of the {message['role']}")
         return self.chat.encode(messages)
 
 

@@ -1,10 +1,10 @@
 """
-Answers the requests of several callers together, a token of each at a time.
+Answers the requests of several callers together, one token of each at a time.
 
-A slot holds the states of one text, so that as many requests are answered at once as there are
-slots; the others wait in order, and a request beyond those is refused. One thread runs all: in
-each round it reads a part of one prompt, and then a token of each answer in one run. A request that
-fails, or whose caller is gone, costs the others nothing.
+A slot holds the states of one text, so that the number of slots is the number of requests that are
+answered at once. Others wait in order; if too many wait, requests are refused. One thread runs
+everything: in each round it reads a part of one prompt, and then computes a token of each answer in
+one run. A request that fails, or whose caller is gone, does not affect the others.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ class Ended:
 
 
 Event: TypeAlias = str | Ended | Exception
-"""Text as it comes, then the end or what went wrong."""
+"""A piece of text, then the end or an error."""
 
 
 @dataclass
 class Request:
     """
-    The tokens of a prompt and how to continue them; `tell` gets the events, in the models' thread.
+    The tokens of a prompt, and the way to continue them; `tell` is called with the events, in the
+    models' thread.
 
-    An answer ends before the first of the `stops`, too.
+    An answer also ends before the first of the `stops`.
     """
 
     tokens: Sequence[int]
@@ -52,18 +53,18 @@ class Request:
     begins: bool = True
     stops: Sequence[str] = ()
     cancelled: bool = False
-    """Set by the caller that wants no more of it."""
+    """Set by the caller to cancel the request."""
 
 
 class Stops:
-    """Finds the first of some texts in a text that comes in pieces."""
+    """Finds the first of some texts in a text that arrives in pieces."""
 
     def __init__(self, texts: Sequence[str]):
         self._texts = texts
         self._held = ""
 
     def push(self, piece: str) -> tuple[str, bool]:
-        """Adds a piece; returns the text that precedes any stop, and whether a stop was found."""
+        """Adds a piece; returns the text that precedes any stop, and True if a stop was found."""
         self._held += piece
         places = [place for text in self._texts if (place := self._held.find(text)) >= 0]
         if places:
@@ -74,11 +75,11 @@ class Stops:
         return whole, False
 
     def finish(self) -> str:
-        """Returns the text held back because it might have begun a stop."""
+        """Returns the text that was held back because it might have begun a stop."""
         return self._held
 
     def _overlap(self, text: str) -> int:
-        """Number of characters at the end of the held text that begin a stop."""
+        """Returns the number of characters at the end of the held text that may begin a stop."""
         longest = min(len(text) - 1, len(self._held))
         return next((n for n in range(longest, 0, -1) if self._held.endswith(text[:n])), 0)
 
@@ -102,11 +103,11 @@ class Counters:
     answer_tokens: int = 0
     waited_seconds: float = 0.0
     seconds: dict[str, float] = field(default_factory=lambda: {PREFILL: 0.0, DECODE: 0.0})
-    """Spent in each function of the model."""
+    """Seconds spent in each function of the model."""
 
 
 class Queue:
-    """Runs models in a thread of its own, until it is closed."""
+    """Runs models in a separate thread, until it is closed."""
 
     def __init__(self, models: Sequence[LanguageModel], waiting: int):
         self.models = models
@@ -114,7 +115,7 @@ class Queue:
         self._most = waiting
         self._waiting: deque[tuple[Request, float]] = deque()
         self._active: dict[int, _Active] = {}
-        """By the number of the model."""
+        """Active requests by the number of the model."""
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="language models", daemon=True)
@@ -131,7 +132,7 @@ class Queue:
             return len(self._waiting)
 
     def submit(self, request: Request) -> None:
-        """Raises `FullError` where as many requests wait as may."""
+        """Adds a request; raises `FullError` if too many are waiting."""
         with self._changed:
             idle = len(self.models) - self.active
             if self._closed or self.waiting >= self._most + idle:
@@ -142,7 +143,7 @@ class Queue:
             self._changed.notify()
 
     def close(self) -> None:
-        """Ends all answers behind the tokens that are being computed."""
+        """Ends all answers after their current tokens."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -162,7 +163,10 @@ class Queue:
             request.tell(RuntimeError("the server ends"))
 
     def _start_waiting(self) -> None:
-        """Gives waiting requests to idle models, first that which has read most of the prompt."""
+        """
+        Gives waiting requests to idle models, preferring the model that has already read most of
+        the prompt.
+        """
         self._drop_cancelled()
         while self._waiting and self.active < len(self.models):
             request, since = self._waiting.popleft()
@@ -185,12 +189,12 @@ class Queue:
         self._waiting = deque(kept)
 
     def _count_left(self, number: int) -> int:
-        """Number of tokens that a model has to read before it can choose the next one."""
+        """Counts the tokens that a model has to read before it can choose the next one."""
         answer, model = self._active[number].answer, self.models[number]
         return 0 if answer.end is not None else model.texts.count_left(model.slot, answer.text)
 
     def _read_prompt(self) -> None:
-        """Reads a part of the prompt that has waited longest for its turn."""
+        """Reads a part of the prompt that has waited longest."""
         number = next((n for n in self._active if self._count_left(n) > 1), None)
         if number is None or self._is_gone(number):
             return
@@ -230,7 +234,7 @@ class Queue:
                 self._advance(number, predictions[slots[number]])
 
     def _is_gone(self, number: int) -> bool:
-        """Ends an answer whose caller wants no more of it."""
+        """Ends an answer whose caller has cancelled it."""
         if not self._active[number].request.cancelled:
             return False
         self.counters.cancelled += 1

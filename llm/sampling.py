@@ -1,9 +1,9 @@
 """
-Samples the next token from the logits of all.
+Samples the next token from the logits of all tokens.
 
-Logits are divided by the temperature, then the `top_k` likeliest tokens are kept, then the fewest
-likeliest whose probabilities reach `top_p`. Among tokens of equal logits the lower number counts as
-likelier, so that a seed gives the same text every time.
+Logits are divided by the temperature. Then the `top_k` likeliest tokens are kept, and of these the
+smallest set of likeliest ones whose probabilities sum to `top_p`. Among tokens of equal logits the
+lower number counts as likelier, so that a seed gives the same text every time.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
 PART = 128
-"""Tokens that are looked at together, by their highest logit or their sum."""
+"""Number of tokens that are examined together, by their highest logit or their sum."""
 
 
 @dataclass(frozen=True)
 class Prediction:
     """
-    The next token of a text: the likeliest one and its logit.
+    The prediction of a text's next token: the likeliest token and its logit.
 
-    `read` returns the logits of all, until the model runs again.
+    `read` returns the logits of all tokens, until the model runs again.
     """
 
     likeliest: int
@@ -36,7 +36,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to choose a token: at temperature 0 the likeliest, whatever the other fields are."""
+    """How to choose a token: at temperature 0 the likeliest one, whatever the other fields are."""
 
     temperature: float = 0.0
     top_k: int | None = None
@@ -56,7 +56,7 @@ class Sampling:
             for name in ("top_k", "top_p", "seed"):
                 if getattr(self, name) is not None:
                     raise ProgramError(
-                        f"{name} means nothing at temperature 0", "sampling", "give a temperature"
+                        f"{name} has no effect at temperature 0", "sampling", "give a temperature"
                     )
 
 
@@ -89,10 +89,13 @@ class Sampler:
 
 
 def _find_place(probabilities: Array, drawn: float) -> int:
-    """The first place up to which the probabilities reach the share `drawn` of their sum."""
+    """
+    Returns the first position at which the cumulative probability reaches the fraction `drawn` of
+    the sum.
+    """
     starts = np.arange(0, len(probabilities), PART)
     below = np.cumsum(np.add.reduceat(probabilities, starts))
-    # Rounding may leave the last sum a little below the draw.
+    # Rounding may leave the last sum slightly below the draw.
     part = min(int(np.searchsorted(below, drawn * below[-1], side="right")), len(starts) - 1)
     inside = np.cumsum(probabilities[starts[part] : starts[part] + PART])
     left = drawn * below[-1] - (below[part - 1] if part else 0.0)
@@ -101,7 +104,7 @@ def _find_place(probabilities: Array, drawn: float) -> int:
 
 
 def distribution(logits: Array, sampling: Sampling) -> tuple[Array, Array]:
-    """The tokens that may come next, and their probabilities in f64."""
+    """Returns the tokens that may come next, and their probabilities in f64."""
     tokens = np.arange(len(logits))
     if sampling.top_k is not None and sampling.top_k < len(tokens):
         tokens = _sort_by_logit(logits, _find_likely(logits, sampling.top_k))[: sampling.top_k]
@@ -111,7 +114,7 @@ def distribution(logits: Array, sampling: Sampling) -> tuple[Array, Array]:
     probabilities /= probabilities.sum()
     if sampling.top_p is None or sampling.top_p == 1:
         return tokens, probabilities
-    # The tokens left out here have together less than 1 - top_p.
+    # The tokens left out here have together a probability of less than 1 - top_p.
     enough = np.flatnonzero(probabilities >= (1 - sampling.top_p) / len(tokens))
     if len(tokens) == len(logits):
         enough = _sort_by_logit(logits, enough)
@@ -122,18 +125,20 @@ def distribution(logits: Array, sampling: Sampling) -> tuple[Array, Array]:
 
 
 def _find_likely(logits: Array, count: int) -> Array:
-    """Some tokens, among them the `count` likeliest: a vocabulary is too long to be sorted."""
+    """
+    Returns some tokens that include the `count` likeliest: a vocabulary is too long to be sorted.
+    """
     highest = logits[: len(logits) // PART * PART].reshape(-1, PART).max(1)
     if count > len(highest):
         return np.arange(len(logits))
-    # So many parts have a logit that is no less.
+    # This many parts contain a logit that is at least as high.
     return np.flatnonzero(logits >= np.partition(highest, -count)[-count])
 
 
 def _sort_by_logit(logits: Array, tokens: Array) -> Array:
-    """Tokens from the highest logit to the lowest, equal ones by their numbers."""
-    # As integers of one order, each with its token behind it: they are sorted faster than a stable
-    # sort of floats. Adding 0 makes -0 equal to 0.
+    """Sorts tokens from the highest logit to the lowest, equal ones by their numbers."""
+    # As integers in the same order, each followed by its token: they sort faster than floats with a
+    # stable sort. Adding 0 makes -0 equal to 0.
     bits = (logits[tokens].astype(np.float32) + np.float32(0)).view(np.int32).astype(np.int64)
     keys = np.where(bits < 0, bits & 0x7FFFFFFF, ~bits) << 32 | tokens
     return np.sort(keys) & 0xFFFFFFFF

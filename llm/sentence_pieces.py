@@ -1,8 +1,8 @@
 """
-Tokens of the SentencePiece kind: characters, merged by the score of the resulting token.
+SentencePiece tokens: characters are merged by the score of the resulting token.
 
-There are no words: the two neighbours with the best score in the whole text are merged first, the
-leftmost of equals. A character that is not a token becomes its bytes.
+Text is not split into words: the two neighbours with the best score in the whole text are merged
+first; among equals, the leftmost. A character that is not a token becomes its bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.llm.vocabulary import Kind, Vocabulary
 
 SPACE = "▁"
-"""The character that stands for a space in tokens."""
+"""The character that represents a space in tokens."""
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
@@ -24,7 +24,9 @@ class SentencePieces:
     adds_start = True
 
     def __init__(self, vocabulary: Vocabulary, place: str):
-        """Raises `FrontendError` for a vocabulary without scores: they say what is merged first."""
+        """
+        Raises `FrontendError` for a vocabulary without scores, which determine the order of merges.
+        """
         if not vocabulary.scores:
             raise FrontendError(
                 "the file has no scores of tokens",
@@ -43,7 +45,7 @@ class SentencePieces:
         }
 
     def encode(self, text: str, after_token: bool) -> list[int]:
-        """The tokens of a text; raises `FrontendError` for a character that no token has."""
+        """Returns the tokens of a text; raises `FrontendError` for a character without a token."""
         if self._adds_space and after_token:
             text = " " + text
         text = text.replace(" ", SPACE)
@@ -60,13 +62,13 @@ class SentencePieces:
         return bytes([int(match[1], 16)]) if match else token.replace(SPACE, " ").encode()
 
     def _merged(self, text: str) -> list[int]:
-        """The length of the piece that begins at each character; 0 within a piece."""
+        """Returns the length of the piece that begins at each character; 0 inside a piece."""
         lengths = [1] * len(text)
         previous = list(range(-1, len(text)))
         pairs: list[tuple[float, int, int]] = []
 
         def offer(left: int) -> None:
-            """Queues a piece and the one behind it, if together they are a token."""
+            """Queues the merge of a piece and the next one, if together they are a token."""
             right = left + lengths[left]
             if left < 0 or right >= len(text):
                 return
@@ -80,7 +82,7 @@ class SentencePieces:
         while pairs:
             _, left, length = heappop(pairs)
             right = left + lengths[left]
-            # Either has become part of another piece since the pair was queued.
+            # One of them has become part of another piece since the pair was queued.
             if not lengths[left] or right >= len(text) or lengths[left] + lengths[right] != length:
                 continue
             lengths[left], lengths[right] = length, 0
@@ -90,7 +92,7 @@ class SentencePieces:
         return lengths
 
     def _numbers(self, piece: str) -> list[int]:
-        """The token of a piece, or the tokens of its bytes."""
+        """Returns the token of a piece, or the tokens of its bytes."""
         if piece in self._tokens:
             return [self._tokens[piece]]
         data = piece.encode()

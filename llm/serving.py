@@ -1,9 +1,9 @@
 """
 Serves a language model over HTTP, by OpenAI's chat and completions interface.
 
-Every other reply is OpenAI's error object. 400: a request that the model cannot
-take; 401: a wrong token; 404: another model or path; 413: a body too large; 415: a body that is not
-JSON; 429: a full queue; 500: the model failed.
+Errors are OpenAI's error objects. 400: an invalid or unsupported request; 401: a wrong token; 404:
+another model or path; 413: a body too large; 415: a body that is not JSON; 429: a full queue; 500:
+the model failed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from xdsl_spirv.llm.wishes import BadRequestError, Wish, read_wish
 from xdsl_spirv.runtime.errors import ProgramError
 
 MOST_BYTES = 4 << 20
-"""Size of a request's body."""
+"""Size limit of a request's body, in bytes."""
 
 POLLED = 0.2
-"""Seconds after which a caller that waits is looked for again."""
+"""Seconds between two checks if a waiting caller is still connected."""
 
 
 class GoneError(Exception):
@@ -36,7 +36,7 @@ class GoneError(Exception):
 
 
 class Server:
-    """The application of a model; `app` is what an ASGI server runs."""
+    """The application of a model; an ASGI server runs `app`."""
 
     def __init__(self, name: str, prompts: Prompts, context: int, queue: Queue, token: str | None):
         self.name = name
@@ -61,7 +61,8 @@ class Server:
                 route("/v1/completions", self._guard(self._complete), methods=["POST"]),
             ],
             exception_handlers={404: self._missing, 405: self._missing},
-            # Without a token a page of another site must not reach the server by a name of its own.
+            # Without a token, the page of another site must not reach the server through its own
+            # host name.
             middleware=[] if token else [middleware.Middleware(hosts, allowed_hosts=local)],
         )
         responses = needed("starlette.responses", "serve")
@@ -71,7 +72,7 @@ class Server:
     # Requests
 
     def _guard(self, reply: Callable[[Any], Any], open: bool = False) -> Callable[[Any], Any]:
-        """Asks for the token, and makes replies of errors."""
+        """Checks the token, and converts errors to replies."""
 
         async def handle(request: Any) -> Any:
             try:
@@ -81,7 +82,7 @@ class Server:
             except BadRequestError as error:
                 response = self._refusal(str(error), error.status, error.field)
             except FullError:
-                message = f"{self.queue.waiting} requests wait already: try again later"
+                message = f"{self.queue.waiting} requests are waiting already: try again later"
                 response = self._refusal(message, 429, headers={"Retry-After": "1"})
             except GoneError:
                 response = self._refusal("the caller is gone", 499)
@@ -121,7 +122,7 @@ class Server:
         return self._text("\n".join(self.metrics()) + "\n")
 
     def metrics(self) -> list[str]:
-        """The state of the server in Prometheus' text format."""
+        """Returns the state of the server in Prometheus' text format."""
         counters = self.queue.counters
         numbers: dict[str, float] = {
             "requests_total": counters.requests,
@@ -158,7 +159,7 @@ class Server:
         loop = asyncio.get_running_loop()
 
         def tell(event: Event) -> None:
-            # A loop that is closed has no caller any more.
+            # If the event loop is closed, the caller is gone.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(events.put_nowait, event)
 
@@ -172,7 +173,7 @@ class Server:
                 texts, end = ([*texts, event], end) if isinstance(event, str) else (texts, event)
             assert end is not None
             return self._json(form.build("".join(texts), end))
-        # An error before the first text still has a status of its own.
+        # An error before the first piece of text can still set the status.
         first = await anext(arriving)
         pieces = self._pieces(form, first, arriving, wish.counts)
         return self._stream(pieces, media_type="text/event-stream")
@@ -182,12 +183,13 @@ class Server:
             tokens = self.prompts.encode(wish.prompt, self.context, raw=not chat)
         except (FrontendError, ProgramError) as error:
             raise BadRequestError(str(error), "messages" if chat else "prompt") from error
-        # One more token is computed than the context holds the keys of.
+        # The last token is computed without storing its keys, so one more fits than the context
+        # holds.
         room = self.context + 1 - len(tokens)
         if wish.limit is not None and wish.limit > room:
             raise BadRequestError(
-                f"the prompt has {len(tokens)} tokens and max_tokens is {wish.limit}; the context"
-                f" of {self.context} has room for {room}",
+                f"the prompt has {len(tokens)} tokens and max_tokens is {wish.limit}, but "
+                f"the context of {self.context} has room only for {room}",
                 "max_tokens",
             )
         return tokens
@@ -195,7 +197,7 @@ class Server:
     async def _pieces(
         self, form: _Form, first: str | Ended, arriving: AsyncIterator[str | Ended], counts: bool
     ) -> AsyncIterator[str]:
-        """The events of a stream, as server-sent events."""
+        """Yields the pieces of a stream, as server-sent events."""
         try:
             yield _sent(form.start())
             end = first if isinstance(first, Ended) else None
@@ -220,10 +222,12 @@ class Server:
 
 
 async def _body_of(request: Any) -> bytes:
-    """Raises `BadRequestError` for a body that is too large or not JSON."""
+    """
+    Returns a request's body; raises `BadRequestError` for a body that is too large or not JSON.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/json":
-        # Browsers ask before they send JSON to another site, and are not told that they may.
+        # Browsers ask for permission before they send JSON to another site, and do not get it.
         raise BadRequestError(
             f"the body is {kind or 'of no type'}, not application/json", status=415
         )
@@ -239,9 +243,9 @@ async def _arriving(
     request: Any, asked: Request, events: asyncio.Queue[Event]
 ) -> AsyncIterator[str | Ended]:
     """
-    The text and the end of an answer as they come.
+    Yields the text and the end of an answer as they arrive.
 
-    Raises `GoneError` where the caller is gone, and any error of the model.
+    Raises `GoneError` if the caller is gone, and any error of the model.
     """
     try:
         while True:
@@ -271,7 +275,7 @@ def _sent(value: Mapping[str, Any]) -> str:
 
 
 class _Form:
-    """OpenAI's objects of one answer."""
+    """Makes OpenAI's objects for one answer."""
 
     def __init__(self, model: str, chat: bool, prompt_tokens: int):
         self.chat = chat

@@ -1,8 +1,9 @@
 """
-A session whose states of blocks with a window hold the last tokens of each text only.
+A session in which the states of blocks with a window hold only the last tokens of each text.
 
-It takes the inputs of a session that holds all tokens, says in each run how many of the past tokens
-such states have, and moves the tokens that are kept to the front before a run that has no room.
+It takes the inputs of a session that holds all tokens. It adds to each run the number of past
+tokens that such states hold, and moves the kept tokens to the front before a run for which there is
+no room.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SLIDE, NEAR, FIRST = "slide", "near", "first"
 
 
 class Session(Protocol):
-    """Runs the functions of a program on states that stay, until one fails."""
+    """Runs the functions of a program on persistent states, until a run fails."""
 
     def run(
         self, function: str, inputs: Mapping[str, Any], /, *, outputs: Collection[str]
@@ -34,14 +35,16 @@ class Session(Protocol):
 
 
 class SlidingSession:
-    """`dropped` has for each slot the number of its first tokens that such states lack."""
+    """
+    Wraps a session; `dropped` counts for each slot the first tokens that its states no longer have.
+    """
 
     def __init__(self, session: Session, sliding: Sliding, slots: int = 1):
         self.session, self.sliding = session, sliding
         self.dropped = [0] * slots
 
     def holds(self, slot: int, past: int) -> bool:
-        """Whether the states hold the tokens that the next one sees behind `past` ones."""
+        """True if the states hold the tokens that the next one sees, after `past` ones."""
         return self.dropped[slot] <= max(0, past - self.sliding.window + 1)
 
     def reset(self) -> None:
@@ -65,7 +68,10 @@ class SlidingSession:
         return self.session.read(function, output, first, count)
 
     def _make_room(self, slot: int, past: int, count: int) -> int:
-        """Makes room for so many tokens behind past ones; returns how many of these are there."""
+        """
+        Makes room for `count` tokens after `past` ones; returns how many past tokens the states
+        hold.
+        """
         if not past:
             self.dropped[slot] = 0
         near = past - self.dropped[slot]
@@ -73,7 +79,7 @@ class SlidingSession:
             return near
         if self.sliding.keep + count > self.sliding.room:
             raise ProgramError(
-                f"{count} tokens in one run",
+                f"{count} tokens are too many for one run",
                 "states of blocks with a window",
                 f"read at most {self.sliding.room - self.sliding.keep} at once",
             )

@@ -2,11 +2,11 @@
 Speculative decoding: a small model proposes tokens, and one run of a large model reads them all.
 
     text ... t        the draft proposes        d1 d2 d3
-    one `verify`      reads t d1 d2 d3          gives the logits behind each of them
+    one `verify`      reads t d1 d2 d3          gives the logits after each of them
 
-The large model's logits choose every token, as if they were computed one by one: a proposal that is
-chosen saves a run, and behind one that is not the rest is dropped. So a draft decides how long an
-answer takes, never which tokens it has.
+The large model's logits choose every token, as if they were computed one by one. Each proposal that
+is chosen saves a run; after one that is not chosen, the rest is dropped. So a draft affects how
+long an answer takes, never its tokens.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from xdsl_spirv.llm.prompts import Prompts
 
 AHEAD = 4
-"""Tokens that a draft proposes at a time."""
+"""Number of tokens that a draft proposes at a time."""
 
 
 def refuse_other_tokens(model: Prompts, draft: Prompts, place: str) -> None:
-    """Raises `FrontendError` where the numbers of two models' tokens mean different texts."""
+    """Raises `FrontendError` if two models' tokens of the same number have different texts."""
     one, other = (prompts.tokenizer.vocabulary.tokens for prompts in (model, draft))
     if list(one) == list(other):
         return
-    what = f"{len(other)} tokens where the model has {len(one)}"
+    what = f"{len(other)} tokens, but the model has {len(one)}"
     if len(one) == len(other):
         what = f"another token {next(i for i, t in enumerate(one) if t != other[i])}"
     raise FrontendError(
@@ -40,25 +40,28 @@ def refuse_other_tokens(model: Prompts, draft: Prompts, place: str) -> None:
 
 
 class Draft(Protocol):
-    """The part of a language model that proposes tokens."""
+    """The interface of a language model that proposes tokens."""
 
     def predict(self, tokens: list[int], work: Works) -> Prediction: ...
 
 
 class Speculation:
-    """A draft's proposals, `ahead` at a time, and a model's predictions behind each of them."""
+    """A draft's proposals, `ahead` at a time, and the model's predictions after each of them."""
 
     def __init__(self, draft: Draft, ahead: int):
         self.draft, self.ahead = draft, ahead
         self.proposed = self.accepted = 0
         self._text: list[int] = []
-        """The text that the last run has read, proposals included."""
+        """The text that the last run has read, including proposals."""
         self._first = 0
-        """The length of the shortest text whose next token is predicted."""
+        """Length of the shortest text whose next token was predicted."""
         self._predictions: Sequence[Prediction] = ()
 
     def find(self, tokens: Sequence[int], work: Works) -> Prediction | None:
-        """The prediction behind a text that a run has read as proposals; counts an accepted one."""
+        """
+        Returns the prediction after a text that a run has read as proposals; counts an accepted
+        one.
+        """
         number = len(tokens) - self._first
         if not 0 < number < len(self._predictions) or list(tokens) != self._text[: len(tokens)]:
             return None
@@ -70,9 +73,9 @@ class Speculation:
         self, texts: Texts, slot: int, tokens: Sequence[int], work: Works
     ) -> Prediction | None:
         """
-        Read the last token of a text together with proposals; predicts the one behind it.
+        Reads the last token of a text together with proposals; predicts the token after it.
 
-        None where more is left to read, or the context has no room for proposals.
+        Returns None if more is left to read, or the context has no room for proposals.
         """
         if texts.count_left(slot, tokens) > 1 or len(tokens) + self.ahead > texts.context:
             return None
@@ -86,7 +89,7 @@ class Speculation:
         return self._predictions[0]
 
     def _propose(self, tokens: Sequence[int]) -> list[int]:
-        """The tokens that the draft finds likeliest, one after the other."""
+        """Returns the tokens that the draft finds likeliest, one after another."""
         text, work = list(tokens), {PREFILL: Work(), DECODE: Work()}
         for _ in range(self.ahead):
             text.append(self.draft.predict(text, work).likeliest)

@@ -1,10 +1,9 @@
 r"""
-Patterns that split text into words before pairs of bytes are merged, by the name in a GGUF file.
+Patterns that split text into words before byte-pair merging, by the name in a GGUF file.
 
-A model was trained on the tokens of one splitting; with another one it still answers, only worse.
-So a name that is not listed is refused. The patterns are taken from the models' own
-`tokenizer.json`; several are applied one after the other, each to the text that the one before left
-between its matches.
+A model was trained on the tokens of one splitting; with another one it still answers, but worse. So
+an unknown name is refused. The patterns are from the models' own `tokenizer.json`. Several patterns
+are applied one after another, each to the text between the matches of the earlier ones.
 """
 
 from __future__ import annotations
@@ -19,28 +18,28 @@ class Splitting:
 
     patterns: tuple[str, ...]
     whole: bool = False
-    """Whether a word that is a token becomes that token, without merges."""
+    """If set, a word that is a token becomes that token, without merges."""
     adds_start: bool = False
-    """Whether a text begins with the start token where the file does not say."""
+    """True if a text begins with the start token when the file does not say."""
 
 
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-"""English endings behind an apostrophe."""
+"""English endings after an apostrophe."""
 REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 REST_WITH_SLASH = REST.replace(r"[\r\n]*", r"[\r\n/]*")
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 BEFORE = r"[^\r\n\p{L}\p{N}]?"
-"""A character that belongs to the letters behind it."""
+"""A character that belongs to the letters after it."""
 
 
 def _letters(digits: str) -> str:
-    """A pattern that splits into words of letters, and digits as `digits` says."""
+    """Returns a pattern that splits into words of letters, and digits as `digits` says."""
     return rf"{ENDINGS}|{BEFORE}\p{{L}}+|{digits}|{REST}"
 
 
 def _cased_words(ending: str, digits: str) -> str:
-    """Words that begin anew where capitals follow small letters."""
+    """Returns a pattern that starts a new word where a capital follows small letters."""
     return (
         rf"{BEFORE}{UPPER}*{LOWER}+{ending}|{BEFORE}{UPPER}+{LOWER}*{ending}"
         rf"|{digits}|{REST_WITH_SLASH}"

@@ -1,12 +1,12 @@
 """
-The texts that the states of a session hold, and the runs that make them longer.
+Tracks the texts whose keys and values a session's states hold, and runs the program to extend them.
 
-The program has the functions `prefill` (some tokens) and `decode` (one), which take the `token`s
-and how many of the `past` the states hold, and give the `logits` of the token that follows, the
-`likeliest` one and the `highest` logit. One compiled for several slots holds as many texts: these
-take the `slot`, and `decode_batch` computes one token of each text
-(`xdsl_spirv.frontends.gguf.importer`). With `verify`, a few tokens are read at once, and the logits
-behind each of them are given.
+The program has the functions `prefill` (some tokens) and `decode` (one). They take the `token`s and
+the number of `past` tokens in the states, and return the `logits` of the next token, the
+`likeliest` token and its `highest` logit. A program compiled for several slots holds one text for
+each slot: the functions take the `slot`, and `decode_batch` computes one token of each text
+(`xdsl_spirv.frontends.gguf.importer`). `verify` reads a few tokens at once, and returns the logits
+after each of them.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ LIKELIEST, HIGHEST = "likeliest", "highest"
 SLOT, POSITION = "slot", "position"
 
 PREFILLED = 512
-"""Tokens that are read at once: what kernels hand on to each other of all of them takes memory."""
+"""Number of tokens that are read at once, which bounds the memory of values between kernels."""
 
 
 @dataclass
 class Work:
-    """Tokens that a function has read, and the seconds that it took."""
+    """The number of tokens that a function has read, and its seconds."""
 
     tokens: int = 0
     seconds: float = 0.0
 
     @property
     def rate(self) -> float:
-        """Returns tokens a second."""
+        """Returns tokens per second."""
         return self.tokens / self.seconds if self.seconds else 0.0
 
 
 Works: TypeAlias = Mapping[str, Work]
-"""By function: `prefill` and `decode`."""
+"""Work by function: `prefill` and `decode`."""
 
 
 class Texts:
@@ -58,7 +58,7 @@ class Texts:
         self.context = context
         self.read: list[list[int]] = [[] for _ in range(slots)]
         self._lost = False
-        """Whether a run has failed: the states hold nothing any more."""
+        """True if a run has failed, so that the states hold nothing any more."""
 
     def count_left(self, slot: int, tokens: Sequence[int]) -> int:
         """Returns how many tokens of a text are still to be read: at least the last one."""
@@ -68,9 +68,9 @@ class Texts:
 
     def read_part(self, slot: int, tokens: Sequence[int], work: Works) -> Prediction | None:
         """
-        Read the next tokens of a text, up to `PREFILLED`.
+        Reads the next tokens of a text, up to `PREFILLED`.
 
-        Predicts the token that follows; None if more of the text must be read.
+        Returns the prediction of the next token, or None if more of the text must be read.
         """
         past = len(tokens) - self.count_left(slot, tokens)
         part = tokens[past : past + PREFILLED]
@@ -85,9 +85,10 @@ class Texts:
         self, slot: int, tokens: Sequence[int], proposals: Sequence[int], work: Works
     ) -> Sequence[Prediction]:
         """
-        Read the last token of a text, whose others are read, and proposals of the next ones.
+        Reads the last token of a text, whose other tokens were read, and proposals for the next
+        ones.
 
-        Predicts the token behind each of them; the last token alone counts as work.
+        Returns the prediction after each of them; only the last token counts as work.
         """
         part = [tokens[-1], *proposals]
         predictions, seconds = self._run(VERIFY, self._inputs(slot, part, len(tokens) - 1))
@@ -104,16 +105,16 @@ class Texts:
         self, texts: Mapping[int, tuple[Sequence[int], Works]]
     ) -> Mapping[int, Prediction]:
         """
-        Read the last token of several texts, by slot, at once; all others are read already.
+        Reads the last token of several texts at once, by slot; all other tokens were read already.
 
-        Predicts the tokens that follow.
+        Returns the predictions of the next tokens.
         """
         if len(texts) == 1:
             ((slot, (tokens, work)),) = texts.items()
             prediction = self.read_part(slot, tokens, work)
             assert prediction is not None
             return {slot: prediction}
-        # The other slots get a number behind the text that they hold; no run reads it.
+        # The other slots get a position after the text that they hold, which no run reads.
         places = [min(len(read), self.context - 1) for read in self.read]
         token = np.zeros(len(places), np.int32)
         for slot, (tokens, _) in texts.items():
@@ -134,7 +135,10 @@ class Texts:
         return {slot: predictions[slot] for slot in texts}
 
     def _run(self, function: str, inputs: Mapping[str, Any]) -> tuple[Sequence[Prediction], float]:
-        """A prediction for each row of logits, and seconds; a run that failed empties all slots."""
+        """
+        Runs a function; returns a prediction for each row of logits, and seconds. A failed run
+        empties all slots.
+        """
         if self._lost:
             self.session.reset()
         start, self._lost = time.perf_counter(), True
@@ -154,7 +158,7 @@ class Texts:
 
 
 def common_start(one: Sequence[int], other: Sequence[int]) -> int:
-    """Number of equal tokens at the start of two texts."""
+    """Returns the number of equal tokens at the start of two texts."""
     shorter = min(len(one), len(other))
     if list(one[:shorter]) == list(other[:shorter]):
         return shorter

@@ -1,9 +1,9 @@
 """
-Text to tokens and back, as the model's file says.
+Converts text to tokens and back, by the tokenizer in the model's file.
 
-A text is cut at its special tokens; the text between them becomes tokens by merging: pairs of bytes
-in order of their rank within words (`byte_pairs.py`), or of characters by score over the whole text
-(`sentence_pieces.py`).
+A text is split at its special tokens. The text between them becomes tokens by merging: pairs of
+bytes within words, in order of their rank (`byte_pairs.py`), or pairs of characters in the whole
+text, by score (`sentence_pieces.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.llm.vocabulary import Kind, Vocabulary
 
 GUARDS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
-"""Noncharacters of Unicode, one of which is in none of the texts."""
+"""Noncharacters of Unicode, from which a guard is chosen that does not occur in the texts."""
 
 
 class Words(Protocol):
@@ -26,19 +26,22 @@ class Words(Protocol):
     adds_start: bool
 
     def encode(self, text: str, after_token: bool) -> list[int]:
-        """The tokens of a text; `after_token`: it begins the prompt, or follows such a token."""
+        """
+        Returns the tokens of a text; `after_token` is True if it begins the prompt, or follows a
+        special token.
+        """
         ...
 
     def decode(self, token: str) -> bytes:
-        """The bytes of a normal token's text."""
+        """Returns the bytes of a normal token's text."""
         ...
 
 
 class Tokenizer:
-    """Turns text into tokens, and tokens into text."""
+    """Converts text to tokens, and tokens to text."""
 
     def __init__(self, vocabulary: Vocabulary, place: str = "the model"):
-        """Raises `FrontendError` for a kind of tokenizer that is not known."""
+        """Raises `FrontendError` for an unknown kind of tokenizer."""
         self.vocabulary = vocabulary
         self._words = _words(vocabulary, place)
         adds_start = vocabulary.adds_start
@@ -60,10 +63,10 @@ class Tokenizer:
 
     def encode(self, text: str, *, control: bool = False, guard: str = "") -> list[int]:
         """
-        The tokens of a text, after the start token where the model wants one.
+        Returns the tokens of a text, after the start token if the model needs one.
 
-        Control tokens are found only where `control` says so. `guard` is the character that
-        `guarded` inserted into spelled control tokens; it is taken out.
+        Control tokens are recognised only if `control` is set. `guard` is the character that
+        `guarded` inserted into spelled control tokens; it is removed.
         """
         _refuse_surrogates(text)
         tokens: list[int] = []
@@ -77,11 +80,13 @@ class Tokenizer:
         return tokens if tokens[:1] == self.start else [*self.start, *tokens]
 
     def guarded(self, text: str, guard: str) -> str:
-        """The text with `guard` inserted after each character of every spelled control token."""
+        """
+        Returns the text with `guard` inserted after each character of every spelled control token.
+        """
         return self._control.sub(lambda match: "".join(c + guard for c in match[0]), text)
 
     def bytes_of(self, token: int) -> bytes:
-        """Returns the bytes that a token adds to a text: none for a control token."""
+        """Returns the bytes that a token adds to a text; none for a control token."""
         match self.vocabulary.kinds[token]:
             case Kind.CONTROL | Kind.UNKNOWN:
                 return b""
@@ -91,49 +96,57 @@ class Tokenizer:
                 return self._words.decode(self.vocabulary.tokens[token])
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """The text that begins with these tokens; bytes that are not UTF-8 become U+FFFD."""
+        """
+        Returns the text of these tokens, from the start of a text; invalid UTF-8 becomes U+FFFD.
+        """
         stream = self.stream(begins=True)
         return "".join(map(stream.push, tokens)) + stream.finish()
 
     def stream(self, *, begins: bool) -> TextStream:
-        """Decodes tokens one after the other; `begins`: they are a text's first ones."""
+        """
+        Returns a decoder for tokens one after another; `begins` is True if they are a text's first
+        ones.
+        """
         return TextStream(self, begins)
 
 
 class TextStream:
-    """Tokens as they come to text: bytes wait until they are a whole character."""
+    """Decodes tokens as they arrive: bytes wait until they form a whole character."""
 
     def __init__(self, tokenizer: Tokenizer, begins: bool):
         self._tokenizer = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._added = b" " if begins and tokenizer.vocabulary.adds_space else b""
-        """A leading space that the first token adds and that the text does not have."""
+        """
+        The leading space that the first token adds and the text does not have; empty once it is
+        removed.
+        """
 
     def push(self, token: int) -> str:
-        """The characters that a token completes."""
+        """Returns the characters that a token completes."""
         data = self._tokenizer.bytes_of(token)
         if data:
             data, self._added = data.removeprefix(self._added), b""
         return self._decoder.decode(data)
 
     def finish(self) -> str:
-        """U+FFFD if bytes are left that no token completed."""
+        """Returns U+FFFD if bytes are left that no token completed."""
         return self._decoder.decode(b"", final=True)
 
 
 def guard_for(texts: Iterable[str]) -> str:
-    """A character that is in none of the texts; raises `FrontendError` if there is none."""
+    """Returns a character that is in none of the texts; raises `FrontendError` if there is none."""
     used = set[str]().union(*texts)
     for guard in GUARDS:
         if guard not in used:
             return guard
     raise FrontendError(
-        "the prompt has all of Unicode's noncharacters U+FDD0 to U+FDEF", "", "leave one out"
+        "the prompt contains all of Unicode's noncharacters U+FDD0 to U+FDEF", "", "leave one out"
     )
 
 
 def _refuse_surrogates(text: str) -> None:
-    """Refuses text with bytes that are not UTF-8, which Python keeps as surrogates."""
+    """Refuses text with bytes that are not UTF-8, which Python represents by surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -159,13 +172,13 @@ def _words(vocabulary: Vocabulary, place: str) -> Words:
 
 
 def _pattern(tokens: Iterable[str]) -> re.Pattern[str]:
-    """Finds the longest of some tokens; nothing where there are none."""
+    """Returns a pattern for the longest of some tokens; it matches nothing if there are none."""
     longest_first = sorted(tokens, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 
 
 def _parts(text: str, tokens: re.Pattern[str]) -> Iterator[tuple[str, bool]]:
-    """The text cut at tokens: each part, and whether it is one."""
+    """Splits the text at tokens: returns each part, and True if it is a token."""
     end = 0
     for match in tokens.finditer(text):
         if match.start() > end:

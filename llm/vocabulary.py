@@ -1,8 +1,9 @@
 """
-The vocabulary of a model file: its tokens, and which of them text may never spell.
+The vocabulary of a model file: its tokens, and the control tokens, which users' text must not
+spell.
 
 A GGUF file gives each token a text and a kind. Control tokens (the start of a turn, its end) must
-not be spelled by the user's text, so they are looked for only in the text of the chat template.
+not be spelled by the user's text, so they are recognised only in the text of the chat template.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ PREFIX = "tokenizer.ggml."
 
 
 class Kind(IntEnum):
-    """Kinds of tokens by GGUF's numbers."""
+    """Kinds of tokens, with GGUF's numbers."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -37,7 +38,8 @@ ENDS_OF_TURNS = frozenset(
 """
 Control tokens that always end an answer.
 
-Files often name one of several: what ends a document, but not what ends a turn.
+Files often name only one of several: the token that ends a document, but not the one that ends a
+turn.
 """
 
 
@@ -46,9 +48,9 @@ class Vocabulary:
     """
     The tokens of a model, by number.
 
-    `model` is the kind of tokenizer by GGUF's name and `splitting` what its words are ("" where
-    the kind of tokenizer has none); `merges` are pairs with a blank between, best first. `scores`
-    are empty where the file has none.
+    `model` is the kind of tokenizer by GGUF's name, and `splitting` the name of the splitting into
+    words ("" if this kind of tokenizer has none). `merges` are pairs separated by a blank, the best
+    first. `scores` are empty if the file has none.
     """
 
     model: str
@@ -61,9 +63,9 @@ class Vocabulary:
     stops: frozenset[int]
     unknown: int | None
     adds_start: bool | None
-    """Whether a text begins with the start token; None where the file does not say."""
+    """True if a text begins with the start token; None if the file does not say."""
     adds_space: bool
-    """Whether the tokenizer puts a space before a text."""
+    """True if the tokenizer puts a space before a text."""
 
     def of_kinds(self, *kinds: Kind) -> dict[str, int]:
         """Returns the tokens of the given kinds, as numbers by text."""
@@ -76,9 +78,9 @@ class Vocabulary:
 
 def vocabulary_of(metadata: Mapping[str, Any], place: str) -> Vocabulary:
     """
-    The vocabulary in a GGUF file's metadata.
+    Returns the vocabulary in a GGUF file's metadata.
 
-    Raises `FrontendError` where there is none, or where its parts do not fit together.
+    Raises `FrontendError` if there is none, or if its parts do not fit together.
     """
     values = {
         key.removeprefix(PREFIX): value for key, value in metadata.items() if key.startswith(PREFIX)
@@ -86,7 +88,9 @@ def vocabulary_of(metadata: Mapping[str, Any], place: str) -> Vocabulary:
     tokens: list[str] = values.get("tokens", [])
     if not tokens or "model" not in values:
         raise FrontendError(
-            "the file has no vocabulary", place, "give a model that was converted with its one"
+            "the file has no vocabulary",
+            place,
+            "give a model that was converted with its vocabulary",
         )
     count = len(tokens)
     kinds: list[int] = values.get("token_type", [Kind.NORMAL] * count)
@@ -94,14 +98,14 @@ def vocabulary_of(metadata: Mapping[str, Any], place: str) -> Vocabulary:
     for name, column in (("token_type", kinds), ("scores", scores)):
         if len(column) != count and name in values:
             raise FrontendError(
-                f"{count} tokens, but {len(column)} values of {PREFIX}{name}",
+                f"there are {count} tokens, but {len(column)} values of {PREFIX}{name}",
                 place,
                 "download or convert it again",
             )
     if len(set(tokens)) != count:
         twice = next(token for token in tokens if tokens.count(token) > 1)
         raise FrontendError(
-            f"the token {twice!r} stands for two numbers", place, "download or convert it again"
+            f"two tokens have the same text {twice!r}", place, "download or convert it again"
         )
     known = {name: _token(values, name, count, place) for name in _NUMBERS}
     ends = {known[name] for name in ("eos", "eot", "eom")} - {None}
@@ -129,11 +133,11 @@ _NUMBERS = ("bos", "eos", "eot", "eom", "unknown")
 
 
 def _token(values: Mapping[str, Any], name: str, count: int, place: str) -> int | None:
-    """The number of a token with a role; None where the file has none in it."""
+    """Returns the number of the token with a role, or None if the file has none."""
     number: int | None = values.get(f"{name}_token_id")
     if number is not None and not 0 <= number < count:
         raise FrontendError(
-            f"{PREFIX}{name}_token_id is {number}, of {count} tokens",
+            f"{PREFIX}{name}_token_id is {number}, but there are only {count} tokens",
             place,
             "download or convert it again",
         )

@@ -1,7 +1,7 @@
 """
 Reads the bodies of requests in OpenAI's form.
 
-A field that would change the answer and is not supported is refused by its name.
+An unsupported field that would change the answer is refused by its name.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ ONLY: Mapping[str, Sequence[Any]] = {
     "response_format": ({"type": "text"},),
     "modalities": (["text"],),
 }
-"""Fields, each with the only values that are accepted."""
+"""Fields for which only these values are accepted."""
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 MOST_STOPS = 4
 
 
 class BadRequestError(Exception):
-    """A body that is refused: why, because of which field, and the status of the reply."""
+    """A body that is refused: the reason, the field, and the status of the reply."""
 
     def __init__(self, message: str, field: str | None = None, status: int = 400):
         super().__init__(message)
@@ -63,18 +63,18 @@ class Wish:
     stops: Sequence[str]
     streams: bool
     counts: bool
-    """Whether a stream ends with the numbers of tokens."""
+    """True if a stream ends with the numbers of tokens."""
 
 
 def read_wish(body: bytes, chat: bool) -> Wish:
-    """Raises `BadRequestError`."""
+    """Parses a request's body; raises `BadRequestError`."""
     try:
         given = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise BadRequestError(f"the body is not JSON: {error}") from error
     if not isinstance(given, dict):
         raise BadRequestError("the body is not a JSON object")
-    # A field that is null is as one that is missing.
+    # A field that is null counts as missing.
     fields = _Fields({str(k): v for k, v in given.items() if v is not None})  # pyright: ignore
     prompt = fields.conversation() if chat else fields.text("prompt")
     sampling = fields.sampling()
@@ -93,7 +93,7 @@ def read_wish(body: bytes, chat: bool) -> Wish:
 
 
 class _Fields:
-    """The fields of a body, taken out one by one."""
+    """The fields of a body, which are taken out one by one."""
 
     def __init__(self, values: dict[str, Any]):
         self.values = values
@@ -121,7 +121,10 @@ class _Fields:
         return value
 
     def sampling(self) -> Sampling:
-        """At temperature 0 nothing else has a meaning; without one it is 1, as OpenAI's."""
+        """
+        Returns the sampling options. At temperature 0 the others have no effect; the default
+        temperature is 1, as in OpenAI's interface.
+        """
         temperature = self.number("temperature", float, 1.0, 0)
         top_p = self.number("top_p", float, None, 0)
         seed = self.number("seed", int, None, 0)
@@ -135,13 +138,13 @@ class _Fields:
         stops: list[Any] = [given] if isinstance(given, str) else given
         texts = isinstance(stops, list) and all(isinstance(s, str) and s for s in stops)  # pyright: ignore
         if not texts or len(stops) > MOST_STOPS:
-            raise BadRequestError(f"stop is not up to {MOST_STOPS} texts", "stop")
+            raise BadRequestError(f"stop must be at most {MOST_STOPS} texts", "stop")
         return stops
 
     def counts(self) -> bool:
         options: Any = self.values.pop("stream_options", {})
         if not isinstance(options, dict) or set(options) - {"include_usage"}:  # pyright: ignore
-            raise BadRequestError("stream_options may have include_usage only", "stream_options")
+            raise BadRequestError("stream_options may only have include_usage", "stream_options")
         return self.flag(options.get("include_usage", False), "stream_options")  # pyright: ignore
 
     def conversation(self) -> list[Message]:

@@ -1,5 +1,6 @@
 """
-A comparison as one self-contained page: both sides' figures, runs over time, and pairs of layers.
+Writes a comparison as one self-contained page: both sides' figures, runs over time, and pairs of
+layers.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _sides(comparison: ComparisonData) -> list[tuple[str, ExplanationData]]:
 
 
 def _label(comparison: ComparisonData, letter: str, side: ExplanationData) -> str:
-    """A name that distinguishes a side from the other: its target or its file's name."""
+    """Returns a name that distinguishes a side from the other: its target or its file's name."""
     if comparison.a.target != comparison.b.target:
         return f"{letter}: {side.target}"
     return f"{letter}: {PurePath(side.model).name}"

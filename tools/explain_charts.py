@@ -1,5 +1,6 @@
 """
-Charts of an explanation: the run over time, and its memory over dispatches. They fit any width.
+Draws the charts of an explanation: the run over time, and its memory over dispatches. They scale to
+any width.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ COLOURS = {
 }
 
 WIDTH = 1000
-"""Width of a chart, in units of its own: the window's width is what it is stretched to."""
+"""Width of a chart in its own units, which are stretched to the window's width."""
 
 
 SEEN = 1 / 20
@@ -80,15 +81,15 @@ class RunChart:
 
 
 def timeline(explanation: ExplanationData) -> RunChart | None:
-    """The dispatches of a run over time, as measured and by the roofline, on one scale."""
+    """Draws the dispatches of a run over time, as measured and by the roofline, on one scale."""
     layers = explanation.layers
     runs: list[Run] = []
     if explanation.device is not None:
         name = f"measured on {explanation.device}"
         runs.append((name, layers, run_times(layers, measured=True)))
-    # The interpreter's times do not compare with a device's: it has no scale in common with one.
+    # Times of the interpreter and of a device are not comparable, so they share no scale.
     if explanation.device is None or explanation.compares:
-        runs.append(("at least, by the roofline", layers, run_times(layers, measured=False)))
+        runs.append(("lower bound, by the roofline", layers, run_times(layers, measured=False)))
     return chart_runs(runs, linked=True)
 
 
@@ -96,7 +97,7 @@ def chart_runs(runs: Sequence[Run], linked: bool) -> RunChart | None:
     """
     Returns a chart of runs over time on one scale; None where no time is known.
 
-    A run that would be too short to be seen has a scale of its own, and says so.
+    A run that would be too short to see gets its own scale, and a note.
     """
     longest = max((sum(seconds) for *_, seconds in runs), default=0.0)
     if not longest:

@@ -1,9 +1,10 @@
 """
-An explanation as one self-contained page: figures, the run over time, its memory, layers, nodes.
+Writes an explanation as one self-contained page: figures, the run over time, its memory, layers,
+nodes.
 
-Layers stand in the order of execution: a row for each dispatch, edges from the writer of a buffer
-to its readers at the left, bars of the cost at the right. All bars have one linear scale. The
-reasons for a layer's path are in numbered notes, each once.
+Layers are in execution order: a row for each dispatch, with edges from the writer of a buffer to
+its readers on the left, and bars of the cost on the right. All bars have one linear scale. Numbered
+notes give the reasons for a layer's path, each reason once.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
 from xdsl_spirv.tools.page import render_page
 
 ROW, LANE, LANES = 26, 8, 12
-"""Pixels: a row's height and a lane for edges; lanes at most."""
+"""In pixels: height of a row, and width of a lane for edges; then the largest number of lanes."""
 
 UNFOLDED = 150
-"""Number of layers up to which their list is open at first."""
+"""Number of layers up to which their list is initially open."""
 
 NO = "not supported"
 
@@ -109,7 +110,10 @@ def _peak(explanation: ExplanationData) -> str:
 
 @dataclass(frozen=True)
 class _Bars:
-    """Figures of bars: the roofline where there is one, else times, else work; or two of them."""
+    """
+    Figures of the bars: roofline times if there are any, else measured times, else work; or two of
+    them.
+    """
 
     what: str
     figures: tuple[Callable[[ExplainedLayer], float | None], ...]
@@ -160,7 +164,7 @@ def _kernels(explanation: ExplanationData) -> list[Row]:
 
 def _lanes(layers: Sequence[ExplainedLayer]) -> list[tuple[int, int, int]]:
     """
-    Edges (from, to, lane): lane 0 is straight down, others pass the layers between.
+    Returns edges (from, to, lane): lane 0 goes straight down, other lanes pass the layers between.
 
     Edges without a free lane are dropped: a value that all layers read is not informative.
     """
@@ -184,7 +188,7 @@ def _lanes(layers: Sequence[ExplainedLayer]) -> list[tuple[int, int, int]]:
 
 
 def _layer_numbers(note: Note) -> str:
-    """The numbers of layers, in few words."""
+    """Lists the numbers of layers, in few words."""
     numbers = ranges(note.dispatches)
     few = len(numbers) < WIDEST
     return f"layers {numbers}" if few else f"{len(note.dispatches)} layers"

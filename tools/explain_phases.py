@@ -1,5 +1,6 @@
 """
-A run with its copies, as `run --time` measured it: times of the host beside times of the device.
+Draws a run with its copies, as measured by `run --time`: times of the host next to times of the
+device.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ COLOURS = {
 
 
 def tracks(phases: Sequence[Phase]) -> dict[str, list[Phase]]:
-    """The phases of each track, in the order in which they are shown; none that is empty."""
+    """
+    Returns the phases of each track, in the order in which they are shown, without empty tracks.
+    """
     by_track = {track: [p for p in phases if p.track == track] for track in TITLES}
     return {track: phases for track, phases in by_track.items() if phases}
 
@@ -37,7 +40,7 @@ def phase_label(explanation: ExplanationData, phase: Phase) -> str:
 
 
 def phases_chart(explanation: ExplanationData) -> RunChart | None:
-    """The tracks one below the other; the run's on one scale, that of loading on its own."""
+    """Draws the tracks one below the other; the run's tracks share a scale, loading has its own."""
     shown = tracks(explanation.phases)
     if not shown:
         return None
@@ -58,7 +61,7 @@ def _end(phases: Sequence[Phase]) -> float:
 
 
 def _describe_track(track: str, phases: Sequence[Phase]) -> str:
-    """Times of a track's parts, kernels together."""
+    """Lists the times of a track's parts; kernels are summed."""
     parts: dict[str, float] = {}
     for phase in phases:
         name = phase.name if phase.dispatch is None else "kernels"

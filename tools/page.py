@@ -2,7 +2,7 @@
 Self-contained HTML pages: one file, no scripts from elsewhere, light and dark, any width.
 
 Pages are templates of `assets` (Jinja), which escape every value. Contents wider than the window
-scroll in a `.scroll` box of their own, never the page.
+scroll in their own `.scroll` box, never the whole page.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def _environment() -> Environment:
 
 
 def frame(whole: str, height: int) -> str:
-    """A page in a frame, for notebooks; it scrolls beyond 900 pixels, and runs no scripts."""
+    """
+    Returns a page in a frame, for notebooks; it scrolls beyond 900 pixels, and runs no scripts.
+    """
     return (
         f'<iframe srcdoc="{escape(whole)}" sandbox '
         f'style="width:100%;height:{min(height, 900)}px;border:0"></iframe>'

@@ -1,9 +1,10 @@
 """
-A trace as one self-contained page: what each pass changed, function by function, side by side.
+Writes a trace as one self-contained page: the changes of each pass, function by function, side by
+side.
 
-It begins with a table of the passes. One pass is shown at a time (keys go forth and back), for all
-of the module or for one node of the model. Long constants are elided here; the text files have
-them. Changes that would make the page too long to open are counted, and left to the files.
+The page begins with a table of the passes. It shows one pass at a time (keys go forward and back),
+for the whole module or for one node of the model. Long constants are shortened here, but not in the
+text files. Changes that would make the page too long are only counted.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from xdsl_spirv.tools.trace_labels import Labels
 LONG_CONSTANT = re.compile(r"dense<([^<>]{80,})>|dense_resource<[^<>]{80,}>")
 
 MOST_LINES = 400
-"""Lines of one diff."""
+"""Largest diff of a function, in lines."""
 
 MOST_COMPARED = 6000
-"""Lines of a function up to which it is compared line by line."""
+"""Largest function that is compared line by line, in lines."""
 
 MOST_CHARACTERS = 8_000_000
-"""Most characters of all diffs."""
+"""Largest number of characters of all diffs."""
 
 OPEN = 3
-"""Number of changed functions up to which all of them are open at first."""
+"""Number of changed functions up to which all of them are initially open."""
 
 TOLD = 4
 """Number of changed functions that the table of passes names."""
@@ -85,7 +86,7 @@ class _Writer:
     budget: int = MOST_CHARACTERS
 
     def section(self, number: int) -> _Section:
-        """The section of a pass's changes."""
+        """Writes the section of a pass's changes."""
         stage = self.stages[number]
         before = self.stages[number - 1] if number else Stage("", "", {})
         names = [name for name in before.units if name not in stage.units]
@@ -132,7 +133,7 @@ class _Writer:
         return _Unit(name, change, self._numbers_of(name, before, after), followed, lines)
 
     def _numbers_of(self, name: str, before: Stage, after: Stage) -> frozenset[int]:
-        """The nodes that a unit is about."""
+        """Returns the nodes to which a unit belongs."""
         kernel = name.removesuffix(DECLARATIONS)
         labels = set[str]()
         for stage in (before, after):
@@ -166,7 +167,7 @@ class _Writer:
             for row in _side_by_side(part):
                 was, becomes = set(_at(left, row.old)), set(_at(right, row.new))
                 if row.kind == "changed" and was and becomes and not was & becomes:
-                    # Lines of two nodes: whoever follows one wants none of the other.
+                    # Lines of two nodes: a user who follows one of them does not want these.
                     yield line(replace(row, new=None), was)
                     yield line(replace(row, old=None), becomes)
                 else:
@@ -194,7 +195,8 @@ def page_of(trace: Trace) -> str:
 
 def _nodes(stages: Sequence[Stage]) -> list[str]:
     """
-    Names that can be followed: names of the source's lines, those that kernels compute if any do.
+    Returns the names that can be followed: nodes that kernels compute, or else names of the
+    source's lines.
     """
     if not stages:
         return []
@@ -209,7 +211,7 @@ def _at(labels: Sequence[Labels], line: int | None) -> Labels:
 
 
 def _side_by_side(rows: Sequence[Row]) -> Iterator[Row]:
-    """Rows, in which a removed line stands beside the added one in its place."""
+    """Arranges rows so that a removed line is next to the added one that replaces it."""
     position = 0
     while position < len(rows):
         removed = _run(rows, position, "removed")

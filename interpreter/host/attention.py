@@ -1,4 +1,4 @@
-"""Attention seen as a whole: in binary64, rounded once, as contractions are."""
+"""Attention computed on whole tensors: in binary64, rounded once, as contractions are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array, is_small_float
 
 def gathered(value: Array, map: AffineMap, sizes: Sequence[int], last: tuple[int, int]) -> Array:
     """
-    Gathers an operand in binary64 as batch x two loops; loop 0 is the first behind the batch's.
+    Gathers an operand in binary64 as batch x two loops; loop 0 is the first after the batch loops.
     """
     places, shape = _places(map, sizes, last)
     wide = value[places].astype(F64)
@@ -29,7 +29,10 @@ def gathered(value: Array, map: AffineMap, sizes: Sequence[int], last: tuple[int
 def _places(
     map: AffineMap, sizes: Sequence[int], last: tuple[int, int]
 ) -> tuple[tuple[Array, ...], list[int]]:
-    """The index of each dimension over the batch's loops and two others, and their sizes."""
+    """
+    Returns each dimension's index over the batch loops and two others, and the sizes of these
+    loops.
+    """
     batch = len(sizes) - len(LOOPS)
     loops = [*range(batch), *(batch + loop for loop in last)]
     shape = [sizes[loop] for loop in loops]
@@ -47,7 +50,7 @@ LEAST = -3.4028234663852886e38
 
 
 def sizes_of(op: AttentionOp, numbers: Sequence[Array]) -> AttentionSizes:
-    """The sizes of an attention whose dynamic sizes are these numbers."""
+    """Returns the sizes of an attention, given numbers for its dynamic sizes."""
     return op.sized([int(number) for number in numbers])
 
 
@@ -97,14 +100,16 @@ def softmax(op: AttentionOp, scores: Array) -> Array:
 
 
 def total_of(op: AttentionOp, p: Array, values: Array) -> Array:
-    """The result, (batch, m, e). A row without keys is NaN, or 0 if the operation says so."""
+    """
+    Returns the result, (batch, m, e). A row without keys is NaN, or 0 if the operation says so.
+    """
     if p.shape[-1] or op.nan_to_zero is not None:
         return np.matmul(p, values)
     return np.full((*p.shape[:-1], values.shape[-1]), np.nan)
 
 
 def scattered(op: AttentionOp, result: Array, like: Array, sizes: AttentionSizes) -> Array:
-    """Returns the result of batch x m x e with its elements where the operation's map has them."""
+    """Moves the elements of the result (batch, m, e) to the layout of the operation's map."""
     places, shape = _places(op.result_map, static(sizes.loops), (M, E))
     target = like.copy()
     target[places] = result.reshape(shape)
@@ -113,7 +118,8 @@ def scattered(op: AttentionOp, result: Array, like: Array, sizes: AttentionSizes
 
 def partial(op: AttentionOp, scores: Array, values: Array, parts: int) -> Array:
     """
-    Returns for each run of keys the sum of powers times values, the sum of powers, and the maximum.
+    Returns for each run of keys: the sum of exponentials times values, the sum of exponentials, and
+    the maximum.
     """
     keys = scores.shape[-1] - (op.sink is not None)
     length = -(-keys // parts) or 1
@@ -149,7 +155,7 @@ def attention(op: AttentionOp, *operands: Array) -> Array:
 
 @on_arrays(AttentionMergeOp)
 def merge(op: AttentionMergeOp, parts: Array, out: Array, *numbers: Array) -> Array:
-    """Computes the result in the layout of the output."""
+    """Merges partial results in the layout of the output."""
     wide = parts.astype(F64)
     values, sums, tops = wide[..., :-2], wide[..., -2:-1], wide[..., -1:]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -163,7 +169,7 @@ def merge(op: AttentionMergeOp, parts: Array, out: Array, *numbers: Array) -> Ar
 
 
 def merged(op: AttentionMergeOp, result: Array, like: Array, numbers: Sequence[Array]) -> Array:
-    """Returns the result of batch x m x e with its elements where the operation's map has them."""
+    """Moves the elements of the result (batch, m, e) to the layout of the operation's map."""
     sizes = static(op.sized([int(number) for number in numbers]))
     grids = list(np.indices(sizes, sparse=True))
     places = tuple(np.broadcast_to(evaluate(e, grids), sizes) for e in op.map.data.results)

@@ -1,9 +1,9 @@
 """
-Images and samplers as a launch describes them: formats, extents, levels, and how texels lie.
+Describes the images and samplers of a launch: formats, extents, levels, and the layout of texels.
 
-The texels of an image are bytes like a buffer's: level after level, in each the layers, then depth,
-rows and columns (and samples), without padding. This module needs numpy only, since a device's
-process reads it, too.
+The texels of an image are bytes, like a buffer's: level after level, in each level the layers, then
+depth, rows and columns (and samples), without padding. This module depends only on numpy, because a
+device's process imports it, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Filter: TypeAlias = Literal["nearest", "linear"]
 @dataclass(frozen=True)
 class Format:
     """
-    A format of texels: what SPIR-V and Vulkan call it, Vulkan's number, how components are read,
+    A format of texels: its names in SPIR-V and Vulkan, Vulkan's number, the reading of components,
     and the bits of each. The components of a `packed` one share a word, red in its lowest bits.
     """
 
@@ -35,7 +35,7 @@ class Format:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The type of a stored component, or of the word that they share."""
+        """The type of a stored component, or of the word that the components share."""
         letter = {"sfloat": "f", "sint": "i", "snorm": "i"}.get(self.kind, "u")
         return np.dtype("u4" if self.packed else f"{letter}{self.bits[0] // 8}")
 
@@ -51,7 +51,7 @@ class Format:
 
     @property
     def sampled(self) -> str:
-        """The kind of numbers that a shader sees: floats, signed or unsigned integers."""
+        """The type of numbers that a shader gets: floats, signed or unsigned integers."""
         return {"sint": "i", "uint": "u"}.get(self.kind, "f")
 
 
@@ -77,7 +77,7 @@ def _formats() -> Iterator[Format]:
 
 
 FORMATS = {format.name: format for format in _formats()}
-"""Every format that SPIR-V has for storage images and Vulkan, too, by SPIR-V's name."""
+"""Formats that both SPIR-V (for storage images) and Vulkan have, by SPIR-V's name."""
 
 _BY_ANY_NAME = {
     name.lower().replace("_", ""): format
@@ -87,10 +87,15 @@ _BY_ANY_NAME = {
 
 
 def format_of(name: str) -> Format:
-    """The format that SPIR-V, GLSL (`rgba8_snorm`) or Vulkan calls so; raises `ValueError`."""
+    """
+    Returns the format with this name in SPIR-V, GLSL (`rgba8_snorm`) or Vulkan; raises
+    `ValueError`.
+    """
     plain = name.lower().replace("_", "").removeprefix("vkformat")
     if plain not in _BY_ANY_NAME:
-        raise ValueError(f"there is no image format {name!r}; there are {', '.join(FORMATS)}")
+        raise ValueError(
+            f"the image format {name!r} does not exist; the formats are: {', '.join(FORMATS)}"
+        )
     return _BY_ANY_NAME[plain]
 
 
@@ -110,12 +115,12 @@ COMPARES = (
     *("never", "less", "equal", "less_or_equal", "greater", "not_equal", "greater_or_equal"),
     "always",
 )
-"""Vulkan's names, in the order of their numbers."""
+"""Vulkan's names of comparisons, in the order of their numbers."""
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """The settings of a sampler, in Vulkan's words."""
+    """The settings of a sampler, with Vulkan's names."""
 
     mag: Filter = "nearest"
     min: Filter = "nearest"
@@ -130,13 +135,15 @@ class Sampler:
 
     def __post_init__(self) -> None:
         if len(self.address) != 3:
-            raise ValueError(f"a sampler has 3 address modes, not {len(self.address)}")
+            raise ValueError(f"a sampler needs 3 address modes, not {len(self.address)}")
         choices = {"mag": ("nearest", "linear"), "border": BORDERS, "compare": (*COMPARES, None)}
         choices |= {"min": choices["mag"], "mipmap": choices["mag"]}
         rows = [(name, getattr(self, name), known) for name, known in choices.items()]
         for name, value, known in (*rows, *(("address", a, ADDRESS_MODES) for a in self.address)):
             if value not in known:
-                raise ValueError(f"a sampler's {name} is not {value!r}; there are {list(known)}")
+                raise ValueError(
+                    f"a sampler's {name} cannot be {value!r}; use one of {list(known)}"
+                )
 
 
 @dataclass(frozen=True)
@@ -158,11 +165,15 @@ class Image:
     def __post_init__(self) -> None:
         format_of(self.format)
         if not 1 <= len(self.size) <= 3 or min(*self.size, self.layers, self.levels) < 1:
-            raise ValueError(f"an image of {self.size}, {self.layers} layers, {self.levels} levels")
+            raise ValueError(
+                f"an image of {self.size} cannot have {self.layers} layers and {self.levels} levels"
+            )
         if self.levels > max(self.size).bit_length():
-            raise ValueError(f"an image of {self.size} has no {self.levels} levels")
+            raise ValueError(f"an image of {self.size} cannot have {self.levels} levels")
         if self.samples not in (1, 2, 4, 8, 16, 32, 64) or (self.samples > 1 < self.levels):
-            raise ValueError(f"an image of {self.samples} samples and {self.levels} levels")
+            raise ValueError(
+                f"an image cannot have both {self.samples} samples and {self.levels} levels"
+            )
 
     @property
     def texel(self) -> Format:
@@ -170,7 +181,7 @@ class Image:
         return format_of(self.format)
 
     def extent(self, level: int = 0) -> tuple[int, int, int]:
-        """Width, height and depth of a level; 1 where it has fewer dimensions."""
+        """Returns width, height and depth of a level; 1 for missing dimensions."""
         sizes = (*self.size, 1, 1)
         return (
             max(1, sizes[0] >> level),
@@ -179,7 +190,7 @@ class Image:
         )
 
     def starts(self) -> list[int]:
-        """Where each level begins, in texels, and behind the last one the number of all."""
+        """Offsets of the levels, in texels; the last number is the count of all texels."""
         counts = [prod(self.extent(level)) for level in range(self.levels)]
         ends = np.cumsum([0, *counts]) * self.layers * self.samples
         return [int(end) for end in ends]

@@ -1,11 +1,12 @@
 """
-ONNX's own interface (`onnx.backend.base`): the node tests, and any harness of it, run as they are.
+Implements ONNX's backend interface (`onnx.backend.base`), so that its node tests and other
+harnesses run unchanged.
 
     results = xdsl_spirv.onnx_backend.prepare(model, "VULKAN").run(inputs)
     runner = onnx.backend.test.BackendTest(xdsl_spirv.onnx_backend, __name__)
 
-`CPU` is the interpreter, `VULKAN` or `VULKAN:1` a Vulkan device. A model is compiled when it is run
-first with inputs of these shapes. A refusal is raised as the error that `xs.compile` raises.
+`CPU` is the interpreter, `VULKAN` or `VULKAN:1` a Vulkan device. A model is compiled for each set
+of input shapes on first use. A refusal is raised as the same error as by `xs.compile`.
 """
 
 from __future__ import annotations
@@ -29,19 +30,21 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.program import Program
 
 DEVICES = {"CPU": "interpreter", "VULKAN": "vulkan"}
-"""ONNX's word for a device -> ours."""
+"""Maps ONNX's names of devices to ours."""
 TARGET = "lavapipe"
-"""Programs are compiled for it if they run on the interpreter, and no target is given."""
+"""The default target of programs that run on the interpreter."""
 REFERENCE = "reference"
-"""As a target: the model is executed as it is imported, on whole arrays."""
+"""Value of the target for which the model is executed as imported, on whole arrays."""
 REFUSALS = (FrontendError, ProgramError, InterpreterError, DiagnosticException, VerifyException)
-"""The errors that say that a model, or an input, is not for us."""
+"""Errors that mean that a model, or an input, is not supported."""
 SIZES = ("scales", "roi", "condition")
-"""Inputs of operators that decide sizes, and are floats or truth values."""
+"""Inputs of operators that determine sizes, and are floats or truth values."""
 
 
 class PreparedModel(base.BackendRep):
-    """A model, and its programs by the shapes of inputs and the values of those that fix sizes."""
+    """
+    A model, and its programs by the shapes of inputs and the values of inputs that determine sizes.
+    """
 
     def __init__(self, model: ModelProto, device: str, target: str | None) -> None:
         self.model, self.device, self.target = model, device, target
@@ -50,15 +53,15 @@ class PreparedModel(base.BackendRep):
         self.inputs = [name for name in names if name not in held] or names
         self.programs: dict[Any, tuple[ImportedModel, Program | None]] = {}
         self.refusal: str | None = None
-        """The reason why inputs of the last run were constants; None if all were inputs."""
+        """The reason why inputs of the last run were constants; None if none were."""
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """
-        The results in the order of the outputs.
+        Runs the model; returns the results in the order of the outputs.
 
-        `inputs` are arrays in the order of the model's inputs, or by name. A model is refused whose
-        inputs decide sizes: it is then compiled again with those inputs as constants. Raises the
-        first error if it is refused with them, too.
+        `inputs` are arrays in the order of the model's inputs, or by name. If a model is refused
+        because inputs determine sizes, it is compiled again with these inputs as constants. Raises
+        the first error if that is refused, too.
         """
         given = self._by_name(inputs)
         self.refusal = None
@@ -81,7 +84,7 @@ class PreparedModel(base.BackendRep):
             listed = list(inputs) if isinstance(inputs, Sequence) else [inputs]
             if len(listed) > len(self.inputs):
                 raise ProgramError(
-                    f"{len(listed)} inputs were given, the model has {len(self.inputs)}",
+                    f"{len(listed)} inputs were given, but the model has {len(self.inputs)}",
                     ", ".join(self.inputs),
                     "leave the others out",
                 )
@@ -124,7 +127,7 @@ class Backend(base.Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """True for `CPU`, and for `VULKAN` and `VULKAN:N` where such a device is."""
+        """True for `CPU`, and for `VULKAN` and `VULKAN:N` if such a device exists."""
         kind, _, number = device.partition(":")
         if kind != "VULKAN":
             return kind in DEVICES
@@ -134,7 +137,7 @@ class Backend(base.Backend):
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """True if the importer takes the model without the shapes and values of inputs."""
+        """True if the importer accepts the model without shapes and values of inputs."""
         from xdsl_spirv.frontends import import_onnx
 
         try:
@@ -148,10 +151,10 @@ class Backend(base.Backend):
         cls, model: ModelProto, device: str = "CPU", target: str | None = None, **kwargs: Any
     ) -> PreparedModel:
         """
-        A model that runs as often as you like.
+        Prepares a model that can run repeatedly.
 
-        `target` is the name of a target or its file; by default it is the device's own.
-        Other options, which harnesses pass for themselves (`rtol`), are ignored.
+        `target` is the name of a target or its file; by default it is the device's own. Other
+        options, which harnesses pass for their own use (`rtol`), are ignored.
         """
         kind, colon, number = device.partition(":")
         if not cls.supports_device(device):
@@ -173,7 +176,10 @@ class Backend(base.Backend):
         outputs_info: Any = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """The results of one operator; ONNX's evaluator finds their types if they are not given."""
+        """
+        Returns the results of one operator; ONNX's evaluator finds their types if they are not
+        given.
+        """
         super().run_node(node, inputs, device, outputs_info, **kwargs)
         arrays = [np.asarray(a) for a in (inputs if isinstance(inputs, list | tuple) else [inputs])]
         names = [name for name in node.input if name]

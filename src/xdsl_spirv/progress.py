@@ -1,9 +1,9 @@
 """
-Shows the progress of long work: its stages, and how far each of them is.
+Reports the progress of long work: its stages, and the progress of each.
 
-The library says where it is; whether anybody hears of it is the command's affair
-(`tools/progress.py`). A ticker repeats what is being done while a stage is silent: in one long
-pass, in a driver, in onnxruntime. Without a listener a step costs one comparison.
+The library reports its stages; commands decide if they are shown (`tools/progress.py`). A ticker
+repeats the current stage while it is silent: in one long pass, in a driver, in onnxruntime. Without
+a listener a step costs one comparison.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 QUIET_SECONDS = 2.0
-"""A stage says nothing before it has taken so long."""
+"""Seconds before a stage is first reported."""
 TICK_SECONDS = 1.0
 """Seconds between two messages about a silent stage."""
 
 
 class Display(Protocol):
-    """Protocol of progress displays: `show` has a line for the stage at work, `clear` ends it."""
+    """
+    Protocol of progress displays: `show` gets a line for the current stage, `clear` removes it.
+    """
 
     def show(self, text: str) -> None: ...
 
@@ -34,7 +36,7 @@ class Display(Protocol):
 
 
 class Stage:
-    """Something that takes time, of `total` steps where the number is known."""
+    """A stage of work, of `total` steps if the number is known."""
 
     def __init__(self, what: str, total: int | None, ticker: Ticker | None):
         self.what, self.total, self.ticker = what, total, ticker
@@ -43,7 +45,7 @@ class Stage:
         self.detail = ""
 
     def step(self, detail: str = "") -> None:
-        """The next step begins, which `detail` names."""
+        """Begins the next step, named `detail`."""
         if self.ticker is not None:
             self.begun += 1
             self.detail = detail
@@ -56,11 +58,13 @@ class Stage:
 
 
 _SPEAKING = threading.RLock()
-"""Held while a display is written to: no process is forked in the middle of a line."""
+"""
+Lock that is held while a display is written, so that no process is forked in the middle of a line.
+"""
 
 
 class Ticker:
-    """Tells a display about the innermost of the stages that began a while ago and last."""
+    """Reports to a display the innermost stage that has lasted for a while."""
 
     def __init__(self, display: Display, clock: Callable[[], float] = time.monotonic):
         self.display, self.clock = display, clock
@@ -79,7 +83,7 @@ class Ticker:
                 self.display.clear()
 
     def tick(self) -> None:
-        """Tells that the present work still lasts."""
+        """Reports that the current work is still running."""
         with _SPEAKING:
             now = self.clock()
             lasting = [stage for stage in self.stages if now - stage.start >= QUIET_SECONDS]
@@ -93,7 +97,7 @@ _TICKER: ContextVar[Ticker | None] = ContextVar("ticker", default=None)
 
 @contextmanager
 def stage(what: str, total: int | None = None) -> Generator[Stage]:
-    """Within, `what` is being done; `step` of the stage says how far it is."""
+    """Marks the `with` block as the stage `what`; the stage's `step` reports its progress."""
     ticker = _TICKER.get()
     begun = Stage(what, total, ticker)
     if ticker is None:
@@ -107,7 +111,7 @@ def stage(what: str, total: int | None = None) -> Generator[Stage]:
 
 
 def noted(what: str, items: Sequence[T], name: Callable[[T], str] = str) -> Generator[T]:
-    """The items, each a step of a stage that is called so."""
+    """Yields the items; each is a step of a stage of that name."""
     with stage(what, len(items)) as progress:
         for item in items:
             progress.step(name(item))
@@ -116,7 +120,7 @@ def noted(what: str, items: Sequence[T], name: Callable[[T], str] = str) -> Gene
 
 @contextmanager
 def heard_by(ticker: Ticker | None) -> Generator[None]:
-    """Within, a ticker is told of all stages; None: no ticker is told."""
+    """Within the `with` block, a ticker receives all stages; with None, no ticker does."""
     token = _TICKER.set(ticker)
     try:
         yield
@@ -126,7 +130,10 @@ def heard_by(ticker: Ticker | None) -> Generator[None]:
 
 @contextmanager
 def shown_on(display: Display | None) -> Generator[None]:
-    """Within, a display hears of all stages, once a second at least; None: nothing is shown."""
+    """
+    Within the `with` block, a display receives all stages, at least once a second; with None,
+    nothing is shown.
+    """
     if display is None:
         with heard_by(None):
             yield
@@ -150,7 +157,7 @@ def _tick_until(ticker: Ticker, ended: threading.Event) -> None:
 
 @cache
 def _guard_forks() -> None:
-    """From here on a fork says nothing, whose parent speaks."""
+    """From now on, forked processes report nothing, because their parent does."""
 
     def be_silent() -> None:
         _SPEAKING.release()

@@ -1,14 +1,12 @@
 """
-Names a user's options in errors, and suggests the names that a user may have meant.
+Rewrites options in error texts for the command or for Python, and suggests names that a user may
+have meant.
 
-Errors are written with the command's options. A reader in Python needs arguments instead. Every
-error about an unknown name suggests known ones in the same words (`did_you_mean`).
+Errors are written with the command's options; for users of Python, they are rewritten to arguments.
+Every error about an unknown name suggests known ones in the same form (`did_you_mean`).
 
->>> spoken("give --dim n=N --dim h=N")
-'give dims={"n": N, "h": N}'
->>> with as_command():
-...     spoken("give --dim n=N --dim h=N")
-'give --dim n=N --dim h=N'
+>>> spoken("give --dim n=N --dim h=N") 'give dims={"n": N, "h": N}' >>> with as_command(): ...
+spoken("give --dim n=N --dim h=N") 'give --dim n=N --dim h=N'
 """
 
 from __future__ import annotations
@@ -21,10 +19,10 @@ from contextvars import ContextVar
 _COMMAND = ContextVar("command", default=False)
 
 PAIRS = {"dim": "dims", "constant": "constants", "state": "state"}
-"""Options of pairs NAME=VALUE that are a mapping in Python."""
+"""Options of the form NAME=VALUE that are a mapping in Python."""
 NAMES = {**PAIRS, "sanitize": "checks", "check": "checks", "except": "limits", "only": "limits"}
 VALUES = {"device": '"{}"', "target": '"{}"', "sanitize": 'Checks.of("{}")'}
-"""Form of a value behind an option."""
+"""Matches a value after an option."""
 
 _PAIR = r"--(dim|constant|state) ([\w.]+)=([\w.?]+)"
 _REPEATED = re.compile(_PAIR + r"(?:,? (?:or )?--\1 [\w.]+=[\w.?]+)*")
@@ -37,7 +35,7 @@ _COMMANDS = re.compile(r"(`xdsl-spirv [^`]*`)")
 
 @contextmanager
 def as_command() -> Generator[None]:
-    """Within, errors speak of options."""
+    """Within the `with` block, errors name the command's options."""
     token = _COMMAND.set(True)
     try:
         yield
@@ -46,7 +44,7 @@ def as_command() -> Generator[None]:
 
 
 def spoken(text: str) -> str:
-    """An error's text in the reader's words: options of a command, or arguments of Python."""
+    """Returns an error's text for its reader: with options of a command, or arguments of Python."""
     if _COMMAND.get() or "--" not in text:
         return text
     parts = _COMMANDS.split(text)
@@ -73,13 +71,13 @@ def _name(option: str) -> str:
 
 
 MOST = 3
-"""Names in one suggestion."""
+"""Largest number of names in one suggestion."""
 TIE = 0.05
-"""Names whose similarity is this much lower than the best one's are not suggested."""
+"""Names whose similarity is lower than the best one's by this much are not suggested."""
 
 
 def similar(name: str, known: Iterable[str]) -> list[str]:
-    """The known names that are most like one, best first; at most `MOST`."""
+    """Returns the known names that are most similar to a name, the best first; at most `MOST`."""
     from difflib import SequenceMatcher, get_close_matches
 
     folded: dict[str, str] = {}
@@ -89,18 +87,18 @@ def similar(name: str, known: Iterable[str]) -> list[str]:
     close = get_close_matches(wanted, folded, MOST)
     ratios = [SequenceMatcher(None, other, wanted).ratio() for other in close]
     close = [other for other, ratio in zip(close, ratios, strict=True) if ratio > ratios[0] - TIE]
-    # `h200` for `nvidia-h200`: too short to be alike, but a part of it.
+    # `h200` for `nvidia-h200`: too short to be similar, but a part of it.
     parts = [other for other in folded if len(wanted) > 2 and wanted in other]
     return [folded[other] for other in dict.fromkeys((*close, *parts))][:MOST]
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """The remedy for an unknown name: those that are like it, or else `otherwise`."""
+    """Returns the remedy for an unknown name: similar names, or else `otherwise`."""
     close = similar(name, known)
     return f"did you mean {' or '.join(map(repr, close))}?" if close else otherwise
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and what it counts: `1 launch`, `2 launches`."""
+    """Formats a number with its noun: `1 launch`, `2 launches`."""
     plural = "es" if noun.endswith(("ch", "s")) else "s"
     return f"{number:,} {noun}{plural if number != 1 else ''}"

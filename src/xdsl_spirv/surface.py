@@ -1,7 +1,7 @@
 """
-The names that `import xdsl_spirv as xs` offers beside compiling and launching.
+The functions of `import xdsl_spirv as xs`, besides compiling and launching.
 
-A module is given as it is at hand: as `bytes` of a binary, the path of a file, or xDSL's operation.
+A module can be given as the `bytes` of a binary, the path of a file, or xDSL's operation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Source: TypeAlias = Operation | bytes | str | os.PathLike[str]
 
 def parse(source: str | os.PathLike[str]) -> ModuleOp:
     """
-    A module of MLIR text: a file's, or the text itself where it has several lines.
+    Parses MLIR text: a file, or the text itself if it has several lines.
 
     All dialects that `xdsl-opt` finds are known. Raises `ProgramError` and xDSL's errors.
     """
@@ -45,7 +45,7 @@ def parse(source: str | os.PathLike[str]) -> ModuleOp:
 
 def decode(source: bytes | str | os.PathLike[str]) -> SPIRVModuleOp:
     """
-    The `spirv.module` of a binary, or of a file: `.spv`, `.spvasm`, GLSL.
+    Decodes a binary, or a file (`.spv`, `.spvasm`, GLSL), to a `spirv.module`.
 
     `print` shows it in the dialect's syntax. Raises `SPIRVDecodeError` for damaged bytes.
     """
@@ -56,7 +56,7 @@ def decode(source: bytes | str | os.PathLike[str]) -> SPIRVModuleOp:
 
 def encode(module: Operation, *, names: bool = True) -> bytes:
     """
-    The binary of a `spirv.module`, or of the only one in a module.
+    Encodes a `spirv.module`, or the only one in a module, as a binary.
 
     Raises `SPIRVEncodeError` for operations without an encoding.
     """
@@ -78,7 +78,7 @@ class Findings(list[Finding]):
 
 def validate(source: Source, environment: str | None = None) -> Findings:
     """
-    Returns the faults of a module: each finding with its rule, its place and what to do.
+    Returns the faults of a module, each with its rule, its place and what to do.
 
     `environment` is `vulkan1.3`, `universal1.6`, ...; by default it is the version in the module.
     Raises `SPIRVDecodeError` for bytes that are not a module.
@@ -94,7 +94,7 @@ def validate(source: Source, environment: str | None = None) -> Findings:
 
 
 def disassemble(source: Source) -> str:
-    """A module in Khronos' assembly."""
+    """Returns a module in Khronos' assembly."""
     from xdsl_spirv.serialization.raw.binary import decode as decode_words
     from xdsl_spirv.serialization.text.disassembler import disassemble as to_text
 
@@ -102,7 +102,7 @@ def disassemble(source: Source) -> str:
 
 
 def assemble(text: str) -> bytes:
-    """The binary of Khronos' assembly. Raises `SPIRVAssemblyError` with line and column."""
+    """Assembles Khronos' assembly to a binary. Raises `SPIRVAssemblyError` with line and column."""
     from xdsl_spirv.serialization.text.assembler import assemble as assemble_text
 
     return assemble_text(text).encode()
@@ -118,11 +118,11 @@ def interpret(
     checks: Checks | None = None,
 ) -> list[Array]:
     """
-    The results of a host function on the interpreter, at any stage of the lowering.
+    Runs a host function on the interpreter, at any stage of the lowering; returns its results.
 
-    `source` is a module, a file of MLIR or its text; `passes` are run before, as `xdsl-opt -p`
-    takes them. Inputs are arrays, or lists where the argument's type is known from the module.
-    `checks` look for undefined behaviour and fill their report.
+    `source` is a module, a file of MLIR or its text; `passes` is a pipeline, in the form of
+    `xdsl-opt -p`, that is run before. Inputs are arrays, or lists if the module gives the
+    argument's type. `checks` look for undefined behaviour and fill their report.
 
     Raises `InterpreterError`, and the errors of the passes.
     """
@@ -150,10 +150,12 @@ def explain(
     **options: Any,
 ) -> Explanation:
     """
-    Returns which path each layer of a model takes on a target, why, and for how long at least.
+    Explains how each layer of a model is compiled for a target: its path, the reasons, and its
+    minimum time.
 
-    `model` is what `compile` takes, with its options, or a program. Without a `target` it is the
-    best device of this machine, or the program's own. `print` shows the table; a notebook the page.
+    `model` is a model, with the options of `compile`, or a program. The default `target` is the
+    best device of this machine, or the program's own target. `print` shows a table, a notebook a
+    page.
     """
     from xdsl_spirv.compiler.api import compile
     from xdsl_spirv.runtime.program import Program
@@ -175,9 +177,9 @@ def explain(
 
 def devices() -> list[DeviceInfo]:
     """
-    The Vulkan devices of this machine, the best first; empty where there are none.
+    Returns the Vulkan devices of this machine, the best first; empty if there are none.
 
-    `xdsl-spirv doctor` says what is missing then.
+    Then `xdsl-spirv doctor` tells what is missing.
     """
     from xdsl_spirv.runtime.vulkan.errors import NoVulkanError
 
@@ -190,7 +192,7 @@ def devices() -> list[DeviceInfo]:
 
 
 def target_names() -> list[str]:
-    """The names of the devices that programs can be compiled for."""
+    """Returns the names of the targets for which programs can be compiled."""
     from xdsl_spirv.targets import names
 
     return names()

@@ -5,10 +5,10 @@ The backend `xdsl_spirv` of `torch.compile`: graphs run as programs on a Vulkan 
     with torch.no_grad():
         y = model(x)
 
-A graph is compiled when it is called first, with the parameters that it is called with, and for the
-sizes of its inputs. Sizes that TorchDynamo leaves open stay open, so that one program takes any
-batch; where that is refused, it is compiled for each. A graph that is refused runs eagerly, and a
-warning says why.
+A graph is compiled at its first call, with the parameters of that call, and for the sizes of its
+inputs. Sizes that are dynamic in TorchDynamo stay dynamic, so that one program accepts any batch;
+if that is refused, a program is compiled for each size. A graph that is refused runs eagerly, and a
+warning gives the reason.
 """
 
 from __future__ import annotations
@@ -29,30 +29,32 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.program import Program
 
 KEPT = 8
-"""Programs of one graph: for so many shapes of inputs and states of parameters."""
+"""Number of programs of one graph: for different shapes of inputs and states of parameters."""
 STATIC = "_dynamo_static_input_type"
-"""A mark of TorchDynamo: an input of the graph that is a parameter or a buffer of a module."""
+"""TorchDynamo's mark of an input of the graph that is a parameter or a buffer of a module."""
 OPTIONS: dict[str, Any] = {"target": None, "device": None, "fallback": True}
 
 
 class EagerGraphWarning(UserWarning):
-    """A graph runs eagerly; the message says why."""
+    """A graph runs eagerly; the message gives the reason."""
 
 
 def backend(
     graph: Any, examples: Sequence[Any], *, options: Mapping[str, Any] | None = None
 ) -> Callable[..., Any]:
     """
-    Compile a graph of TorchDynamo; `torch.compile(backend="xdsl_spirv")` calls it.
+    Compiles a graph of TorchDynamo; `torch.compile(backend="xdsl_spirv")` calls it.
 
-    Options: `target` (a target's name or file; None: the best device here), `device` (as
-    `Program.__call__` takes it), and `fallback` (False: errors are raised, nothing runs eagerly).
+    Options: `target` (a target's name or file; None: the best device of this machine), `device`
+    (like in `Program.__call__`), and `fallback` (False: errors are raised, nothing runs eagerly).
     """
     given = dict(options or {})
     unknown = given.keys() - OPTIONS.keys()
     if unknown:
         raise ProgramError(
-            f"there is no option {min(unknown)!r}", f"options: {', '.join(OPTIONS)}", "rename it"
+            f"there is no option {min(unknown)!r}",
+            f"options: {', '.join(OPTIONS)}",
+            "correct the name",
         )
     return CompiledGraph(graph, **{**OPTIONS, **given})
 
@@ -70,10 +72,13 @@ class CompiledGraph:
     def __post_init__(self) -> None:
         nodes = [node for node in self.graph.graph.nodes if node.op == "placeholder"]
         self.fixed = [STATIC in (node.meta.get("tensor_dict") or {}) for node in nodes]
-        """For each argument True if it is a parameter or buffer of a module."""
+        """For each argument, True if it is a parameter or buffer of a module."""
         values = [node.meta.get("example_value") for node in nodes]
         self.sizes: list[Any] = _open_sizes(values)
-        """For each argument a symbol if it is a size; for a tensor its open dimensions' symbols."""
+        """
+        For each argument, a symbol if it is a size; for a tensor, the symbols of its dynamic
+        dimensions.
+        """
 
     def __call__(self, *arguments: Any) -> Any:
         import torch
@@ -97,7 +102,7 @@ class CompiledGraph:
         return tuple(torch.from_numpy(result).to(place) for result in results)
 
     def _compile_program(self, arguments: Sequence[Any], inputs: Sequence[Any]) -> Program | None:
-        """The program for arguments; None, after a warning, where the graph is refused."""
+        """Returns the program for arguments; or warns and returns None if the graph is refused."""
         from xdsl_spirv.tools.messages import message
 
         try:
@@ -130,7 +135,7 @@ class CompiledGraph:
     def _open_model(
         self, torch: Any, arguments: Sequence[Any], inputs: Sequence[Any]
     ) -> ImportedModel:
-        """The graph with open sizes. Raises what exporter and importer raise."""
+        """Returns the graph with dynamic sizes. Raises the errors of exporter and importer."""
         symbols = [
             sizes
             for argument, sizes, fixed in zip(arguments, self.sizes, self.fixed, strict=True)
@@ -144,7 +149,10 @@ class CompiledGraph:
     def _module(
         self, torch: Any, arguments: Sequence[Any], open_sizes: Sequence[Mapping[int, str]] = ()
     ) -> Any:
-        """The graph as a module of its inputs. Parameters are its own; open sizes are inputs'."""
+        """
+        Returns the graph as a module of its inputs, with its own parameters; dynamic sizes come
+        from inputs.
+        """
         graph, kinds, sizes = self.graph, self.fixed, self.sizes
         places = {symbol: (n, d) for n, at in enumerate(open_sizes) for d, symbol in at.items()}
 
@@ -175,8 +183,8 @@ class CompiledGraph:
 
 def _open_sizes(values: Sequence[Any]) -> list[Any]:
     """
-    The sizes that TorchDynamo leaves open: `s0` for an argument that is one, and `{0: "s0"}` for a
-    tensor. None for all if a size is not a symbol alone.
+    Returns the sizes that are dynamic in TorchDynamo: `s0` for an argument that is a size, and `{0:
+    "s0"}` for a tensor. Returns None for all if a size is not a single symbol.
     """
     listed: list[Any] = []
     for value in values:
@@ -192,7 +200,9 @@ def _open_sizes(values: Sequence[Any]) -> list[Any]:
 
 
 def _key(argument: Any, fixed: bool, sizes: Any) -> Any:
-    """The key of a program's argument: the shape of an input, the contents of a parameter."""
+    """
+    Returns the key of a program's argument: the shape of an input, the contents of a parameter.
+    """
     if not hasattr(argument, "dtype"):
         return argument if sizes is None else sizes
     if fixed:

@@ -1,8 +1,8 @@
 """
-The names of this package that `xdsl-opt` knows; modules load when a name is used.
+Registers the names of this package with `xdsl-opt`; modules are loaded when a name is used.
 
-Every factory imports inside its body, so that `xdsl-opt --version` costs the same with the package
-installed as without it.
+Every factory imports inside its body, so that installing the package does not slow down `xdsl-opt
+--version`.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from xdsl_spirv.upstream import (
 
 
 def _lazy(path: str) -> Callable[[], Any]:
-    """`module:name`, imported when called."""
+    """Returns a function that imports `module:name` when called."""
     module, name = path.split(":")
     return lambda: getattr(import_module(f"xdsl_spirv.{module}"), name)
 
@@ -148,9 +148,9 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "spirv-share-kernels": ("several spirv.module",),
 }
 """
-The contents that a module must have for a pass to change it (see upstream/passes_on_demand.py). A
-pipeline of ours does not load a pass for a module without any of it; a pass that is not here runs
-on every module.
+For each pass, the contents that a module must have for the pass to change it (see
+upstream/passes_on_demand.py). Our pipelines do not load a pass for a module without them; a pass
+that is not listed runs on every module.
 """
 
 GRANTED: dict[str, dict[str, tuple[str, ...]]] = {
@@ -180,7 +180,7 @@ UNIVERSE = Universe(
 
 
 def _extend_linalg() -> None:
-    """Let xDSL's universe offer `linalg` with the operations of upstream/linalg_extensions.py."""
+    """Lets xDSL's universe offer `linalg` with the operations of upstream/linalg_extensions.py."""
     factory = XDSL_UNIVERSE.all_dialects["linalg"]
 
     def extended() -> Dialect:
@@ -192,7 +192,7 @@ def _extend_linalg() -> None:
 
 
 def _extend(name: str, module: str) -> None:
-    """Let xDSL's dialect offer the operations of a module of upstream/, too."""
+    """Lets xDSL's dialect offer the operations of a module of upstream/, too."""
     factory = XDSL_UNIVERSE.all_dialects[name]
 
     def extended() -> Dialect:
@@ -208,12 +208,13 @@ _extend("tensor", "reshapes")
 _extend("scf", "forall")
 _extend("tensor", "forall")
 
-# Models without any spirv operation hold such literals too, so corrections cannot wait for it.
+# Models without any spirv operation contain such literals too, so the corrections are needed here.
 dense_literals.install()
 fast_text.install()
 string_literals.install()
 block_labels.install()
 
-# Before any dialect is imported: contexts import `dialects.spirv`, and xDSL's have formats too.
+# Before any dialect is imported: contexts import `dialects.spirv`, and xDSL's dialects have formats
+# too.
 on_demand.install()
 lazy_formats.install()

@@ -97,7 +97,7 @@ def test_states_that_slide_give_the_logits_of_whole_ones(
     rows = {state.shape[2] for state in session.states.values()}
     assert rows == {CONTEXT, 5 - 1 + 16 + CHUNK}
     monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", 2 * CHUNK + 16)
-    with pytest.raises(ProgramError, match="32 tokens in one run"):
+    with pytest.raises(ProgramError, match="32 tokens are too many for one run"):
         read(cut, 0, tokens[50:])
 
 

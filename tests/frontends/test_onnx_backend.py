@@ -90,7 +90,7 @@ def test_a_prepared_model_runs_inputs_of_several_shapes(onnx: ModuleType):
         np.testing.assert_array_equal(z, np.arange(size) * 2)
     assert len(prepared.programs) == 2
     assert prepared.refusal is None
-    with pytest.raises(ProgramError, match="3 inputs were given, the model has 2"):
+    with pytest.raises(ProgramError, match="3 inputs were given, but the model has 2"):
         prepared.run([z, z, z])
     with pytest.raises(ProgramError, match="there is no device 'CUDA'"):
         backend.prepare(prepared.model, "CUDA")

@@ -148,7 +148,7 @@ def test_a_message_cannot_end_its_turn():
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion"),
         ("{{ range(10 ** 9) | length }}", "Range too big"),
         ("{% include 'x' %}", "loader"),
-        ("Hello.", "leaves out what the user says"),
+        ("Hello.", "leaves out the message of the user"),
     ],
 )
 def test_a_template_that_needs_more_is_refused(template: str, cause: str):
@@ -173,7 +173,7 @@ def test_a_template_may_ask_for_what_it_is_not_given():
 def test_a_system_message_that_the_template_drops_is_refused():
     template = "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"
     assert chat_of(template).render([USER])
-    with pytest.raises(FrontendError, match="leaves out what the system says"):
+    with pytest.raises(FrontendError, match="leaves out the message of the system"):
         chat_of(template).render([SYSTEM, USER])
     with pytest.raises(FrontendError, match="roles must alternate"):
         chat_of(MISTRAL).render([SYSTEM, USER])

@@ -97,8 +97,8 @@ def test_logits_that_are_no_numbers_are_refused(value: float, sampling: Sampling
         ({"temperature": 1.0, "top_p": 0.0}, "top_p is 0"),
         ({"temperature": 1.0, "top_p": 1.5}, "top_p is 1.5"),
         ({"temperature": 1.0, "seed": -1}, "seed is -1"),
-        ({"top_k": 5}, "top_k means nothing at temperature 0"),
-        ({"seed": 5}, "seed means nothing at temperature 0"),
+        ({"top_k": 5}, "top_k has no effect at temperature 0"),
+        ({"seed": 5}, "seed has no effect at temperature 0"),
     ],
 )
 def test_settings_without_a_meaning_are_refused(values: dict[str, float], cause: str):

@@ -136,7 +136,7 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"messages": USER, "model": "other"}, 404, "the model is 'tiny'"),
     ({"messages": []}, 400, "messages is not a list"),
     ({"messages": [{"role": "tool", "content": "x"}]}, 400, "the role 'tool'"),
-    ({"messages": [{"role": "user", "content": ""}]}, 400, "what the user says is empty"),
+    ({"messages": [{"role": "user", "content": ""}]}, 400, "the message of the user is empty"),
     ({"messages": [{"role": "user", "content": "x" * 99}]}, 400, "the context 64"),
     ({"messages": USER, "max_tokens": 60}, 400, "the context of 64 has room for"),
     ({"messages": USER, "max_tokens": 0}, 400, "max_tokens is 0"),
@@ -149,7 +149,7 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"messages": USER, "temperature": 10**400}, 400, "temperature is inf"),
     ({"messages": [{"role": [], "content": "x"}]}, 400, "the role [] is not one of"),
     ({"messages": USER, "reasoning": 1}, 400, "reasoning is not supported"),
-    ({"messages": USER, "stop": ["a"] * 5}, 400, "stop is not up to 4 texts"),
+    ({"messages": USER, "stop": ["a"] * 5}, 400, "stop must be at most 4 texts"),
     ({"messages": USER, "stream": 1}, 400, "stream is not true or false"),
 ]
 

@@ -244,13 +244,13 @@ def test_an_answer_ends_at_the_tokens_that_end_turns():
     ("changes", "cause"),
     [
         ({"model": "bert"}, "tokenizers of the kind 'bert'"),
-        ({"pre": "unheard-of"}, "splitting of text 'unheard-of' is not known"),
+        ({"pre": "unheard-of"}, "splitting of text 'unheard-of' is unknown"),
         ({"pre": ""}, "does not say how text is split"),
         ({"tokens": []}, "no vocabulary"),
         ({"token_type": [1]}, "261 tokens, but 1 values"),
         ({"scores": [1.0]}, "261 tokens, but 1 values"),
-        ({"merges": ["a b", "x"]}, "the merge 'x' consists of texts that are not tokens"),
-        ({"merges": ["a b", "a c"]}, "the merge 'a c' consists of texts that are not tokens"),
+        ({"merges": ["a b", "x"]}, "the merge 'x' contains texts that are not tokens"),
+        ({"merges": ["a b", "a c"]}, "the merge 'a c' contains texts that are not tokens"),
         ({"eos_token_id": 261}, "eos_token_id is 261, of 261 tokens"),
         ({"bos_token_id": None, "add_bos_token": True}, "the file names none"),
     ],
@@ -272,7 +272,7 @@ def test_pieces_without_scores_are_refused():
 
 def test_a_token_that_stands_twice_is_refused():
     metadata = byte_pair_metadata(["a b", "a b"])
-    with pytest.raises(FrontendError, match="'ab' stands for two numbers"):
+    with pytest.raises(FrontendError, match="two tokens have the same text 'ab'"):
         tokenizer_of(metadata)
 
 

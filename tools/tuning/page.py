@@ -1,5 +1,6 @@
 """
-A search as one page: the best schedule of each contraction, its time as the search went, failures.
+Writes a search as one page: the best schedule of each contraction, the course of the search, and
+failures.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def write_page(
     outcomes: Mapping[str, Sequence[Outcome]],
     searches: Mapping[str, Search],
 ) -> None:
-    """Write the page; raises `ProgramError` where that cannot be."""
+    """Writes the page; raises `ProgramError` if that is impossible."""
     try:
         write_atomically(path, page_of(target, outcomes, searches).encode())
     except OSError as error:

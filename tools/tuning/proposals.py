@@ -1,8 +1,8 @@
 """
-Chooses the candidates that a search tries next: those that are expected to gain most.
+Chooses the candidates that a search tries next: the ones with the largest expected gain.
 
-The pool is what `passes/schedule/space.py` lists, and the neighbours of the best so far. A schedule
-without a rate of its own is priced by the rate of the listed one that is most like it.
+The pool contains the list of `passes/schedule/space.py`, and the neighbours of the best so far. A
+schedule without its own rate is priced by the rate of the most similar listed one.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from xdsl_spirv.tools.tuning.prediction import RATED, Model, Subject
 FOLLOWED = 3
 """Number of the best candidates whose neighbours are tried."""
 FEW_ROWS, SHALLOW, FEW_TILES = 128, 512, 128 * 128
-"""Where classes of contractions part: rows, depth along K, results of a compute unit."""
+"""Boundaries between classes of contractions: rows, depth along K, results of a compute unit."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate that was measured, in seconds; None where it is not right."""
+    """A candidate that was measured, in seconds; None if it is not correct."""
 
     schedule: str
     seconds: float | None
@@ -41,19 +41,19 @@ class Tried:
 
 
 Measured: TypeAlias = tuple[Subject, float, int]
-"""A candidate that was measured: its seconds, and in how many runs."""
+"""A candidate that was measured: its seconds, and the number of runs."""
 
 
 @dataclass(frozen=True)
 class Proposals:
-    """Candidates, the likeliest to gain first, and the expected gain of trying them."""
+    """Candidates, the most promising first, and the expected gain of trying them."""
 
     subjects: Mapping[str, Subject]
     expected_gain: float | None
 
 
 def class_of(contraction: Contraction, target: Target) -> str:
-    """Returns the class of contractions whose estimates are off alike, in words."""
+    """Names the class of contractions whose estimates have similar errors."""
     a, b, result = contraction.types
     m, n, k, batch = map(typical, (contraction.m, contraction.n, contraction.k, contraction.batch))
     words = [f"{a} x {b} -> {result}"]
@@ -67,7 +67,7 @@ def class_of(contraction: Contraction, target: Target) -> str:
 
 
 def decisions_of(schedule: ContractionAttr) -> dict[str, str]:
-    """The decisions of a schedule by name, as text."""
+    """Returns the decisions of a schedule by name, as text."""
     m, n, k = schedule.tile
     rows, columns = schedule.grid
     return {
@@ -88,7 +88,7 @@ def decisions_of(schedule: ContractionAttr) -> dict[str, str]:
 
 @dataclass
 class Pricing:
-    """The schedules of a contraction that may be tried, and their subjects."""
+    """Returns the schedules of a contraction that may be tried, and their subjects."""
 
     contraction: Contraction
     target: Target
@@ -98,7 +98,7 @@ class Pricing:
 
     @cached_property
     def rated(self) -> dict[ContractionAttr, Plan]:
-        """The candidates that the target's file has rates for."""
+        """Returns the candidates for which the target's file has rates."""
         listed = chain.from_iterable(candidates_of(self.contraction, self.target))
         table: dict[ContractionAttr, Plan] = {}
         for candidate in listed:
@@ -119,7 +119,7 @@ class Pricing:
         return key_of(self.contraction)
 
     def subject(self, schedule: ContractionAttr) -> Subject:
-        """A schedule with its decisions and its estimate."""
+        """Returns a schedule with its decisions and its estimate."""
         decisions = decisions_of(schedule)
         known = self.rated.get(schedule)
         nearest = known or self._nearest(decisions)
@@ -129,7 +129,10 @@ class Pricing:
         return Subject(self._key, self._class, named, cost(planned, rates))
 
     def pool(self, tried: Sequence[Tried], most: int) -> Iterator[ContractionAttr]:
-        """The default, the table's entry, the listed candidates, neighbours of the best so far."""
+        """
+        Returns the default, the table's entry, the listed candidates, and neighbours of the best so
+        far.
+        """
         default, *others = self._listed(most)
         yield default
         if self._known is not None:
@@ -149,7 +152,7 @@ class Pricing:
         return lookup(self.contraction, self.target)
 
     def _nearest(self, decisions: Mapping[str, str]) -> Plan | None:
-        """The rated candidate that decides most alike; the first of several."""
+        """Returns the rated candidate with the most similar decisions; the first of several."""
         own = set(decisions.items())
         nearest = max(self._decided, key=lambda pair: len(pair[0] & own), default=None)
         return nearest[1] if nearest else None
@@ -163,7 +166,8 @@ def propose(
     most: int,
 ) -> Proposals:
     """
-    Up to `count` candidates that were not tried; the first of all is the default.
+    Returns up to `count` candidates that were not tried; in the first step, the default comes
+    first.
 
     `learned` are measurements of other contractions, `most` is how many candidates are listed.
     """
@@ -189,7 +193,7 @@ def propose(
 def select(
     new: Mapping[str, Subject], own: Sequence[Measured], learned: Sequence[Measured], count: int
 ) -> Proposals:
-    """Returns the `new` candidates to measure, by measurements of this contraction and others."""
+    """Selects the `new` candidates to measure, by measurements of this contraction and others."""
     if not new:
         return Proposals({}, 0.0)
     model = Model()
@@ -208,7 +212,8 @@ def select(
         row = int(prediction.gains(best).argmax())
         name = list(left)[row]
         chosen[name] = left.pop(name)
-        # One that is chosen tells of those like it, so that the next is of another kind.
+        # A chosen candidate also tells about similar ones, so that the next choice is a different
+        # one.
         model.suppose(chosen[name], float(prediction.mean[row]))
         if left:
             prediction = model.predict(list(left.values()))
