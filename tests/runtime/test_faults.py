@@ -60,8 +60,8 @@ SCRIPTS = {
 }
 
 OUTCOMES: dict[str, tuple[type[Exception], str]] = {
-    "killed": (DeviceLostError, r"died \(SIGKILL\).*for want of memory"),
-    "crashed": (DeviceLostError, r"died \(SIGSEGV\).*cannot take a kernel"),
+    "killed": (DeviceLostError, r"died \(SIGKILL\).*for lack of memory"),
+    "crashed": (DeviceLostError, r"died \(SIGSEGV\).*may crash on a kernel"),
     "ended": (DeviceLostError, r"died \(exit status 7\)"),
     "half an answer": (DeviceLostError, "died"),
     "nonsense": (DeviceLostError, "died"),
@@ -98,7 +98,7 @@ def test_the_driver_s_process(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
-        (worker.WorkerFault("run", "KeyError: 'x'", "Traceback ..."), 70, "is at fault"),
+        (worker.WorkerFault("run", "KeyError: 'x'", "Traceback ..."), 70, "has a defect"),
         (DeviceLostError("the device was lost"), 4, "the device was lost"),
         (VulkanError("lost"), 4, "lost"),
     ],

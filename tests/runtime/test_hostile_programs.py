@@ -141,8 +141,8 @@ def _large(path: Path) -> None:
 KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "link": (_link, "contains a link"),
     "device": (_zero, "contains a link"),
-    "pipe": (os.mkfifo, "something that is not a file"),
-    "folder": (Path.mkdir, "something that is not a file"),
+    "pipe": (os.mkfifo, "something other than a file"),
+    "folder": (Path.mkdir, "something other than a file"),
     "large": (_large, "has 1,099,511,627,776 bytes, more than"),
     "none": (lambda path: None, "No such file"),
 }
@@ -171,7 +171,7 @@ def test_a_folder_that_is_a_link(saved: Path, tmp_path: Path) -> None:
 
 
 def test_a_device_is_not_read(tmp_path: Path) -> None:
-    with pytest.raises(ProgramError, match="something that is not a file"):
+    with pytest.raises(ProgramError, match="something other than a file"):
         folder.Folder("/dev").read("zero", 100)
 
 
@@ -181,7 +181,7 @@ def _first(manifest: Json, field: str) -> Json:
 
 CONTRADICTIONS: list[tuple[str, Callable[[Json], object]]] = [
     (
-        "has workgroups of .* not of 7 x 1 x 1",
+        "has workgroups of .* but the manifest says 7 x 1 x 1",
         lambda m: m["kernels"][0]["entry_points"][0].update(workgroup_size=[7, 1, 1]),
     ),
     ("there is no entry point 'none'", lambda m: _rename(m, "none")),
@@ -189,16 +189,22 @@ CONTRADICTIONS: list[tuple[str, Callable[[Json], object]]] = [
         "two buffers are bound to set 0, binding 0",
         lambda m: _first(m, "bindings")[1].update(binding=0),
     ),
-    ("are beyond 4 and 1024", lambda m: _first(m, "bindings")[0].update(set=2**31)),
-    ("are beyond 4 and 1024", lambda m: _first(m, "bindings")[0].update(binding=-1)),
+    (
+        "exceeds the limits of 4 sets and 1024 bindings",
+        lambda m: _first(m, "bindings")[0].update(set=2**31),
+    ),
+    (
+        "exceeds the limits of 4 sets and 1024 bindings",
+        lambda m: _first(m, "bindings")[0].update(binding=-1),
+    ),
     ("no buffer is bound to set 0, binding", lambda m: _first(m, "bindings").pop()),
     ("is marked `once`, but does not only compute", lambda m: m["dispatches"][0].update(once=True)),
-    ("is more than 4294967295 workgroups", lambda m: m["dispatches"][0].update(grid=[2**32, 1, 1])),
+    ("exceeds 4294967295 workgroups", lambda m: m["dispatches"][0].update(grid=[2**32, 1, 1])),
     ("is not a multiple of 256", lambda m: _temporary(m, offset=4, memory=1 << 20)),
     ("ends beyond the 4 bytes", lambda m: _temporary(m, offset=0, memory=4)),
-    ("bytes of memory", lambda m: m.update(memory=-4)),
+    ("the memory has -4 bytes", lambda m: m.update(memory=-4)),
     (
-        "a push constant of type f32 at 2",
+        "a push constant of type f32 is at the invalid offset 2",
         lambda m: _push(m, {"offset": 2, "type": "f32", "value": 1.0}),
     ),
     ("end at 4100, beyond", lambda m: _push(m, {"offset": 4096, "type": "i32", "value": 1})),
@@ -211,7 +217,7 @@ CONTRADICTIONS: list[tuple[str, Callable[[Json], object]]] = [
         "the kernel has no specialization constant of type i32",
         lambda m: m["kernels"][0].update(spec_constants=[{"id": 5, "type": "i32", "default": 1}]),
     ),
-    ("given by the caller, but no argument", lambda m: m.update(arguments=[])),
+    ("given by the caller, but is not an argument", lambda m: m.update(arguments=[])),
     ("is listed twice", lambda m: m["arguments"].append(m["arguments"][0])),
     ("is a buffer of the wrong kind, input", lambda m: m.update(results=["x"])),
     ("33 dimensions", lambda m: m["buffers"][0].update(shape=[1] * 33)),

@@ -190,12 +190,12 @@ def test_weights_keep_their_types(dtype: Any, tmp_path: Path):
 
 
 EDITS: list[tuple[str, Callable[[Any], object]]] = [
-    ("version 99 is not known", lambda m: m.update(version=99)),
+    ("version 99 is unknown", lambda m: m.update(version=99)),
     ("unknown field 'colour'", lambda m: m.update(colour="red")),
     ("the field 'target' is missing", lambda m: m.pop("target")),
     ("expected int, but found 'eight'", lambda m: m.update(subgroup_size="eight")),
     ("expected a list of 3", lambda m: m["dispatches"][0].update(grid=[1, 1])),
-    ("is not positive", lambda m: m["dispatches"][0].update(grid=[1, 0, 1])),
+    ("must be positive", lambda m: m["dispatches"][0].update(grid=[1, 0, 1])),
     ("there is no kernel 'x'", lambda m: m["dispatches"][0].update(kernel="x")),
     ("there is no entry point 'x'", lambda m: m["dispatches"][0].update(entry_point="x")),
     ("there is no buffer 'x'", lambda m: m.update(results=["x"])),
@@ -229,7 +229,7 @@ def test_contents_of_a_directory_stay(program: Program, tmp_path: Path):
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "thesis.tex").write_text("x")
-    with pytest.raises(ProgramError, match="holds something other than a program"):
+    with pytest.raises(ProgramError, match="contains something other than a program"):
         program.save(folder)
     assert os.listdir(tmp_path) == ["mine"]
     assert os.listdir(folder) == ["thesis.tex"]

@@ -96,11 +96,11 @@ def test_the_heaviest_of_several_programs():
         (Resources(255, 48), Resources(253, 0), "spills 48 beside its 255 registers"),
         (Resources(None, 1), Resources(), "spills 1"),
         (Resources(255, 48), Resources(255, 48), ""),
-        (Resources(99, 0, 24577), Resources(99, 0, 9000), "holds 24577 bytes of Workgroup memory"),
+        (Resources(99, 0, 24577), Resources(99, 0, 9000), "uses 24577 bytes of Workgroup memory"),
         (Resources(99, 0, 24576), Resources(99, 0, 9000), ""),
         # The default holds as much, so that cannot be what is slow.
         (Resources(99, 0, 30000), Resources(99, 0, 30000), ""),
-        (Resources(subgroups=3), Resources(subgroups=8), "leaves room for 3 subgroups, not 8"),
+        (Resources(subgroups=3), Resources(subgroups=8), "allows 3 concurrent subgroups, not 8"),
         (Resources(subgroups=4), Resources(subgroups=8), ""),
         (Resources(), Resources(253, 0, 18432, 8), ""),
     ],

@@ -130,7 +130,7 @@ def test_only_what_a_program_needs_is_on(facts: dict[str, Any]):
 
 def test_out_of_memory_names_the_needed_bytes(facts: dict[str, Any]):
     found = facts["too_large"]
-    assert "the buffer 'x' takes 1024 GiB" in found["buffer"]
+    assert "the buffer 'x' has 1024 GiB" in found["buffer"]
     assert "at most 128 MiB" in found["buffer"]
     assert "the program takes 117.2 GiB of device memory" in found["memory"]
     assert "free" in found["memory"]

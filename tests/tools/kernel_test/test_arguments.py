@@ -133,7 +133,7 @@ size = """
     described = text.replace(
         "[buffers.Items.members]", "[buffers.Items]\nsize = 9\n[buffers.Items.members]"
     )
-    assert "no size of its own" in run_glsl(source, described + "4")[0].misuse
+    assert "so that it cannot have a size" in run_glsl(source, described + "4")[0].misuse
 
 
 def test_narrow_and_wide_types(run_glsl: Run):

@@ -94,7 +94,7 @@ def test_a_fault_of_ours_leaves_the_other_tests_and_reports(
     printed = capsys.readouterr()
     assert "saxpy[subgroup 32]: ok" in printed.out
     assert "1 not run" in printed.out
-    assert "at fault: ZeroDivisionError: by nothing" in printed.err
+    assert "has a defect: ZeroDivisionError: by nothing" in printed.err
     crashed, passed = json.loads(report.read_text())["launches"]
     assert "ZeroDivisionError" in crashed["not_run"]
     assert passed["passed"]
