@@ -169,7 +169,7 @@ def a_weight_of_text(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [relu(onnx)], initializers=[weight])
 
 
-@hostile("elements of the type string are not imported (input 'x'); number the text on the host")
+@hostile("elements of the type string are not supported (input 'x'); convert the text to numbers")
 def an_input_of_text(onnx: ModuleType, folder: Path) -> Any:
     x, y = ([value(onnx, name, kind=8)] for name in "xy")
     return model(onnx, [node(onnx, "Identity", ["x"])], x, y)
@@ -243,12 +243,12 @@ def an_output_that_nobody_computes(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [relu(onnx)], outputs=["nowhere"])
 
 
-@hostile("the input 'x' and an input have one name")
+@hostile("the input 'x' and an input have the same name")
 def the_same_input_twice(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [relu(onnx)], inputs=["x", "x"])
 
 
-@hostile("the output 'y' and an output have one name")
+@hostile("the output 'y' and an output have the same name")
 def the_same_output_twice(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [relu(onnx)], outputs=["y", "y"])
 
@@ -268,7 +268,7 @@ def the_same_result_twice(onnx: ModuleType, folder: Path) -> Any:
 # Meaning
 
 
-@hostile("the output 'y' is declared as i64, and computed as f32")
+@hostile("the output 'y' is declared as i64, but computed as f32")
 def an_output_of_another_type(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [relu(onnx)], outputs=[value(onnx, "y", kind=7)])
 
@@ -297,7 +297,7 @@ def a_function_that_calls_itself(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, nodes, functions=[function], domains=("own",))
 
 
-@hostile("the input 'x' and an output have one name")
+@hostile("the input 'x' and an output have the same name")
 def an_output_that_is_an_input(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [relu(onnx)], outputs=["y", "x"])
 

@@ -39,6 +39,8 @@ def test_a_vocabulary_that_does_not_fit_the_embedding_is_refused(tmp_path: Path)
     write_model(path, Shape(vocabulary=count), values=metadata)
     assert ModelFile.read(path).parameters.vocabulary == count
     write_model(path, Shape(vocabulary=count + 3), values=metadata)
-    with pytest.raises(FrontendError, match=f"{count} tokens, but {count + 3} rows") as error:
+    with pytest.raises(
+        FrontendError, match=f"{count} tokens, but token_embd.weight has {count + 3} rows"
+    ) as error:
         ModelFile.read(path)
     assert "x.gguf" in error.value.place

@@ -245,13 +245,13 @@ def test_an_answer_ends_at_the_tokens_that_end_turns():
     [
         ({"model": "bert"}, "tokenizers of the kind 'bert'"),
         ({"pre": "unheard-of"}, "splitting of text 'unheard-of' is unknown"),
-        ({"pre": ""}, "does not say how text is split"),
+        ({"pre": ""}, "does not name the splitting of text"),
         ({"tokens": []}, "no vocabulary"),
         ({"token_type": [1]}, "261 tokens, but 1 values"),
         ({"scores": [1.0]}, "261 tokens, but 1 values"),
         ({"merges": ["a b", "x"]}, "the merge 'x' contains texts that are not tokens"),
         ({"merges": ["a b", "a c"]}, "the merge 'a c' contains texts that are not tokens"),
-        ({"eos_token_id": 261}, "eos_token_id is 261, of 261 tokens"),
+        ({"eos_token_id": 261}, "eos_token_id is 261, but there are only 261 tokens"),
         ({"bos_token_id": None, "add_bos_token": True}, "the file names none"),
     ],
 )

@@ -16,7 +16,7 @@ LONG = 1000.0
 
 def test_endless_code_is_interrupted():
     def run_for_ever() -> None:
-        with time_limit(0.01, LateError("the chat template takes more than 0.01 s")):
+        with time_limit(0.01, LateError("it takes more than 0.01 s")):
             while True:
                 pass
 
