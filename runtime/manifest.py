@@ -187,9 +187,7 @@ class Buffer:
     offset: int | None = None
     """Offset of a temporary in the memory that all temporaries share (`Manifest.memory`)."""
     first: int | float | None = None
-    """
-    Value of all elements of a state before the first run; None if the weights' file has the value.
-    """
+    """Value of all elements of a state before the first run; None: the weights' file has it."""
 
     @property
     def is_dynamic(self) -> bool:
@@ -465,9 +463,7 @@ class Manifest:
     requires: Requires | None = None
     """Requirements on a device; None in programs of older versions."""
     padding: int | None = None
-    """
-    The memory of a binding is padded to a multiple of this many bytes, which kernels may read.
-    """
+    """Memory of bindings is padded to a multiple of this many bytes; kernels may read them."""
 
     def of(self, function: Function) -> Manifest:
         """Returns the manifest of a program with only that function."""
@@ -513,9 +509,7 @@ class Manifest:
         return [MANIFEST, LAYERS, *filter(None, named)]
 
     def check_files(self, place: str) -> None:
-        """
-        Raises `ProgramError` for a file outside the folder, and for two files of the same name.
-        """
+        """Raises `ProgramError` for a file outside the folder, or two files of one name."""
         for name in self.files:
             if not is_inside(name):
                 raise ProgramError(f"{name!r} is outside the program's directory", place)

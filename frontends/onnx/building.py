@@ -51,10 +51,7 @@ LARGE = 1024
 """Size in bytes from which a constant is a weight: an argument of the function."""
 
 Body = Callable[..., Number]
-"""
-Writes the body of an elementwise operation: takes the writer of scalars, then a number for each
-operand.
-"""
+"""Writes the body of an elementwise operation from the writer of scalars and a number each."""
 
 Map = Sequence[int | AffineExpr | None]
 """
@@ -102,10 +99,7 @@ class TensorBuilder:
         return op.results[0]
 
     def value(self, t: Tensor) -> SSAValue:
-        """
-        Returns the SSA value of a tensor; a large constant becomes an argument with the constant's
-        name.
-        """
+        """Returns a tensor's SSA value; a large constant becomes an argument of its name."""
         if t.value is not None:
             return t.value
         array = t.numbers
@@ -202,10 +196,7 @@ class TensorBuilder:
             self.insist_equal(least(size, 0), 0)
 
     def broadcast(self, *shapes: Sequence[Size]) -> tuple[Size, ...]:
-        """
-        Broadcasts shapes to one; requires that dynamic sizes equal the sizes they are broadcast
-        with.
-        """
+        """Broadcasts shapes to one; requires that dynamic sizes equal the matching sizes."""
         sizes = broadcast(*shapes)
         for shape in shapes:
             for size, whole in zip(reversed(shape), reversed(sizes), strict=False):
@@ -462,9 +453,7 @@ class TensorBuilder:
     def slice(
         self, t: Tensor, starts: Sequence[Size], sizes: Sequence[Size], steps: Sequence[int]
     ) -> Tensor:
-        """
-        Takes every `step`-th element, `sizes` of them, beginning at `starts`; steps are positive.
-        """
+        """Takes every `step`-th element (step > 0), `sizes` of them, beginning at `starts`."""
         if all(s == 0 for s in starts) and tuple(sizes) == t.sizes and set(steps) <= {1}:
             return t
         if 0 in sizes:

@@ -292,9 +292,7 @@ class Races:
     def _note_variable(
         self, region: Region, access: Access, facts: Facts, index: Array, who: Array, now: Array
     ) -> None:
-        """
-        Records the variable through which a place was read, if several variables share memory.
-        """
+        """Records the variable through which a place was read, if variables share memory."""
         if len(region.names) < 2:
             return
         own = f"reads through {facts.variable}"
