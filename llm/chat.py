@@ -75,7 +75,9 @@ class Chat:
     def render(self, messages: Sequence[Message]) -> str:
         """Returns the text of a conversation. Raises `FrontendError`."""
         try:
-            with time_limit(SECONDS, TimeoutError(f"the chat template takes more than {SECONDS:g} s")):
+            with time_limit(
+                SECONDS, TimeoutError(f"the chat template takes more than {SECONDS:g} s")
+            ):
                 text = self._template.render(
                     messages=messages,
                     add_generation_prompt=True,

@@ -96,7 +96,10 @@ def test_the_sizes_of_a_model_need_not_be_known_to_list_it(
 @pytest.mark.parametrize("command", ["interpret", "run", "validate", "explain", "disassemble"])
 def test_glsl_is_for_test(command: str, capsys: pytest.CaptureFixture[str]):
     assert main([command, "x.comp"]) == 1
-    assert "only `xdsl-spirv test`, `debug` and `prove` read sources (x.comp)" in capsys.readouterr().err
+    assert (
+        "only `xdsl-spirv test`, `debug` and `prove` read sources (x.comp)"
+        in capsys.readouterr().err
+    )
 
 
 def test_help_is_a_word(capsys: pytest.CaptureFixture[str]):
