@@ -109,7 +109,7 @@ def _interval(
         size = np.matmul(p, np.abs(values) + radius[2])
         error = np.matmul(dp, np.abs(values) + radius[2]) + np.matmul(p, radius[2])
         n = values.shape[1]
-        # Each change of the maximum multiplies what was summed, and its sum, by a rounded factor.
+        # Each change of the maximum multiplies the partial result and the sum by a rounded factor.
         parts = 0 if op.parts is None else op.parts.value.data
         bound = contraction_bound(n + 4 * (n // TILE + 1 + parts), "f32")
         error = error + bound.evaluate(total, size)
@@ -118,7 +118,7 @@ def _interval(
         error = np.where(np.isfinite(total), error, np.inf if unknown else 0.0)
     interval = spread(scatter(total), scatter(error), dtype)
     if np.isnan(total).any() and not unknown:
-        # A row without a score is NaN, whoever computes it.
+        # A row without a score is NaN in every implementation.
         nan = scatter(np.where(np.isnan(total), np.nan, 0.0))
         return Interval(interval.low + nan, interval.high + nan, dtype)
     return interval

@@ -44,7 +44,7 @@ def check(
     """
     Compare `results` of a program with its source on the same inputs.
 
-    `states` are what its states held before it ran, their first values if none are given.
+    `states` are the contents of its states before the run; the default is their first values.
 
     Raises `ProgramError` if the program holds no source, or one that no bound is known for.
     """

@@ -45,7 +45,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
 MOST_ELEMENTS = 64
-"""Elements of a tensor that one index may name."""
+"""Most elements of a tensor that one index may select."""
 
 
 @dataclass

@@ -119,9 +119,9 @@ def compare_layers(
     """
     Compare one result after the other, in the order of the dispatches.
 
-    `target` is the file of a target that is known by no name; `theirs` gives the names and values
-    of the model's own tensors, by the numbers of a layer and of its result. Raises `ProgramError`
-    for a program that holds no source or does not say what its layers are.
+    `target` is the file of a target that has no known name; `theirs` gives the names and values of
+    the model's own tensors, by the numbers of a layer and of its result. Raises `ProgramError` for
+    a program that holds no source or does not say what its layers are.
     """
     program = program.function().at(inputs)
     references = _references(program, target or known(program.manifest.target))
@@ -163,7 +163,7 @@ def compare_layers(
 
 
 def _turns_a_weight(program: Program, number: int) -> bool:
-    """Whether a dispatch lays out a weight anew, once, for kernels that read it."""
+    """True if a dispatch repacks a weight, once, for the kernels that read it."""
     dispatch, layer = program.manifest.dispatches[number], program.layers[number]
     made = program.manifest.buffer(dispatch.bindings[-1].buffer)
     return dispatch.once and layer.computes == "copy" and made.kind == "temporary"
@@ -258,7 +258,7 @@ def _worst(computed: Array, truth: Array, allowed: Array) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _References:
-    """The source with its dispatches."""
+    """The reference: the source with its dispatches, and functions to execute them."""
 
     module: ModuleOp
     function: FuncOp

@@ -183,12 +183,10 @@ def run_onnxruntime(
     path: str | os.PathLike[str] | bytes, inputs: Mapping[str, Array], names: Sequence[str]
 ) -> Expected:
     """
-    Run the model with onnxruntime on the CPU.
-
-    Without its optimizations where the model quantizes: with them its results are off by up to a
-    sixth of the largest element. The model is run as it is. Where this processor's kernels saturate
-    sums of two products at 16 bits, as they do without VNNI, `how` says so. Raises `ProgramError`
-    if it refuses the model.
+    Runs the model with onnxruntime on the CPU. Optimizations are turned off for models that
+    quantize: with them, results are off by up to a sixth of the largest element. Where this
+    processor's kernels saturate sums of two products at 16 bits, as they do without VNNI, `how`
+    says so. Raises `ProgramError` if it refuses the model.
     """
     runtime: Any = import_module("onnxruntime")
     kinds = _kinds(path)

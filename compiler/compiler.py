@@ -392,9 +392,6 @@ def target_for(passes: Iterable[ModulePass]) -> str:
 
 
 def subgroup_size_for(passes: Iterable[ModulePass]) -> int:
-    """
-    Number of invocations of a subgroup for kernels of these passes: as their target has it; 32
-    without.
-    """
+    """The subgroup size for kernels of these passes: their target's size; 32 without a target."""
     name = target_for(passes)
     return load(name).subgroup_size if name else 32

@@ -1,11 +1,11 @@
 """
 Computes at compile time what a host function derives from its weights and constants alone.
 
-The interpreter does it, so a folded operation gives what the unfolded one would have given as a
-reference. A transposed weight or the slice that an unrolled loop takes becomes a weight of its own;
-indexes become constants, and slices at them static. A result that is much larger than its operands
-(a broadcast) stays an operation: it would cost more to read than to make. The conversion of
-quantized weights to floats also stays: integer kernels read them as they are.
+The interpreter computes it, so folding gives the reference result of the operation. A transposed
+weight or the slice that an unrolled loop takes becomes a weight of its own; indexes become
+constants, and slices at them static. A result that is much larger than its operands (a broadcast)
+stays an operation: it would cost more to read than to make. The conversion of quantized weights to
+floats also stays: integer kernels read them as they are.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Known(dict[SSAValue, Any]):
 
 
 class Folder:
-    """Walks the function once, in order; `known` is what is known of its values."""
+    """Walks the function once, in order; `known` maps its values to their known contents."""
 
     def __init__(self, module: ModuleOp, function: FuncOp):
         self.function = function
@@ -202,7 +202,7 @@ class Folder:
         return constant.result
 
     def _weight(self, op: Operation, result: SSAValue, array: Array) -> SSAValue:
-        """A new argument with the value."""
+        """Adds an argument with a known value to the function."""
         import numpy as np
 
         block = self.function.body.block

@@ -179,7 +179,7 @@ class GraphBuilder:
         return self.emit(spv.TosaTileOp, [value, np.array(times, np.int32)], shape)
 
     def _drop_unused(self) -> None:
-        """Erases operators and constants without uses, and numbers the constants anew."""
+        """Erases operators and constants without uses, and renumbers the constants."""
         for op in reversed(list(self.block.ops)):
             if op.results and not any(list(result.uses) for result in op.results):
                 self.block.erase_op(op)

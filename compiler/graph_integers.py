@@ -1,7 +1,7 @@
 """
-Quantized models in graphs: contractions of bytes with zero points, and quantizations.
+Translates quantized models to graphs: contractions of bytes with zero points, and quantizations.
 
-A contraction of dequantized numbers becomes one of the bytes themselves, as kernels have it
+A contraction of dequantized numbers becomes a contraction of the bytes, as in kernels
 (`passes/graph/dequantized`). The scale and the bias between it and the next quantization become one
 Rescale if the bias is a number of the accumulator's steps.
 """

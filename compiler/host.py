@@ -421,7 +421,7 @@ class _HostReader:
         self.launches.append(Launch(dispatch, block))
 
     def _push_constants(self, op: gpu.LaunchFuncOp) -> tuple[PushConstant, ...]:
-        """The numbers that a launch passes, or the dynamic sizes that a kernel asks for."""
+        """The numbers that a launch passes, or the dynamic sizes that a kernel reads."""
         numbers = [
             PushConstant(NUMBER_BYTES * number, type, value)
             for number, (type, value) in enumerate(numbers_of(op))
@@ -482,7 +482,7 @@ def _results(function: func.FuncOp) -> dict[SSAValue, Result]:
             raise ProgramError(
                 f"result {i} is not computed by a kernel of its own",
                 f"func.return in @{function.sym_name.data}",
-                "return each kernel's result once, and no argument",
+                "return each kernel's result once, and do not return arguments",
             )
         results[root] = (result_name(function, i), value, result_type(function, i))
     return results

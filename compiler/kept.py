@@ -92,7 +92,7 @@ def keep(path: Path | None, program: Program) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         size = sum(array.nbytes for array in program.weights.values())
         free = shutil.disk_usage(path.parent).free
-        # Weights are written beside the old ones, and the disk is not ours alone.
+        # Weights are written beside the old ones, and other programs use the disk, too.
         if free < 2 * size:
             return f"{free:,} bytes are free in {path.parent}, the weights take {size:,}"
         program.save(path)
@@ -119,7 +119,7 @@ def empty() -> tuple[int, int]:
 def drop_oldest(base: Path, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
     """
     Removes the folders and files of a folder that were unused for longest, beyond a number and a
-    size; among them what a process left behind that was killed while it wrote.
+    size; also the remains of a process that was killed while it wrote.
     """
     latest_first = sorted(base.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)
     size = 0

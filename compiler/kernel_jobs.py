@@ -1,7 +1,7 @@
 """
 Lowers outlined dispatches to the bytes of their kernels, in several processes if asked.
 
-Up to `outline-dispatches` a module is looked at as a whole. The rest takes one kernel at a time,
+Up to `outline-dispatches` passes look at a module as a whole. The rest takes one kernel at a time,
 and may be done by several processes: each is a fork that keeps its part of the kernels, runs the
 same passes, and sends back bytes and texts instead of IR. Only kernels that are alike can become
 one (`spirv-share-kernels`), so these stay together.
@@ -67,7 +67,7 @@ def lower_kernels(
     observe: Observer | None = None,
 ) -> dict[str, LoweredKernel]:
     """
-    Run the passes on a module of outlined kernels; the kernels that its launches name.
+    Runs the passes on a module of outlined kernels. Returns the kernels that its launches name.
 
     With more than one of `jobs`, where the system can fork (Linux), the module keeps its launches
     only. Any failure there is repeated in this process, which raises what the passes raise.

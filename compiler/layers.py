@@ -1,8 +1,8 @@
 """
 Describes each dispatch of a program: what it computes, its nodes, and the reasons for its path.
 
-A layer is a dispatch. Its record is read off the dispatch right before it leaves the host function,
-when schedules are known and operations still stand on tensors; the reasons are those that
+A layer is a dispatch. Its record is made from the dispatch right before it leaves the host
+function, when schedules are known and operations still stand on tensors; the reasons are those that
 `assign-schedule` put on the operations.
 """
 

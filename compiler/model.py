@@ -177,7 +177,9 @@ def compile_model(
     observe: Observer | None = None,
     jobs: int = 1,
 ) -> Program:
-    """Compile a model, which is consumed, by so many `jobs`. Raises what `compile_module` does."""
+    """
+    Compiles a model, which is consumed, by that many `jobs`. Raises what `compile_module` does.
+    """
     from xdsl_spirv.compiler.compiler import compile_module
 
     return compile_module(

@@ -25,7 +25,7 @@ from xdsl_spirv.runtime.expressions import Number, written
 from xdsl_spirv.runtime.program import Limit
 
 AtMost = tuple[Size, Size, Operation]
-"""A size, the most that it may be, and the operation that says so."""
+"""A size, its upper limit, and the operation that requires it."""
 
 
 def limits_of(function: FuncOp, name: Callable[[Extent], Number]) -> list[Limit]:

@@ -16,7 +16,7 @@ NAME = "program.name"
 """The model's name of an argument or a result."""
 
 TYPE = "program.type"
-"""The element type that the model says; MLIR's integers have no sign."""
+"""The element type in the model, where integers have a sign, unlike in MLIR."""
 
 SIZES = "program.sizes"
 """The names of an argument's dimensions, empty for static ones."""

@@ -326,7 +326,7 @@ class Grammar:
         return entry
 
     def implied(self, capability: str) -> frozenset[str]:
-        """Every capability that declaring this one declares too, itself left out."""
+        """Every capability that this one implies, directly or not, without itself."""
         closure = self._implied.get(capability)
         if closure is None:
             direct = self.kind("Capability")[capability].capabilities

@@ -156,7 +156,7 @@ class Cluster(Engine):
                 f"workers offer {resource} with two drivers: {known.driver} ({known.device}) and "
                 f"{driver} ({device})",
                 "",
-                "leave out the workers of one",
+                "leave out the workers of one driver",
             )
 
     def look(self) -> Counter[str]:

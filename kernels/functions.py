@@ -1,6 +1,6 @@
 """
-Functions for kernels beside operators: positions of invocations, mathematics, exchanges within a
-subgroup, barriers, atomics, packed dot products.
+Functions for kernels, in addition to operators: positions of invocations, mathematics, exchanges
+within a subgroup, barriers, atomics, packed dot products.
 """
 
 from __future__ import annotations

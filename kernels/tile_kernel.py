@@ -194,7 +194,7 @@ class TileKernel(LaunchedKernel):
                 raise KernelError(
                     f"{name}={value!r} is not a constant of {self.name}",
                     ", ".join(self.constants),
-                    "constants are the keyword parameters, integers",
+                    "constants are the keyword parameters with integer values",
                 )
         held = {**self.constants, **constants}
         return replace(self, constants=held, _traced={}, _lowered={}) if constants else self

@@ -80,7 +80,7 @@ class Answers(Protocol):
 
 @dataclass(frozen=True)
 class Obligation:
-    """Conditions and premises, and the constants of which values are wanted if they can hold."""
+    """Conditions and premises, and the constants whose values a satisfying answer must give."""
 
     conditions: Sequence[Term]
     wanted: Sequence[Term]

@@ -166,13 +166,13 @@ def _plain_length(length: Any) -> int:
 
 
 def constant_term(bits: int, type: Attribute) -> Term:
-    """A known number."""
+    """Makes the term of a known number."""
     size = width(type)
     return z3.BoolVal(bool(bits & 1)) if size == 1 else z3.BitVecVal(bits, size)
 
 
 def variable_term(name: str, type: Attribute) -> Term:
-    """An unknown number with a name."""
+    """Makes a named unknown of a number's type."""
     size = width(type)
     return z3.Bool(name) if size == 1 else z3.BitVec(name, size)
 

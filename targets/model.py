@@ -51,13 +51,13 @@ class LanesModel:
     """The choice of an attention's schedule without matrices."""
 
     most_rows: int
-    """Rows of an invocation; matrices of keys with more rows are multiplied by matrices."""
+    """Most rows of an invocation; more rows are divided among subgroups."""
     most_keys: int
     """Keys that are loaded at a time."""
     registers: int
     """32-bit registers of an invocation that queries and results may take."""
     resident_registers: int
-    """As `registers`, where room is left for more subgroups, which hide loads."""
+    """As `registers`, if more subgroups should fit, to hide loads."""
     loaded_registers: int
     """32-bit registers of an invocation for keys and values that are being loaded."""
     least_bits: int
@@ -71,7 +71,7 @@ class LanesModel:
     waves: int
     """Workgroups for each compute unit, of the usual number of subgroups."""
     fewest_steps: int
-    """Steps along the keys that are worth a part of its own."""
+    """Fewest steps along the keys for which a separate part pays."""
     most_parts: int
     """Most parts that a merge reads for each row."""
     merging_subgroups: int

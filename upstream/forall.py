@@ -197,7 +197,9 @@ class ForallOp(IRDLOperation):
 
 
 def _parse_attributes(parser: Parser) -> dict[str, Attribute]:
-    """A mapping to another machine's threads (`#gpu.thread<x>`) is kept as it is written."""
+    """
+    Parses attributes. A mapping to threads of other devices (`#gpu.thread<x>`) is kept as text.
+    """
     allowed = parser.ctx.allow_unregistered
     parser.ctx.allow_unregistered = True
     try:

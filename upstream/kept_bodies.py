@@ -1,5 +1,5 @@
 """
-Regions whose operations or blocks have to stay as they are.
+Keeps stock passes from changing certain regions.
 
 Stock passes change the body of every operation: dead code elimination erases the blocks that no
 branch reaches, and common subexpression elimination replaces operations by equal ones outside. A

@@ -30,7 +30,9 @@ OURS = ("xdsl.", "xdsl_spirv.")
 
 
 class MisfitError(ParseError, VerifyException):
-    """A format's type that a constraint refuses, and its place; to xDSL a VerifyException."""
+    """
+    Raised if a constraint refuses a type in a format, with its place. A VerifyException for xDSL.
+    """
 
 
 class LazyFormat:

@@ -1,7 +1,7 @@
 """
 The bodies of named operations of `linalg`, which compute one iteration of the loops.
 
-Operands of another type are cast to the result's first, as MLIR's named operations have it.
+Operands of another type are first cast to the result's type, as in MLIR's named operations.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def pool(types: Sequence[Attribute], kind: str) -> Region:
 
 
 def cast_to(block: Block, value: SSAValue, type: Attribute, signed: bool = True) -> SSAValue:
-    """The value in another type, as MLIR's `cast_signed` or `cast_unsigned` has it."""
+    """Casts a value to another type, as MLIR's `cast_signed` or `cast_unsigned` does."""
     source = value.type
     if source == type:
         return value

@@ -55,7 +55,7 @@ FLOATS: dict[str, type[Operation]] = {
     "min_signed": arith.MinimumfOp,
     "powf": math.PowFOp,
 }
-"""Operations of kinds on floats; `square` and `reciprocal` are more than one operation."""
+"""The operation of each kind on floats. `square` and `reciprocal` consist of several operations."""
 
 INTEGERS: dict[str, type[Operation]] = {
     "add": arith.AddiOp,

@@ -210,7 +210,7 @@ class NamedReduction(NamedOperation):
 
 
 def _numbers(given: DenseIntElementsAttr | None, count: int) -> Sequence[int]:
-    """Strides or dilations of so many windows."""
+    """The strides or dilations of that many windows."""
     if given is None:
         return [1] * count
     values = list(given.get_values())
@@ -218,7 +218,7 @@ def _numbers(given: DenseIntElementsAttr | None, count: int) -> Sequence[int]:
 
 
 def _named_operation(name: str, line: Sequence[str], body: Body) -> type[Operation]:
-    """The operation of a line of a table."""
+    """Makes the operation that a line of a table describes."""
     title = "".join(part.capitalize() for part in name.split("_"))
     loops, *indices = (tuple(dims.split()) for dims in line)
     if name in QUANTIZED:

@@ -79,7 +79,7 @@ class Names(dict[int, tuple[Attribute, set[str]]]):
     """
 
     def of(self, attribute: Attribute) -> set[str]:
-        """The names in an attribute."""
+        """Returns the names of types and attributes within an attribute."""
         known = self.get(id(attribute))
         if known is None:
             # Keeps the attribute alive, so that its identity is not reused.

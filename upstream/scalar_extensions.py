@@ -185,7 +185,7 @@ def _verify_conversion(op: IRDLOperation) -> None:
     before, after = element_of(source), element_of(target)
     if isinstance(op, arith.IndexCastOp):
         if isinstance(before, IndexType) == isinstance(after, IndexType):
-            raise VerifyException(f"one of {source} and {target} should be of index")
+            raise VerifyException(f"one of {source} and {target} should have the type index")
         return
     if not all(isinstance(type, IntegerType | AnyFloat) for type in (before, after)):
         raise VerifyException(f"arith.index_cast converts index, not {op.name}")

@@ -1,5 +1,5 @@
 """
-Translation validation: whether passes keep what a program computes.
+Translation validation: checks that passes do not change a program's results.
 
     from xdsl_spirv.compare.translation import check_passes
     report = check_passes(module, passes, ctx)

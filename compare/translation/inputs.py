@@ -2,9 +2,8 @@
 Chooses the inputs that programs are tried on: edge values first, then random ones over the types'
 full range.
 
-The first sets are fixed kinds, in an order in which simple mistakes show on simple values; after
-them two kinds alternate for as long as sets are asked for. Every set depends on the seed and its
-number only.
+The first sets are of fixed kinds, simple values first, so that simple mistakes show on simple
+values; later sets alternate between two kinds. Every set depends on the seed and its number only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Finds what to run: a host function, else a `tile.program`, else the entry points of `spirv.module`s.
 
-A subject is read off the module before any pass, so inputs and legal results do not depend on
-passes; the passes' modules are only executed.
+A subject is derived from the module before any pass, so inputs and legal results do not depend on
+passes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Subject(Protocol):
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """The inputs that it reads, in order."""
+        """The inputs of the subject, in order."""
         ...
 
     def run(self, module: ModuleOp, values: Sequence[Array]) -> dict[str, Array]:

@@ -1,5 +1,5 @@
 """
-The least and the greatest value that a function takes while its operands vary in intervals.
+Bounds of functions: the least and the greatest value for operands in intervals.
 
     rising(np.exp, (low, high)) = exp(low), exp(high)
 

@@ -1,8 +1,8 @@
 """
 The `spirv` dialect: SPIR-V for compute, in MLIR's textual syntax.
 
-A family of instructions is one module here; the dialect is what the modules declare. A module is
-imported when it is used: by name in a text that is parsed, or by Python's `import`.
+Each module here declares a family of instructions. A module is imported when it is used: by name in
+a text that is parsed, or by Python's `import`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -66,7 +66,7 @@ SPIRV = on_demand.DialectOfModules(
 
 
 def __getattr__(name: str) -> Any:
-    """All operations and attributes, whose modules are imported when one asks for them."""
+    """Returns an operation or attribute by name; imports its module at the first use."""
     if name == "OPERATIONS":
         return list(SPIRV.operations)
     if name == "ATTRIBUTES":

@@ -1,9 +1,9 @@
 """
 Attributes for the needs of a module, the features of a target, and the launch of an entry point.
 
-These are MLIR's own attributes in MLIR's spelling. None is an instruction: the version, capability
-and extension triple becomes the header and the first instructions of a binary; the others speak to
-passes. A parameter that has its default value is not printed, as in MLIR.
+These are MLIR's own attributes in MLIR's spelling. These attributes are not instructions: the
+version, capability and extension triple becomes the header and the first instructions of a binary;
+the others are for passes. A parameter that has its default value is not printed, as in MLIR.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ class ConvertPtrToUOp(SPIRVOp):
 
 
 class ConvertUToPtrOp(Cast):
-    """An integer as an address."""
+    """Converts an integer to a pointer with that address."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"integer_value": "operand"}
 
@@ -245,7 +245,7 @@ class PointerCast(SPIRVOp, ABC):
 
 
 class PtrCastToGenericOp(PointerCast):
-    """A pointer into Generic storage."""
+    """Converts a pointer to a Generic pointer."""
 
     def verify_(self) -> None:
         self.check_classes(source=False, target=True)

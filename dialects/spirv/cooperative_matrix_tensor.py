@@ -205,6 +205,6 @@ class CooperativeMatrixStoreTensorOp(
         tensor_view: Value | None = None,
         memory: MemoryOperand | None = None,
     ) -> CooperativeMatrixStoreTensorOp:
-        """A store."""
+        """Builds a store."""
         values = _operands(pointer, object, tensor_layout, tensor_view)
         return cls.of(values, memory or MemoryOperand(), {})

@@ -34,7 +34,7 @@ class ExitOp(SPIRVOp, ABC):
 
     @property
     def construct(self) -> Construct | None:
-        """The construct that is left, `levels` further out; None if there are fewer."""
+        """The outermost construct that the exit leaves; None if there are fewer than `levels`."""
         region = self.parent_op()
         for _ in range(self.levels.value.data):
             if not isinstance(region, Construct):
@@ -54,7 +54,7 @@ class ExitOp(SPIRVOp, ABC):
             raise VerifyException("within one construct, branch to its block")
         target = self.target
         if target is None:
-            raise VerifyException(f"{self.name} has no construct to go to")
+            raise VerifyException(f"{self.name} leaves more constructs than there are around it")
         given = tuple(argument.type for argument in self.arguments)
         if given != tuple(target.arg_types):
             raise VerifyException(

@@ -118,9 +118,8 @@ def _targets(block: Block) -> list[Block]:
 
 def verify_dominance(body: Region) -> None:
     """
-    Verifies that every value is defined before its uses, on every way to them.
-
-    Raises `VerifyException`. A stretch that is never reached may use what is in scope.
+    Verifies that every value is defined before its uses, on every path to them. Raises
+    `VerifyException`. Unreachable stretches may use any value in scope.
     """
     graph = FlowGraph(body)
     places, stretches = graph.places, graph.stretches
@@ -155,9 +154,9 @@ def _reaches(graph: FlowGraph, value: SSAValue, defined: int, used: int) -> bool
 def _refuse(op: Operation, operand: SSAValue, in_scope: bool) -> None:
     name = f"%{operand.name_hint}" if operand.name_hint else f"a value of type {operand.type}"
     if in_scope:
-        reason = "its definition does not come before the use on every way there"
+        reason = "its definition does not come before the use on every path"
         remedy = "pass the value to the block as an argument"
     else:
-        reason = "it is defined inside of a construct that the use stands outside of"
+        reason = "it is defined inside of a construct and used outside"
         remedy = "make it a result of the construct, by spirv.mlir.merge"
     raise VerifyException(f"{op.name} uses {name}, but {reason}: {remedy}")

@@ -91,7 +91,8 @@ class Foldable(SPIRVOp, HasFolderInterface, ABC):
         """
         The result, as a constant or another value; None where it is not known.
 
-        Decorations (saturation, rounding) change what an operation gives, so it then stays.
+        Decorated operations (saturation, rounding) are not folded, because decorations change the
+        result.
         """
         parent = self.parent_op()
         if self.attributes or (parent is not None and parent.has_trait(KeptBody)):

@@ -143,7 +143,7 @@ class FuncOp(SPIRVOp, name="spirv.func"):
             if self.linkage_attributes is None and isinstance(self.parent_op(), ModuleOp):
                 raise VerifyException(
                     "a function without a body comes from another module: "
-                    "say from where by linkage_attributes, or give it a body"
+                    "name it in linkage_attributes, or give it a body"
                 )
             return
         arguments = self.body.blocks[0].arg_types

@@ -242,13 +242,13 @@ class GLPacking(GLTyped, ABC):
 
 
 class GLPack(GLPacking, ABC):
-    """A vector into one scalar."""
+    """Packs a vector into one scalar."""
 
     PACKS: ClassVar[bool] = True
 
 
 class GLUnpack(GLPacking, ABC):
-    """A vector from one scalar."""
+    """Unpacks a vector from one scalar."""
 
     PACKS: ClassVar[bool] = False
 

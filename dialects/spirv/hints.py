@@ -216,5 +216,5 @@ class AbortOp(SPIRVOp, name="spirv.KHR.Abort"):
     def verify_(self) -> None:
         if self.message_type != self.message.type:
             raise VerifyException(
-                f"the message is said to be {self.message_type}, but it is {self.message.type}"
+                f"message_type is {self.message_type}, but the message has type {self.message.type}"
             )

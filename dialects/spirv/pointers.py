@@ -113,7 +113,7 @@ def verify_fixed_size(type: Attribute, what: str) -> None:
         and any(isinstance(member, RuntimeArrayType) for member in type.member_types)
     ):
         raise VerifyException(
-            f"{what} {type}, which has no fixed size: go to an element with spirv.AccessChain"
+            f"{what} {type}, which has no fixed size: access an element with spirv.AccessChain"
         )
 
 
@@ -139,7 +139,9 @@ def constituent_type(composite: Attribute, index: SSAValue) -> Attribute:
                     "a struct's members differ in type"
                 )
             if not 0 <= member < count:
-                raise VerifyException(f"{composite} has no member {member}, only {count} of them")
+                raise VerifyException(
+                    f"{composite} has {count} members, so member {member} does not exist"
+                )
             return composite.member_types[member]
         case _:
             raise VerifyException(

@@ -297,7 +297,7 @@ class RawGlobalOp(ConstantSymbol):
 
     @property
     def workgroup_size(self) -> ConstantRefAttr | None:
-        """The constant that stands for itself and is decorated `BuiltIn WorkgroupSize`."""
+        """The constant decorated `BuiltIn WorkgroupSize`, which gives the workgroup's size."""
         if self.instruction.data != "OpDecorate":
             return None
         target, *rest = self.layout.data

@@ -46,9 +46,7 @@ class TensorAccess(SPIRVOp, ABC):
         if not isinstance(place, ArrayType) or not is_integer(place.element_type):
             raise VerifyException(f"{self.name}: coordinates are an array of integers, not {place}")
         if ranked and known_size(place.length) not in (None, ranked):
-            raise VerifyException(
-                f"{self.name}: {tensor} has {ranked} coordinates, not those of {place}"
-            )
+            raise VerifyException(f"{self.name}: {tensor} needs {ranked} coordinates, not {place}")
         element = object.element_type if isinstance(object, ArrayType) else object
         if rules.element_of(element) != tensor.element_type:
             raise VerifyException(f"{self.name}: {tensor} has no elements of type {object}")
@@ -63,8 +61,8 @@ class TensorAccess(SPIRVOp, ABC):
         ]
         if sorted(given.values()) != sorted(wanted):
             raise VerifyException(
-                f"{self.name}: outside, available and visible go with the bits of the tensor "
-                "operands that they are parameters of: give both or neither"
+                f"{self.name}: outside, available and visible each need their bit of the tensor "
+                "operands: give both or neither"
             )
 
 

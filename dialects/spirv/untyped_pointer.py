@@ -304,4 +304,6 @@ class UntypedPrefetchOp(SPIRVOp, name="spirv.KHR.UntypedPrefetch"):
             raise VerifyException(f"{self.name}: bytes are an integer, not {self.num_bytes.type}")
         given = [name in self.properties for name in self.HINTS]
         if given != sorted(given, reverse=True):
-            raise VerifyException(f"{self.name}: a hint needs those before it: rw, then locality")
+            raise VerifyException(
+                f"{self.name}: hints are given in order: locality needs rw, cache_type needs both"
+            )

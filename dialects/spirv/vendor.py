@@ -134,7 +134,7 @@ class CooperativeMatrixLengthNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixLengt
     def verify_(self) -> None:
         if not isinstance(self.cooperative_matrix_type, CooperativeMatrixNVType):
             raise VerifyException(
-                f"{self.name} asks about a !spirv.NV.coopmatrix, not {self.cooperative_matrix_type}"
+                f"{self.name} takes a type !spirv.NV.coopmatrix, not {self.cooperative_matrix_type}"
             )
 
 
@@ -247,7 +247,7 @@ class BitCastArrayOp(ArrayConversion, name="spirv.QCOM.BitCastArray"):
 
 
 class CompositeConstructCoopMatOp(ArrayConversion, name="spirv.QCOM.CompositeConstructCoopMat"):
-    """A cooperative matrix of this invocation's components."""
+    """Builds a cooperative matrix from this invocation's components."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"source_array": "source"}
 

@@ -310,7 +310,7 @@ def is_size(value: SSAValue) -> bool:
 
 
 def is_size_check(op: Operation) -> bool:
-    """Whether an operation compares sizes, or asserts what a comparison of them says."""
+    """True if an operation compares sizes, or asserts such a comparison."""
     if isinstance(op, cf.AssertOp):
         owner = op.arg.owner
         return isinstance(owner, Operation) and is_size_check(owner)

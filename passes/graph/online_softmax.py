@@ -91,7 +91,7 @@ class OnlineSoftmax:
         return e.node("sum", (self.loop, False), (share, values), type)
 
     def _order(self, yields: Sequence[Node]) -> tuple[int, int, int]:
-        """The numbers of the maximum, the sum and the result."""
+        """The positions of the maximum, the sum and the result among the loop's values."""
         kinds = [node.kind for node in yields]
         _require(len(kinds) == 3, "it carries more than a maximum, a sum and a result")
         tops = [n for n, kind in enumerate(kinds) if kind in MAXIMA]

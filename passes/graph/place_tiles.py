@@ -118,7 +118,7 @@ def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
     box, rooms = (1,) * (len(sizes) - len(box)) + box, list[Array | None]()
     for index, size, step, count in zip(op.indices, sizes, strides, box, strict=True):
         if step is None or step < (count > 1):
-            raise NotRaised("elements along an axis of a box are not a constant number apart")
+            raise NotRaised("elements along an axis of a box have no constant stride")
         start = start + known[index] * step
         room = size - known[index]
         if is_cut and known[index].min() < 0:

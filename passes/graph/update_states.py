@@ -78,13 +78,17 @@ def _check(function: FuncOp, state: BlockArgument, number: int, last: func.Retur
     """Refuses a state whose argument and result cannot share memory."""
     what = f"argument {state.index}"
     if not 0 <= number < len(last.operands):
-        refuse(PASS, function, f"{what} is the state of result {number}, which is missing")
+        refuse(PASS, function, f"{what} is a state whose new value, result {number}, is missing")
     open_sizes = isinstance(state.type, TensorType) and not state.type.has_static_shape()
     if not isinstance(state.type, TensorType) or (open_sizes and not is_step(function)):
         refuse(PASS, function, f"{what} is a state of type {state.type}: its sizes must be static")
     if last.operands[number].type != state.type:
         given = last.operands[number].type
-        refuse(PASS, function, f"{what} is a {state.type}, its result {number} a {given}")
+        refuse(
+            PASS,
+            function,
+            f"{what} has type {state.type}, but its new value, result {number}, has type {given}",
+        )
     if list(states_of(function).values()).count(number) > 1:
         refuse(PASS, function, f"result {number} is the new value of two states")
     if first_value_of(function, state.index) is None and not is_step(function):

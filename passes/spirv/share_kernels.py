@@ -170,7 +170,7 @@ def _function_of(op: Operation) -> FuncOp:
     """Returns the function around an operation: the kernel's, or one that it calls."""
     around = op.parent_op()
     while not isinstance(around, FuncOp):
-        assert around is not None, "numbers stand in functions"
+        assert around is not None, "numbers to share are inside of functions"
         around = around.parent_op()
     return around
 

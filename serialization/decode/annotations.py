@@ -36,7 +36,7 @@ CACHE_CONTROLS: dict[int, type[KeyedAttr]] = {
 
 
 class Note(NamedTuple):
-    """One decoration."""
+    """A decoration of an id or of a struct's member."""
 
     row: int
     instruction: str

@@ -22,7 +22,7 @@ MAX_NESTING = 60
 
 @dataclass(slots=True)
 class BasicBlock:
-    """A block's control flow."""
+    """A block's label, branch targets and merge instruction."""
 
     label: int
     successors: tuple[int, ...]
@@ -40,7 +40,7 @@ class BasicBlock:
 
 @dataclass(eq=False, slots=True)
 class Construct:
-    """A selection or loop; blocks are labels."""
+    """A selection or loop. Blocks are given by their labels."""
 
     header: int
     merge: int

@@ -35,7 +35,7 @@ def facts(opcode: int) -> Facts | None:
 
 
 SHORT = 32
-"""Instructions of at most this many words are read again whenever they are asked for."""
+"""Instructions of at most this many words are not cached."""
 
 
 class Rows:

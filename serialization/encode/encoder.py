@@ -178,7 +178,7 @@ class ModuleEncoder:
         if self.origins is not None:
             self.origins.begin(section, len(self.words.sections[section]) + offset, op)
 
-    # Ids: what encoders and functions ask for.
+    # Ids, which encoders and functions request.
 
     def value(self, value: SSAValue) -> int:
         """Returns the id of a value."""
@@ -367,7 +367,7 @@ class ModuleEncoder:
         """Encodes OpSpecConstantOp: the wrapped operation's instruction, among the constants."""
         inner = op.regions[0].block.first_op
         if inner is None or len(inner.results) != 1:
-            raise SPIRVEncodeError("there is no wrapped operation with one result", op)
+            raise SPIRVEncodeError("it wraps no operation with exactly one result", op)
         # Operands are declared before the instruction.
         for operand in inner.operands:
             self.value(operand)

@@ -300,7 +300,7 @@ class FunctionEncoder:
             if _is_exit(op):
                 target = op.target
                 if target is None:
-                    raise SPIRVEncodeError("there is no construct to go to", op)
+                    raise SPIRVEncodeError("it leaves more constructs than there are around it", op)
                 self._exits.setdefault(id(target), []).append(op)
 
     def _entries(self, leaving: spv.ExitOp, target: Block) -> list[Entry]:

@@ -87,7 +87,7 @@ def value_of(words: list[int], number: NumberType) -> int | None:
 
 
 def words_of(value: int, number: NumberType) -> list[int]:
-    """The words of a literal's bits."""
+    """Returns the words that encode a literal's bits."""
     if not number.is_float and number.signed and value >> (number.width - 1) & 1:
         value -= 1 << number.width
     if number.words == 1:

@@ -40,7 +40,7 @@ class Block:
     label: Instruction
     function: Function
     order: int
-    """Its place in the function."""
+    """Position of the block in the function."""
     instructions: list[Instruction] = field(default_factory=list[Instruction])
     """The instructions after the label."""
     successors: list[Block] = field(default_factory=list["Block"])

@@ -121,7 +121,7 @@ def _lacks_half_derivatives(m: Module, i: Instruction) -> str | None:
 
 
 class Row(NamedTuple):
-    """One line of the table."""
+    """A line of the table: the rule and types of some instructions."""
 
     id: str
     section: str
@@ -132,7 +132,7 @@ class Row(NamedTuple):
     also: Callable[[Module, Instruction], str | None] | None = None
     """Further checks, beyond the types of result and operands."""
     remedy: str = "convert one of them, or use the instruction for their types"
-    """The remedy."""
+    """The remedy if `also` fails."""
 
 
 def _two(want: Want) -> Mapping[str, Want]:

@@ -82,9 +82,9 @@ class Finding:
     opcode: int | None = None
     instruction: str | None = None
     id: int = 0
-    """Its result id, 0 without one."""
+    """The instruction's result id; 0 if it has none."""
     name: str | None = None
-    """The id's OpName."""
+    """The name that OpName gives the id."""
     source: str | None = None
     """`file:line:column` of its OpLine."""
     operation: str | None = None

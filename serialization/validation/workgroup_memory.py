@@ -50,7 +50,7 @@ def find_excess(m: Module, limit: int, says: str) -> Iterator[Problem]:
         elif unknown:
             cause = "; ".join(dict.fromkeys(unknown.values()))
             yield Problem(
-                f"how much Workgroup memory the entry point uses is not known, and {says}: {cause}",
+                f"the entry point uses an unknown amount of Workgroup memory, and {says}: {cause}",
                 "give the arrays lengths that specialization constants' defaults decide",
                 m.definitions.get(next(iter(unknown))),
             )

@@ -95,7 +95,7 @@ MAIN = 'GLCompute %main "main" %tile'
         (
             "UDiv %n %none",
             1,
-            "error: LIMIT-02: how much Workgroup memory the entry point uses is not known, and "
+            "error: LIMIT-02: the entry point uses an unknown amount of Workgroup memory, and "
             "lavapipe has 32768: the value of %",
         ),
     ],

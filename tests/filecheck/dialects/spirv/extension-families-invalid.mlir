@@ -87,7 +87,7 @@ spirv.KHR.UntypedPrefetch %a, %b : !spirv.untyped_ptr<StorageBuffer>, i32
 
 %a, %b = "test.op"() : () -> (!spirv.untyped_ptr<CrossWorkgroup>, i32)
 spirv.KHR.UntypedPrefetch %a, %b locality(3) : !spirv.untyped_ptr<CrossWorkgroup>, i32
-// CHECK: spirv.KHR.UntypedPrefetch: a hint needs those before it: rw, then locality
+// CHECK: spirv.KHR.UntypedPrefetch: hints are given in order: locality needs rw, cache_type needs both
 
 // -----
 
@@ -336,13 +336,13 @@ spirv.NV.CooperativeMatrixStoreTensor %a, %b, %c decode(@f) : !spirv.ptr<i32, St
 
 %a, %b = "test.op"() : () -> (!spirv.arm.tensor<?x?xf32>, !spirv.array<3 x i32>)
 %0 = spirv.ARM.TensorRead %a[%b] : !spirv.arm.tensor<?x?xf32>, !spirv.array<3 x i32> -> f32
-// CHECK: spirv.ARM.TensorRead: !spirv.arm.tensor<?x?xf32> has 2 coordinates, not those of !spirv.array<3 x i32>
+// CHECK: spirv.ARM.TensorRead: !spirv.arm.tensor<?x?xf32> needs 2 coordinates, not !spirv.array<3 x i32>
 
 // -----
 
 %a, %b = "test.op"() : () -> (!spirv.arm.tensor<?x?xf32>, !spirv.array<2 x i32>)
 %0 = spirv.ARM.TensorRead %a[%b], <OutOfBoundsValueARM> : !spirv.arm.tensor<?x?xf32>, !spirv.array<2 x i32> -> f32
-// CHECK: spirv.ARM.TensorRead: outside, available and visible go with the bits of the tensor operands that they are parameters of: give both or neither
+// CHECK: spirv.ARM.TensorRead: outside, available and visible each need their bit of the tensor operands: give both or neither
 
 // -----
 

@@ -60,7 +60,7 @@ spirv.func @f(%p: !spirv.ptr<!spirv.rtarray<f32, stride=4>, StorageBuffer>) "Non
   %0 = spirv.Load "StorageBuffer" %p : !spirv.rtarray<f32, stride=4>
   spirv.Return
 }
-// CHECK: Operation does not verify: cannot load !spirv.rtarray<f32, stride=4>, which has no fixed size: go to an element with spirv.AccessChain
+// CHECK: Operation does not verify: cannot load !spirv.rtarray<f32, stride=4>, which has no fixed size: access an element with spirv.AccessChain
 
 // -----
 
@@ -196,7 +196,7 @@ spirv.func @f(%p: !spirv.ptr<!spirv.struct<(f32, i32)>, StorageBuffer>) "None" {
   %0 = spirv.AccessChain %p[%i] : !spirv.ptr<!spirv.struct<(f32, i32)>, StorageBuffer>, i32 -> !spirv.ptr<f32, StorageBuffer>
   spirv.Return
 }
-// CHECK: Operation does not verify: !spirv.struct<(f32, i32)> has no member 2, only 2 of them
+// CHECK: Operation does not verify: !spirv.struct<(f32, i32)> has 2 members, so member 2 does not exist
 
 // -----
 

@@ -72,7 +72,7 @@ spirv.func @f() -> (f32, f32) "None" {
 spirv.module Logical Vulkan {
   spirv.func @f(i32) "None"
 }
-// CHECK: Operation does not verify: a function without a body comes from another module: say from where by linkage_attributes, or give it a body
+// CHECK: Operation does not verify: a function without a body comes from another module: name it in linkage_attributes, or give it a body
 
 // -----
 
