@@ -191,11 +191,6 @@ class ComputedOperand:
         used = {e.position for r in map.results for e in r.dfs() if isinstance(e, AffineDimExpr)}
         self.loops = sorted(used)
 
-    def fetch(self, point: Point) -> None:
-        """Writes the loads for the element at a point ahead of the code that uses them."""
-        for memory, number in self.sources(point):
-            self.b.load_once(memory, (number,))
-
     def sources(self, point: Point) -> list[tuple[SSAValue, Index]]:
         """Lists the loads for the element at a point, each as memory and a vector's number."""
         return [(leaf.memory, leaf.place(point)[0]) for leaf in self.leaves.values()]

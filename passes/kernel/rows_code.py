@@ -14,7 +14,7 @@ multiplies the units that are left over behind the last whole step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial, reduce
 from itertools import product
 from math import prod
@@ -173,28 +173,31 @@ class RowsKernel:
     def _read(self, group: Index) -> Sequence[SSAValue]:
         """Loads the streamed elements of a group of columns."""
         self._begin(group)
-        return [self.b.load_once(memory, (number,)) for memory, number in self._sources()]
+        return [self.b.load_once(memory, (number,)) for memory, number in self._own_sources()]
 
     def _begin(self, group: Index) -> None:
         self.first = self.b.times(group, self.plan.group_columns)
         self.points = self._points()
 
-    def _sources(self) -> list[tuple[SSAValue, Index]]:
+    def _own_sources(self) -> list[tuple[SSAValue, Index]]:
         """Lists the loads of an invocation's units for the columns of a group, each once."""
-        _, columns = self.points
-        points = [
-            column | shifted(self._places(unit), offset)
-            for unit, _ in self._own_units()
-            for column in columns[:: self.plan.operands.side_by_side]
-            for offset in self._offsets()
-        ]
-        return list(dict.fromkeys(s for point in points for s in self.stream.sources(point)))
+        places = [self._places(unit) for unit, _ in self._own_units()]
+        return list(dict.fromkeys(self._sources(places, self.points[1])))
+
+    def _sources(
+        self, places: Sequence[Point], columns: Sequence[Point]
+    ) -> Iterator[tuple[SSAValue, Index]]:
+        """Yields the loads of units at these places, each as memory and a vector's number."""
+        for place in places:
+            for column in columns[:: self.plan.operands.side_by_side]:
+                for offset in self._offsets():
+                    yield from self.stream.sources(column | shifted(place, offset))
 
     def _add_group(self, group: Index, read: Sequence[SSAValue]) -> tuple[()]:
         """Computes and stores the sums of a group of columns."""
         self._begin(group)
         if read:
-            for (memory, number), value in zip(self._sources(), read, strict=True):
+            for (memory, number), value in zip(self._own_sources(), read, strict=True):
                 self.b.know_loaded(value, memory, number)
         plan, totals = self.plan, self._sums(self.points)
         take = self._put if plan.sums.meets_in_memory else self._store
@@ -329,14 +332,11 @@ class RowsKernel:
         A unit that does not exist is replaced by another one, whose products are not added.
         """
         _, columns = points
-        places = [(unit, self._places(unit), exists) for unit, exists in units]
-        width = self.plan.operands.side_by_side
-        for _, place, _ in places:
-            for column in columns[::width]:
-                for offset in self._offsets():
-                    self.stream.fetch(column | shifted(place, offset))
+        places = [self._places(unit) for unit, _ in units]
+        for memory, number in self._sources(places, columns):
+            self.b.load_once(memory, (number,))
         results = list(totals)
-        for unit, place, exists in places:
+        for place, (unit, exists) in zip(places, units, strict=True):
             before = list(results)
             kind = DigitSums if self.plan.schedule.digits.data else UnitSums
             sums = kind(self, results)

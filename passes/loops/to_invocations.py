@@ -167,15 +167,21 @@ class _Distribution:
 
     def _row(self, row: Index) -> None:
         """Computes a row: its columns, in turns among the group's invocations."""
-        b, code = self.b, self.code
-        code.group = self.lanes.at(b.depth) if self.lanes.size > 1 else None
-        place = b.delinearized(row, self.row_shape)
-        total = prod(self.column_shape)
-        if not self.columns:
-            self._store([place], alone=True)
+        place = self.b.delinearized(row, self.row_shape)
+        self._rows(self.lanes.at(self.b.depth), [place], True)
+
+    def _rows(self, lanes: Lanes, places: Sequence[tuple[Index, ...]], inside: Condition) -> None:
+        """Computes rows at these places by a group's invocations."""
+        b = self.b
+        self.code.group = lanes if lanes.size > 1 or lanes.rows > 1 else None
+        if self.columns:
+            lanes.in_turn(
+                prod(self.column_shape),
+                lambda ns, stored: self._store_columns(places, ns, b.both(inside, stored)),
+            )
         else:
-            self.lanes.in_turn(total, lambda ns, inside: self._store_columns([place], ns, inside))
-        code.group = None
+            self._store(places, inside, alone=True)
+        self.code.group = None
 
     @property
     def _elements_beside(self) -> int:
@@ -199,15 +205,7 @@ class _Distribution:
             if isinstance(indices[0], SSAValue) and len(set(indices)) > 1
         }
         lanes = replace(lanes.at(b.depth), beside=beside, elements=elements)
-        self.code.group = lanes
-        if self.columns:
-            lanes.in_turn(
-                prod(self.column_shape),
-                lambda ns, stored: self._store_columns(places, ns, b.both(inside, stored)),
-            )
-        else:
-            self._store(places, inside, alone=True)
-        self.code.group = None
+        self._rows(lanes, places, inside)
 
     def _store_columns(
         self,

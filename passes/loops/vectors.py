@@ -89,10 +89,19 @@ def _change(builder: HoistingEmitter, argument: SSAValue, rows: list[Row], width
     assert isinstance(block, Block)
     block.insert_op_before(view, block.first_op)  # pyright: ignore[reportArgumentType]
     for row in rows:
-        if isinstance(row[0], memref.LoadOp):
-            _load(builder, row, view.result, element)
+        # A load at the first place dominates all users; a store at the last one knows all values.
+        loads = isinstance(row[0], memref.LoadOp)
+        op = _in_order(row)[0 if loads else -1]
+        b = KernelEmitter(InsertPoint.before(op))
+        place = _vector_number(builder, b, op, width)
+        if loads:
+            values = unpack_elements(b, b.load(view.result, [place]), element, width)
+            for load, value in zip(row, values, strict=True):
+                load.results[0].replace_all_uses_with(value)
         else:
-            _store(builder, row, view.result, element)
+            b.store(pack_elements(b, [op.operands[0] for op in row], element), view.result, [place])
+        for op in row:
+            Rewriter.erase_op(op)
 
 
 def _in_order(row: Row) -> Row:
@@ -100,17 +109,6 @@ def _in_order(row: Row) -> Row:
     assert block is not None
     order = {op: position for position, op in enumerate(block.ops)}
     return sorted(row, key=lambda op: order[op])
-
-
-def _load(builder: HoistingEmitter, row: Row, view: SSAValue, element: Attribute) -> None:
-    """Replaces a row of loads by a vector load at the first one, which dominates all users."""
-    first, width = _in_order(row)[0], len(row)
-    b = KernelEmitter(InsertPoint.before(first))
-    place = _vector_number(builder, b, first, width)
-    values = unpack_elements(b, b.load(view, [place]), element, width)
-    for op, value in zip(row, values, strict=True):
-        op.results[0].replace_all_uses_with(value)
-        Rewriter.erase_op(op)
 
 
 def _vector_number(
@@ -129,14 +127,3 @@ def _vector_number(
     if times != width:
         factor = b.add(arith.DivUIOp(base, number(width)))
     return b.add(arith.AddiOp(factor, number(more))) if more else factor
-
-
-def _store(builder: HoistingEmitter, row: Row, view: SSAValue, element: Attribute) -> None:
-    """Replaces a row of stores by a vector store at the last one, where all values are known."""
-    last, width = _in_order(row)[-1], len(row)
-    b = KernelEmitter(InsertPoint.before(last))
-    place = _vector_number(builder, b, last, width)
-    moved = pack_elements(b, [op.operands[0] for op in row], element)
-    b.store(moved, view, [place])
-    for op in row:
-        Rewriter.erase_op(op)
