@@ -167,6 +167,7 @@ def _widen_by_error(function: ScalarFunction) -> Function:
 
 
 def _to_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+    """Rounds integers, or floats of a wider type, in either direction; keeps exact ones."""
     (x,) = operands
     low, high = (np.asarray(end).astype(np.float64) for end in (x.low, x.high))
     if isinstance(op, arith.UIToFPOp) and bool(np.any(x.low < 0)):
@@ -174,8 +175,8 @@ def _to_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inte
             np.where(end < 0, end + 2.0 ** (8 * x.dtype.itemsize), end) for end in (low, high)
         )
         low = np.where(low > high, 0, low)
-    narrow = low.astype(dtype).astype(np.float64)
-    same = (low == high) & (narrow == low)
+    with np.errstate(over="ignore"):
+        same = (low == high) & (low.astype(dtype).astype(np.float64) == low)
     wide = widen_rounding(low, high, dtype)
     return Interval(np.where(same, low, wide.low), np.where(same, high, wide.high), dtype)
 
@@ -191,15 +192,6 @@ def _to_integer(op: Operation, operands: Sequence[Interval], dtype: DType) -> In
     low = np.where(fits, low, float(info.min)).astype(np.int64)
     high = np.where(fits, high, float(info.max)).astype(np.int64)
     return wrap_interval(low, high, dtype)
-
-
-def _narrow_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """Rounds floats to a less precise type, in either direction."""
-    (x,) = operands
-    with np.errstate(over="ignore"):
-        same = (x.low == x.high) & (x.low.astype(dtype).astype(np.float64) == x.low)
-    wide = widen_rounding(x.low, x.high, dtype)
-    return Interval(np.where(same, x.low, wide.low), np.where(same, x.high, wide.high), dtype)
 
 
 def _truncate_integer(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
@@ -326,7 +318,7 @@ SCALARS: dict[type[Operation], Function] = {
     arith.ExtFOp: _same,
     arith.ExtSIOp: _same,
     arith.ExtUIOp: _extend_unsigned,
-    arith.TruncFOp: _narrow_float,
+    arith.TruncFOp: _to_float,
     arith.TruncIOp: _truncate_integer,
     arith.SIToFPOp: _to_float,
     arith.UIToFPOp: _to_float,

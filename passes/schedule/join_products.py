@@ -21,12 +21,12 @@ from typing import TypeAlias
 from xdsl.context import Context
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntegerAttr, ModuleOp, TensorType, i64
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp, DispatchOp
 from xdsl_spirv.passes.analysis.contraction import as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, tensor_type
@@ -44,11 +44,9 @@ class JoinProductsPass(ModulePass):
     name = "join-products"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, FuncOp) and not function.is_declaration:
-                for dispatch in list(function.body.walk()):
-                    if isinstance(dispatch, DispatchOp):
-                        _join_operands(dispatch)
+        for function in functions_of(op):
+            for dispatch in [o for o in function.walk() if isinstance(o, DispatchOp)]:
+                _join_operands(dispatch)
 
 
 @dataclass(frozen=True)

@@ -156,9 +156,7 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     if few > 2 or target.measured_copy is None:
         return
     bytes, _ = _load(plan, 4)
-    trial = RowsPlan(
-        plan.contraction, RowsAttr(few, 4, 4, 2, bytes, subgroups=(SUBGROUPS, 1)), target
-    )
+    trial = replace(plan, schedule=RowsAttr(few, 4, 4, 2, bytes, subgroups=(SUBGROUPS, 1)))
     width, most = trial.operands.side_by_side, target.max_invocations // size
     workgroups = typical(plan.contraction.batch)
     workgroups *= ceil_div(typical(plan.operands.columns), width * size // 4)
@@ -214,7 +212,7 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     ahead = 2 if groups <= FEW_GROUPS else 1
     of_load = 1, SHARED_WIDTH, size, 1, plan.schedule.bytes.data, groups, ahead, MOST_DIGITS
     schedule = RowsAttr(*of_load, subgroups=(along, across))
-    shared = RowsPlan(plan.contraction, schedule, target)
+    shared = replace(plan, schedule=schedule)
     fits = shared.workgroup_bytes * workgroups <= target.residency.memory_bytes
     if shared.digits.are_shared and fits:
         yield schedule
@@ -235,7 +233,7 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     results = typical(plan.operands.columns) * typical(plan.contraction.batch)
     for spread in (MOST_SPREAD, MOST_SPREAD // 2):
         bytes, elements = _load(plan, spread)
-        in_units = RowsPlan(plan.contraction, plan.schedule.replace_values(bytes=bytes), target)
+        in_units = replace(plan, schedule=plan.schedule.replace_values(bytes=bytes))
         if is_dynamic(in_units.operands.units) or in_units.operands.side_by_side > 1:
             continue
         rows = ceil_div(few, ceil_div(few, min(most, max(1, MOST_BESIDE // elements))))
@@ -310,12 +308,10 @@ def _shares_words(plan: RowsPlan) -> bool:
     """
     True if neighbouring words of the streamed operand have elements for all lanes of a subgroup.
     """
-    schedule = plan.schedule.replace_values(within=plan.target.subgroup_size)
-    plan = RowsPlan(plan.contraction, schedule, plan.target)
-    if (
-        not isinstance(plan.operands.main.element, IntegerType)
-        or plan.operands.main.fast_loop not in plan.operands.reduced
-    ):
+    within = plan.target.subgroup_size
+    plan = replace(plan, schedule=plan.schedule.replace_values(within=within))
+    main, reduced = plan.operands.main, plan.operands.reduced
+    if not isinstance(main.element, IntegerType) or main.fast_loop not in reduced:
         return False
     return prod(d.count for d in plan.lane_digits) == plan.target.subgroup_size
 
@@ -329,5 +325,5 @@ def _load(plan: RowsPlan, most: int, most_columns: int = MOST_ELEMENTS) -> tuple
         prod(plan.operands.unit.values()) > most or plan.operands.side_by_side > most_columns
     ):
         bytes //= 2
-        plan = RowsPlan(plan.contraction, plan.schedule.replace_values(bytes=bytes), plan.target)
+        plan = replace(plan, schedule=plan.schedule.replace_values(bytes=bytes))
     return bytes, prod(plan.operands.unit.values())
