@@ -17,15 +17,17 @@ import tempfile
 import zlib
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
 from xdsl_spirv.jobs.engine import Here
-from xdsl_spirv.runtime.elements import Array
-from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.testing.dispatches import Dispatch, read_results, write_jobs
 from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.elements import Array
+    from xdsl_spirv.runtime.program import Program
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNNER = ROOT / "tests" / "vulkan" / "device.py"
