@@ -230,18 +230,21 @@ class ContractionAttr(ScheduleAttr):
     """
     The schedule of a contraction.
 
-    `workgroup_tile` is the M x N part of the result that a workgroup computes and the K depth it
-    stages at a time; `subgroups` is the grid (rows, columns) into which its subgroups divide the
-    tile, and where there is a third number, into how many slices they divide each K tile: subgroups
-    of a slice sum up by themselves, and all slices at the end, through Workgroup memory; `a` and
-    `b` are the operands' paths, staged or direct; `stages` is how many K tiles are in flight: with
-    2 of them one is read into registers while the one before is multiplied; with `first = store` it
-    is stored in Workgroup memory before the next one is read, not after, which takes fewer
-    registers; `raster` says along which dimension of the result neighbouring workgroups lie, and
-    `group` makes it that many rows (or columns) of tiles at a time, across them first: `rows<8>`;
-    `result = rows` has each subgroup's part of the result pass through Workgroup memory, to be
-    stored row by row; with `components` invocations compute and store their own components at the
-    result's edges, with `elements` an instruction calls a function for each element.
+    - `workgroup_tile`: the M x N part of the result that a workgroup computes, and the K depth that
+      it stages at a time.
+    - `subgroups`: the grid (rows, columns) of subgroups that divide the tile. A third number
+      divides each K tile into slices: the subgroups of a slice have sums of their own, which are
+      added up at the end, through Workgroup memory.
+    - `a`, `b`: the operands' paths, staged or direct.
+    - `stages`: K tiles in flight. With 2, a tile is read into registers while the one before is
+      multiplied. With `first = store` a tile is stored in Workgroup memory before the next one is
+      read, which takes fewer registers; else after it.
+    - `raster`: the dimension of the result along which neighbouring workgroups lie. `rows<8>` takes
+      8 rows of tiles at a time (the `group`), and goes across them first.
+    - `result`: how results are stored. With `rows` each subgroup's part passes through Workgroup
+      memory and is stored row by row. With `components` invocations compute and store their own
+      components at the result's edges. With `elements` an instruction calls a function for each
+      element.
     """
 
     name = "schedule.contraction"

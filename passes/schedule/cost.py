@@ -1,14 +1,15 @@
 """
 Estimates the cost of a schedule, to choose among those that fit.
 
-Workgroups go round the compute units in rounds; a round takes as long as a tile's multiplications
-at the rate that the target's file gives for the candidate, and all of them at least as long as one
-takes that has a unit for itself. Where fragments are computed from packed planes, so do those that
-are left for the last time, when units have less than they have room for. Where the file gives no
-rate, one is made up from how much of a tile must be fetched for how many multiplications. Storing
-the results comes on top, at the rate that the file gives for their way. The file may have factors
-that measurements of other contractions have taught (`corrections`). Packing an operand costs the
-traffic of a copy, unless the operand is a weight: it is then packed once.
+Compute units take workgroups in rounds. A round takes as long as the multiplications of a tile do,
+at the rate that the target's file gives for the candidate. All rounds together take at least as
+long as one workgroup that has a unit to itself. If fragments are computed from packed planes, the
+last round takes that long, too, where it has fewer workgroups than units have room for.
+
+If the file gives no rate, the rate is estimated from the elements that a tile fetches for each
+multiplication. Storing the results is added, at the file's rate for the way of the result. The
+file may have factors that were learned from measurements of other contractions (`corrections`).
+Packing an operand costs the traffic of a copy, but nothing for a weight, which is packed once.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ BUSY = 256
 """Invocations that keep a compute unit busy."""
 
 MANY = 4
-"""From this multiple of `BUSY` invocations on, less work for each gains nothing."""
+"""Multiple of `BUSY` invocations beyond which more invocations are not faster."""
 
 MOST_SUBGROUPS = 32
 """Subgroups of a workgroup that every device takes (maxComputeWorkgroupSubgroups)."""
@@ -116,7 +116,7 @@ BESIDE_BITS = 512
 """Bits of rows side by side that a workgroup reads at a time."""
 
 FEW = 8
-"""Times the workgroups that justify reading an eighth of a memory transfer at a time."""
+"""Factor of more workgroups for which an eighth of a memory transfer is read at a time."""
 
 LEAST_STEPS = 4
 """Least elements of a row for each of several invocations that share it."""
@@ -208,8 +208,7 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
     """
     The schedule of a dispatch that is not a contraction.
 
-    Refuses operations without a lowering to loops, by
-    name.
+    Refuses operations without a lowering to loops, by name.
     """
     try:
         _, results = results_of_dispatch(dispatch)

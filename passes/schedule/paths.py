@@ -46,12 +46,11 @@ FEW = 32
 """Most rows of a contraction with few rows; with more, operands are worth staging."""
 
 FEW_ON_UNITS = 16
-"""The same on a device that hides what staging waits for."""
+"""The same on a GPU, where other subgroups run while one waits for staging."""
 
 FEW_FOR_MATRICES = 8
 """
-The same where such a device also multiplies cooperative matrices of these types, and its target
-file does not say how fast.
+The same on a GPU that has cooperative matrices of these types, but no measured rates in its file.
 """
 
 MUCH = 4

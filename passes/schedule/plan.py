@@ -47,22 +47,23 @@ from xdsl_spirv.passes.schedule.tiles import (
 from xdsl_spirv.targets import Fragment, Target
 
 LONG_LOOP = 4
-"""K tiles in a loop that is long enough to be worth code of its own."""
+"""K tiles of a loop from which an incomplete last tile gets code of its own."""
 
 UNROLLED = 16
-"""Moves an invocation makes for one tile without a loop."""
+"""Most moves that an invocation makes for one tile without a loop."""
 
 
 class Rates(NamedTuple):
-    """
-    Rates that were measured with a schedule: the TFLOPS that large contractions reach, the same of
-    contractions with one workgroup for each compute unit, and the TB/s in which weights come from
-    memory; None where a rate is not known, or nothing slows weights down.
-    """
+    """Rates that were measured with a schedule; None for a rate that was not measured."""
 
     rate: float | None = None
+    """TFLOPS of large contractions."""
+
     alone: float | None = None
+    """TFLOPS of contractions with one workgroup for each compute unit."""
+
     stream: float | None = None
+    """TB/s at which weights come from memory."""
 
 
 UNRATED = Rates()

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, bit_width
+from xdsl_spirv.dialects.schedule import DispatchOp, RowsAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
@@ -560,7 +560,7 @@ def dispatches_beside_rows(module: ModuleOp, pass_name: str) -> Iterator[tuple[D
 
     Yields nothing for any other module, and needs no target then.
     """
-    if not any(isinstance(op.attributes.get(SCHEDULE), RowsAttr) for op in module.walk()):
+    if not any(kind_of(op) == "rows" for op in module.walk()):
         return
     target = target_of(module, pass_name)
     for function in functions_of(module):

@@ -249,7 +249,7 @@ def seconds_of_sum(contraction: Contraction, parts: int, target: Target) -> floa
     """Likely duration of the sum of a contraction's parts, a dispatch of its own."""
     sizes = contraction.batch, contraction.m, contraction.n
     size = prod(map(typical, sizes)) * bit_width(contraction.element_types[2]) // 8
-    # `cost` knows what storing results takes where their number is known.
+    # For known sizes `cost` already has the time of storing the parts.
     moves = 2 * parts if contraction.is_dynamic else parts + 1
     rate = target.model.reductions.cached * target.copy_bytes_per_second
     return target.model.dispatch_seconds + moves * size / rate

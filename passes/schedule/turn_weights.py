@@ -5,10 +5,10 @@ Weights that lie across K are turned once, where products of few rows read them.
       ... %x[m, k] * %w[k, n]       ->  %r = schedule.dispatch(%x, %t) { ... %x[m, k] * %t[n, k] }
     }
 
-Along K a load of 16 bytes is neighbours that one invocation multiplies and adds up by itself;
-across K it is neighbours of the result, whose sums many invocations have in parts. Results that
-depend on weights alone are computed before the first run only. This is done if the target file says
-how fast memory is, and if the estimate schedules the new product as one of few rows.
+A load of 16 bytes along K has elements of one sum, which one invocation adds up by itself. A load
+across K has elements of neighbouring sums, each of which many invocations share. Weights are turned
+before the first run only. They are turned if the target's file says how fast memory is, and if the
+new product is scheduled as one of few rows.
 """
 
 from __future__ import annotations

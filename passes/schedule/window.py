@@ -113,13 +113,13 @@ class WindowPlan(ContractionPlan):
         return ceil_div(self.row, self.target.subgroup_size)
 
     def spills(self, distance: int) -> bool:
-        """True if a result needs the element `distance` ahead, maybe in the next segment."""
+        """True if the element `distance` ahead of a result may lie in the next segment."""
         beyond = self.segments > 1 or self.row > self.target.subgroup_size - distance
         return distance > 0 and beyond
 
     @property
     def selects(self) -> bool:
-        """Whether a result needs elements behind its segment that are not all outside."""
+        """True if a result needs elements behind its segment that lie inside the input."""
         _, row, _ = self.operands
         first = row.indices[-1].start + self.target.subgroup_size
         inside = self.segments > 1 or surely_below(first, row.shape[-1])
@@ -127,7 +127,7 @@ class WindowPlan(ContractionPlan):
 
     @property
     def filters(self) -> int | None:
-        """The loop along which an invocation takes `outputs` values: the innermost of M."""
+        """The loop along which an invocation computes `outputs` results: the innermost of M."""
         m = self.contraction.groups[1]
         return m[-1] if m else None
 
