@@ -334,7 +334,7 @@ spirv.func @f(%c: i1, %x: f32) -> f32 "None" {
   }
   spirv.ReturnValue %0 : f32
 }
-// CHECK: Operation does not verify: spirv.mlir.merge uses %y, but its definition does not come before the use on every way there: pass the value to the block as an argument
+// CHECK: Operation does not verify: spirv.mlir.merge uses %y, but its definition does not come before the use on every path: pass the value to the block as an argument
 
 // -----
 
