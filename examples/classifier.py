@@ -1,10 +1,10 @@
 """
-A whole model from its ONNX file to its answers: which way up is a line of text?
+Runs a whole model from its ONNX file to its answers: is a line of text upright or upside down?
 
 PP-OCR's direction classifier (53 convolutions) decides for a line rendered here, once upright and
 once upside down. The model is compiled for an NVIDIA H200, its kernels run on the interpreter, and
-the answers are compared with onnxruntime's. Before it runs, a table says what each kernel computes,
-by which path and why, and what it costs at least on that device.
+the answers are compared with onnxruntime's. Before the run, a table shows for each kernel what it
+computes, its path with the reason, and its minimum cost on that device.
 
     make demo            the page demo-output/classifier.html shows the table with a picture
 """
@@ -29,13 +29,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def missing() -> list[str]:
-    """The packages that a whole model takes and that are not here."""
+    """Returns the packages that the example needs and that are not installed."""
     packages = ("onnx", "onnxruntime", "rapidocr_onnxruntime", "PIL")
     return [name for name in packages if find_spec(name) is None]
 
 
 def model_path() -> Path:
-    """The classifier that the package rapidocr-onnxruntime ships (the package is not imported)."""
+    """
+    Returns the path of the classifier in the package rapidocr-onnxruntime (which is not imported).
+    """
     spec = find_spec("rapidocr_onnxruntime")
     assert spec is not None
     assert spec.submodule_search_locations
@@ -43,7 +45,7 @@ def model_path() -> Path:
 
 
 def render(upside_down: bool) -> Array:
-    """A line of text as the model takes it: 1 x 3 x 48 x 192, -1 to 1."""
+    """Renders a line of text in the model's form: 1 x 3 x 48 x 192, -1 to 1."""
     from PIL import Image, ImageDraw, ImageFont
 
     image = Image.new("RGB", (WIDTH, HEIGHT), "white")

@@ -1,7 +1,7 @@
 """
 Three layers of a real text recogniser, compiled for two devices, run without either of them.
 
-PP-OCRv4's recogniser reads a line of text rendered here. onnxruntime computes what goes into its
+PP-OCRv4's recogniser reads a line of text rendered here. onnxruntime computes the inputs of its
 first convolution, its first attention projection and its classifier. With the layers' real weights
 these become linalg:
 
@@ -11,9 +11,9 @@ these become linalg:
 
 Each is compiled for an NVIDIA H200 and for Mesa's lavapipe, validated by Khronos' spirv-val, run on
 the interpreter, and compared with numpy: within the bound of binary32 sums, the integers exactly.
-In the end the text is read off the 8-bit classifier's results.
+At the end, the text is read from the 8-bit classifier's results.
 
-    make demo            what it writes stays in demo-output/
+    make demo            its output stays in demo-output/
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 @dataclass
 class Layer:
     """
-    A contraction of the model: its source, its operands, and what it should compute.
+    A contraction of the model: its source, its operands, and its expected result.
 
-    `depth` is how many products a sum has, `magnitude` the sum of their absolute values.
+    `depth` is the number of products in a sum, `magnitude` the sum of their absolute values.
     """
 
     name: str
@@ -140,7 +140,7 @@ def projection(activations: Array, weights: Array) -> Layer:
 
 
 def classifier(activations: Array, weights: Array) -> tuple[Layer, Array]:
-    """The layer in 8 bits, and by what each column of its result is to be multiplied."""
+    """Returns the layer in 8 bits, and the factors of its result's columns."""
     low, high = min(0.0, activations.min()), max(0.0, activations.max())
     scale = (high - low) / 255
     zero = int(np.rint(-128 - low / scale))
@@ -154,7 +154,9 @@ def classifier(activations: Array, weights: Array) -> tuple[Layer, Array]:
 
 
 def model_path() -> Path:
-    """The recogniser that the package rapidocr-onnxruntime ships (the package is not imported)."""
+    """
+    Returns the path of the recogniser in the package rapidocr-onnxruntime (which is not imported).
+    """
     spec = importlib.util.find_spec("rapidocr_onnxruntime")
     if spec is None or not spec.submodule_search_locations:
         sys.exit("error: the models are not installed; run `make demo`")
@@ -162,7 +164,7 @@ def model_path() -> Path:
 
 
 def render(text: str) -> Array:
-    """A line of text as the model takes it: 1 x 3 x 48 x width, -1 to 1."""
+    """Renders a line of text in the model's form: 1 x 3 x 48 x width, -1 to 1."""
     font = ImageFont.load_default(HEIGHT * 0.7)
     width = int(font.getlength(text)) + 32
     image = Image.new("RGB", (width, HEIGHT), "white")
@@ -173,7 +175,7 @@ def render(text: str) -> Array:
 
 
 def constants(model: onnx.ModelProto) -> dict[str, Array]:
-    """The model's constants by name; this one keeps them in nodes."""
+    """Returns the model's constants by name; this model keeps them in nodes."""
     nodes = [n for n in model.graph.node if n.op_type == "Constant"]
     initializers = {w.name: w for w in model.graph.initializer}
     initializers |= {n.output[0]: n.attribute[0].t for n in nodes}
@@ -198,7 +200,7 @@ def layers(model: onnx.ModelProto, image: Array) -> tuple[list[Layer], Array]:
 
 
 def compile_layer(layer: Layer, target: str) -> Program:
-    """The layer as .mlir and .safetensors, and the program they become for a target."""
+    """Writes the layer as .mlir and .safetensors, and compiles it for a target."""
     source = OUTPUT / f"{layer.name}.mlir"
     source.write_text(layer.text)
     weights = OUTPUT / f"{layer.name}.safetensors"
@@ -217,13 +219,15 @@ def path_of(program: Program) -> str:
 
 
 def compare_with_numpy(layer: Layer, result: Array) -> Comparison:
-    """The result against numpy's, each element within its bound; integers exactly."""
+    """Compares the result with numpy's, each element within its bound; integers exactly."""
     bound = contraction_bound(layer.depth, "f32")
     return compare(layer.name, result, layer.exact, layer.magnitude, bound)
 
 
 def read(model: onnx.ModelProto, scores: Array) -> str:
-    """The text behind the classifier's scores: the best class of each position, repeats merged."""
+    """
+    Returns the text for the classifier's scores: the best class of each position, repeats merged.
+    """
     best = np.argmax(scores + constants(model)["linear_85.b_0"], axis=1)
     characters = next(p.value for p in model.metadata_props if p.key == "character").splitlines()
     classes = ["", *characters, " "]

@@ -18,12 +18,12 @@ from xdsl_spirv import kernels as k
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LANES = 8
-"""Size of lavapipe's subgroups. Kernels that need a size say so."""
+"""Size of lavapipe's subgroups. Kernels that depend on the size declare it."""
 
 
 @k.kernel(workgroup=64, subgroup_size=LANES)
 def total(x=k.buffer(k.f32, read_only=True), sums=k.buffer(k.f32), n=k.push(k.u32)):
-    """The sum of each workgroup's share: in registers, then in subgroups, then across them."""
+    """Sums each workgroup's share: in registers, then in subgroups, then across them."""
     of_subgroup = k.shared(k.f32, 64 // LANES)
     sum = k.variable(0.0, k.f32)
     for i in k.range(k.global_id(), n, 128):  # two workgroups of 64
@@ -41,8 +41,8 @@ def total(x=k.buffer(k.f32, read_only=True), sums=k.buffer(k.f32), n=k.push(k.u3
 @k.kernel(workgroup=LANES, subgroup_size=LANES)
 def softmax(x=k.buffer(k.f32, None, 100, read_only=True), y=k.buffer(k.f32, None, 100)):
     """
-    A row a workgroup. The sum is kept relative to the largest value so far, and scaled when a
-    larger one comes, so that the row is read once for both.
+    Computes a softmax, one row for each workgroup. The sum is kept relative to the largest value so
+    far, and scaled when a larger one comes, so that the row is read once for both.
     """
     row, columns = k.workgroup_id(), 100
     largest, sum = k.variable(-1e30, k.f32), k.variable(0.0, k.f32)
@@ -59,7 +59,7 @@ def softmax(x=k.buffer(k.f32, None, 100, read_only=True), y=k.buffer(k.f32, None
 
 @k.kernel(workgroup=64)
 def histogram(x=k.buffer(k.u8, read_only=True), counts=k.buffer(k.u32, 256), n=k.push(k.u32)):
-    """Each workgroup counts in its own memory, and adds what it counted to the buffer."""
+    """Each workgroup counts in its own memory, and adds its counts to the buffer."""
     local = k.shared(k.u32, 256)
     for place in k.range(k.local_id(), 256, 64):
         local[place] = 0
@@ -79,8 +79,8 @@ def product(
     c=k.buffer(k.f32, None, 32),
 ):
     """
-    16 x 8 elements of `c` a workgroup, 8 x 8 of them a subgroup. The slice of `b` that both
-    subgroups multiply waits in Workgroup memory.
+    Computes 16 x 8 elements of `c` in each workgroup, 8 x 8 of them in each subgroup. Workgroup
+    memory holds the slice of `b` that both subgroups multiply.
     """
     slice = k.shared(k.f16, 8, 8)
     row = 16 * k.workgroup_id(1) + 8 * k.subgroup_id()
@@ -99,7 +99,7 @@ def product(
 
 @dataclass(frozen=True)
 class Case:
-    """A launch of a kernel, and what its last buffer should hold."""
+    """A launch of a kernel, and the expected contents of its last buffer."""
 
     kernel: k.Kernel
     grid: int | tuple[int, ...]
@@ -110,7 +110,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """The four kernels on random numbers."""
+    """Returns the four kernels with random numbers."""
     rng = np.random.default_rng(0)
     x = rng.integers(-8, 9, 1000).astype(np.float32)
     strided = [x.reshape(-1)[64 * w :] for w in range(2)]

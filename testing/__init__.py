@@ -1,1 +1,4 @@
-"""Generators, mutations and differential tests: what tests and scripts share, not in the wheel."""
+"""
+Generators, mutations and differential tests, shared by tests and scripts. They are not in the
+wheel.
+"""

@@ -1,5 +1,5 @@
 """
-Amber scripts of compute pipelines, as Khronos' conformance tests and Amber's own tests have them.
+Parses Amber scripts of compute pipelines, such as Khronos' conformance tests and Amber's own tests.
 
 `parse` reads the part of the language that such scripts use: shaders, buffers, structs, pipelines,
 runs and expectations. Any other command is `Unsupported`, by name.
@@ -31,7 +31,7 @@ VECTOR = re.compile(r"vec([234])<(\w+)>")
 MATRIX = re.compile(r"mat([234])x([234])<(\w+)>")
 IGNORED = ("DEVICE_FEATURE", "DEVICE_EXTENSION", "INSTANCE_EXTENSION", "SET", "DEVICE_PROPERTY")
 EPSILON = 1e-6
-"""Allowed difference of floats that are to be equal, in per cent."""
+"""Allowed relative difference of floats that should be equal, in per cent."""
 COMPARATORS: dict[str, Callable[[Any, Any], Any]] = {
     "EQ": np.equal,
     "NE": np.not_equal,
@@ -52,7 +52,7 @@ IMAGES = ("storage_image", "sampled_image", "combined_image_sampler", *TEXEL_BUF
 
 
 class Unsupported(Exception):
-    """A part of the language that is not read."""
+    """The script uses a part of the language that is not supported."""
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Buffer:
     data: Array
     """Its bytes."""
     image: Image | None = None
-    """An image, or the view by which a texel buffer is read."""
+    """An image, or the view through which a texel buffer is read."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Pipeline:
     entry: str = "main"
     constants: dict[int, int | float] = field(default_factory=dict[int, "int | float"])
     bound: dict[Place, tuple[str, int]] = field(default_factory=dict[Place, tuple[str, int]])
-    """Buffers and images, and from which byte on."""
+    """Buffers and images, each with its offset in bytes."""
     images: dict[Place, str | None] = field(default_factory=dict[Place, "str | None"])
     """Places of images, with their samplers' names; samplers by themselves."""
     push: str | None = None
@@ -106,7 +106,7 @@ class Run:
 
 @dataclass
 class Write:
-    """Bytes that a buffer gets between runs."""
+    """Bytes that are written to a buffer between runs."""
 
     buffer: str
     offset: int
@@ -115,7 +115,9 @@ class Write:
 
 @dataclass
 class Expectation:
-    """Values of a buffer from a byte on, or another buffer that it is compared with."""
+    """
+    Expected values of a buffer from an offset on, or another buffer with which it is compared.
+    """
 
     buffer: str
     comparator: str
@@ -140,7 +142,7 @@ class Script:
     )
 
     def arguments(self, pipeline: Pipeline) -> tuple[dict[Place, Array], dict[Place, Any]]:
-        """The buffers of a pipeline, and the descriptions of its images."""
+        """Returns the buffers of a pipeline, and the descriptions of its images."""
         buffers = {at: self.buffers[n].data[o:] for at, (n, o) in pipeline.bound.items()}
         images: dict[Place, Any] = {}
         for at, name in pipeline.images.items():
@@ -156,7 +158,7 @@ def parse(text: str, folder: Path = Path()) -> Script:
 
 
 def number(text: str) -> int | float:
-    """A literal of a script."""
+    """Parses a literal of a script."""
     try:
         return int(text, 0)
     except ValueError:
@@ -176,7 +178,7 @@ class _Parser:
         self.structs: Structs = {}
 
     def _next(self) -> tuple[int, list[str]] | None:
-        """The words of the next line that has any; lines that go on are joined."""
+        """Returns the words of the next nonempty line; joins continued lines."""
         while self.at < len(self.lines):
             line, text = self.lines[self.at]
             self.at += 1
@@ -189,7 +191,7 @@ class _Parser:
         return None
 
     def _block(self) -> Iterator[tuple[int, list[str]]]:
-        """The lines up to END."""
+        """Returns the lines up to END."""
         while (row := self._next()) is not None and row[1] != ["END"]:
             yield row
 
@@ -405,7 +407,9 @@ class _Parser:
 
 
 def format_of(name: str, layout: str, structs: Structs | None = None) -> Format:
-    """The layout of a type, STD140 or STD430, of a name in a script. Raises `Unsupported`."""
+    """
+    Returns the layout (STD140 or STD430) of a type with a name in a script. Raises `Unsupported`.
+    """
     structs = structs or {}
     if name in SCALARS:
         size = int(SCALARS[name][1])
@@ -444,7 +448,7 @@ def _array(element: Format, count: int, layout: str) -> Format:
 
 
 def _texel_format(name: str) -> TexelFormat | None:
-    """The format of texels of a name of Vulkan's, or with the components of a data type."""
+    """Returns the format of texels, from Vulkan's name or the components of a data type."""
     vector = VECTOR.fullmatch(name)
     scalar, count = (vector[2], int(vector[1])) if vector else (name, 1)
     dtype = np.dtype(SCALARS.get(scalar, "V1"))
@@ -458,7 +462,7 @@ def _texel_format(name: str) -> TexelFormat | None:
 
 
 def _sampler(words: list[str]) -> Sampler:
-    """A sampler by its settings."""
+    """Makes a sampler from its settings."""
     said = dict(zip(words[::2], words[1::2], strict=True))
     modes = [said.pop(f"ADDRESS_MODE_{axis}", "repeat") for axis in "UVW"]
     settings: dict[str, Any] = {"address": tuple(modes)}
@@ -473,7 +477,7 @@ def _sampler(words: list[str]) -> Sampler:
 
 
 def _region(buffer: Buffer, region: Sequence[int]) -> Array:
-    """The texels of a part of an image, by rows."""
+    """Returns the texels of a part of an image, by rows."""
     if buffer.image is None or buffer.image.texel.dtype != np.uint8:
         raise Unsupported(f"EXPECT of the colors of {buffer.name}")
     x, y, w, h = region
@@ -484,7 +488,7 @@ def _region(buffer: Buffer, region: Sequence[int]) -> Array:
 
 
 def places(format: Format, start: int) -> Iterator[tuple[int, str]]:
-    """Where the scalars of an array lie, and their dtypes, without an end."""
+    """Yields the places of the scalars in an array, with their dtypes, without an end."""
     base = start
     for number_, (at, dtype) in enumerate(cycle(format.leaves)):
         if number_ and number_ % len(format.leaves) == 0:
@@ -498,13 +502,13 @@ def bytes_of(value: float, dtype: str) -> Array:
         value &= (1 << 8 * scalar.itemsize) - 1
         scalar = np.dtype(f"<u{scalar.itemsize}")
     if scalar == np.float16:
-        # Amber cuts the mantissa off.
+        # Amber truncates the mantissa.
         value = (np.array([value], np.float32).view(np.uint32) & 0xFFFFE000).view(np.float32)[0]
     return np.array([value]).astype(scalar).view(np.uint8)
 
 
 def failures(script: Script, expectation: Expectation) -> Iterator[str]:
-    """Differences of a buffer from an expectation."""
+    """Lists the differences of a buffer from an expectation."""
     buffer = script.buffers[expectation.buffer]
     if expectation.other is not None:
         if not np.array_equal(buffer.data, script.buffers[expectation.other].data):
@@ -516,7 +520,10 @@ def failures(script: Script, expectation: Expectation) -> Iterator[str]:
         wrong = (found[..., : wanted.size] != wanted).any(axis=-1)
         if wrong.any():
             first = found[wrong][0].tolist()
-            yield f"line {expectation.line}: {wrong.sum()} texels of {buffer.name} are as {first}"
+            yield (
+                f"line {expectation.line}: {wrong.sum()} texels of {buffer.name} differ, such "
+                f"as {first}"
+            )
         return
     compare, tolerance = COMPARATORS[expectation.comparator], expectation.tolerance
     values = map(number, expectation.values)

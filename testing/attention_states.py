@@ -1,8 +1,9 @@
 """
-Attention as a language model has it: keys and values in states of which a part is filled.
+Attention like a language model's: keys and values are in states that are partly filled.
 
-Queries are keys' heads x queries to each x rows x head; new keys and values are written behind the
-earlier ones, and each row sees the keys up to its own, or the last `window` of them.
+Queries are heads of keys x queries for each of them x rows x head size. New keys and values are
+written after the earlier ones, and each row sees the keys up to its own, or only the last `window`
+of these.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _POWER = """%below = arith.subf %b, %a : f32
 
 
 def _product(type: str) -> str:
-    """The body of a contraction of f16 or f32 with sums in f32."""
+    """Writes the body of a contraction of f16 or f32 with sums in f32."""
     widened, a, b = "", "%a", "%b"
     if type != "f32":
         widened = "".join(f"{x}w = arith.extf {x} : {type} to f32\n" for x in (a, b))
@@ -41,7 +42,7 @@ def _step(
     inputs: tuple[tuple[str, str], ...],
     body: str,
 ) -> str:
-    """A `linalg.generic` whose loops are letters (`mn:m,mn`), or a fill with a number."""
+    """Writes a `linalg.generic` whose loops are letters (`mn:m,mn`), or a fill with a number."""
     if maps is None:
         return f"%{name} = linalg.fill ins(%{body} : f32) outs({out} : {type}) -> {type}\n  "
     loops, _, places = maps.partition(":")
@@ -67,12 +68,12 @@ def _step(
 
 @dataclass(frozen=True)
 class StateAttention:
-    """One attention; `rows` is None where their number is open."""
+    """One attention; `rows` is None if their number is dynamic."""
 
     heads: int
-    """Heads of keys and values."""
+    """Number of heads of keys and values."""
     queries: int
-    """To each of them."""
+    """Number of queries for each of them."""
     head: int
     capacity: int
     rows: int | None = 1
@@ -89,11 +90,11 @@ class StateAttention:
 
     def text(self, name: str = "main", stream: tuple[int, int] | None = None) -> str:
         """
-        The function, as front ends write it.
+        Returns the function, as front ends write it.
 
-        With `stream` keys and values are inputs of open length, and so many rows of numbers are
-        added up afterwards: more than caches hold, so that no run finds keys there, nor what was
-        written and has to leave first.
+        With `stream`, keys and values are inputs of dynamic length. Afterwards `stream` rows of
+        numbers are summed, more than fit in caches, so that no run finds keys or dirty lines in
+        them.
         """
         h, g, d, c, t = self.heads, self.queries, self.head, self.capacity, self.type
         n, count, one, both = "?", "%n", "%n", "%n, %total"
@@ -222,7 +223,7 @@ func.func @{name}(%q: {q} {{program.name = "q", program.sizes = ["", "", "n", ""
 
     def expected(self, q: Any, keys: Any, values: Any, past: int, sink: Any = -np.inf) -> Any:
         """
-        Returns the expected result in binary64; `keys` and `values` are all there are by then.
+        Returns the expected result in binary64; `keys` and `values` are all rows written so far.
         """
         q, keys, values = (x.astype(np.float64) for x in (q, keys, values))
         scores = np.einsum("hgmd,hnd->hgmn", q, keys) * self.scale

@@ -1,6 +1,4 @@
-"""
-Attention as front ends write it, in any size and type: for tests and benchmarks.
-"""
+"""Attention as front ends write it, of any size and type, for tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ else:
 DTYPES: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 
 MASKS = ("none", "keys", "scores", "causal")
-"""No mask; one for the keys of a batch; one for all scores of a batch; index beyond index."""
+"""No mask; a mask for the keys of a batch; a mask for all scores of a batch; causal by index."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +25,10 @@ class AttentionWorkload:
     """
     softmax(scale * q k^T + mask) v for `batch` x `heads` matrices of `m` queries and `n` keys.
 
-    `softmax` is the type in which scores are added to, compared and divided. With `transposed`
-    keys lie d x n; with `split` queries, keys and values lie batch x sequence x heads x d.
-    `written` orders the loops by which the result lies, bmeh say; without it as the queries do.
-    With `sink` each head has one more score, of a value of 0.
+    `softmax` is the type for the arithmetic on scores. With `transposed`, keys are d x n; with
+    `split`, queries, keys and values are batch x sequence x heads x d. `written` gives the order of
+    the result's dimensions, such as bmeh; by default it is that of the queries. With `sink` each
+    head has one more score, of a value of 0.
     """
 
     batch: int
@@ -51,12 +49,12 @@ class AttentionWorkload:
 
     @property
     def scale(self) -> float:
-        """1 / sqrt(d), as the type has it."""
+        """1 / sqrt(d), rounded to the type."""
         return float(np.asarray(self.d**-0.5).astype(DTYPES[self.type]))
 
     @property
     def flops(self) -> int:
-        """Operations of both products, masked scores included."""
+        """Number of operations of both products, including masked scores."""
         return 2 * self.batch * self.heads * self.m * self.n * (self.d + self.e)
 
     def shape(self, rows: int, columns: int) -> tuple[int, int, int, int]:
@@ -83,7 +81,10 @@ class AttentionWorkload:
         return shapes
 
     def inputs(self, rng: Generator) -> dict[str, Array]:
-        """Numbers of a normal distribution; a mask leaves out about a third, and adds to others."""
+        """
+        Returns normally distributed numbers; a mask hides about a third of the scores, and adds to
+        others.
+        """
         inputs: dict[str, Array] = {}
         for name, (shape, type) in self.shapes().items():
             values = rng.standard_normal(shape)
@@ -93,7 +94,7 @@ class AttentionWorkload:
         return inputs
 
     def text(self) -> str:
-        """The module: contraction, scale, mask, softmax, contraction."""
+        """Returns the module: contraction, scale, mask, softmax, contraction."""
         return _text(self)
 
 
@@ -106,7 +107,7 @@ def _map(loops: str, results: str) -> str:
 
 
 class _Writer:
-    """Lines of the function, each operation on tensors with a result of its own."""
+    """Writes the lines of the function; each is an operation on tensors with its own result."""
 
     def __init__(self, batch: int, heads: int):
         self.lines: list[str] = []
@@ -121,7 +122,10 @@ class _Writer:
         body: list[str],
         start: str | None = None,
     ) -> None:
-        """`inputs` and `output` are (name, type, map); `kinds` a letter for each loop."""
+        """
+        Writes a `linalg.generic`; `inputs` and `output` are (name, type, map), `kinds` has a letter
+        for each loop.
+        """
         name, type, map = output
         element = type[type.rindex("x") + 1 : -1]
         add = self.lines.append
@@ -282,7 +286,7 @@ def _softmax(out: _Writer, w: AttentionWorkload, soft: str, sink: str) -> None:
 
 
 def attention_workload(rng: Generator, type: str, largest: int = 40) -> AttentionWorkload:
-    """A random one; sizes are mostly no multiples of anything."""
+    """Returns a random workload; most sizes are not multiples of anything."""
 
     def size(most: int) -> int:
         return int(rng.integers(1, most + 1))

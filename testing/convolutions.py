@@ -1,6 +1,6 @@
 """
-Random ONNX convolutions: every attribute, in one to three dimensions, grouped, depthwise and
-transposed, among operators that keep an image's layout and such that do not.
+Random ONNX convolutions: with every attribute, in one to three dimensions, grouped, depthwise and
+transposed, among operators that keep an image's layout and operators that do not.
 
 Numbers are small integers, so that sums are exact in any order.
 """
@@ -76,7 +76,7 @@ class _Graph:
         elif padding != "none" and (not transposed or padding == "VALID"):
             attributes["auto_pad"] = padding
             if padding.startswith("SAME"):
-                # onnxruntime knows no dilation there.
+                # onnxruntime does not support dilation there.
                 attributes["dilations"] = [1] * rank
                 reach = [k - 1 for k in kernel]
         if transposed:
@@ -105,7 +105,7 @@ class _Graph:
         return name, [shape[0], group * per_group, *sizes]
 
     def other(self, x: str, shape: list[int]) -> tuple[str, list[int]]:
-        """An operator that keeps the layout of an image, or needs the model's."""
+        """Adds an operator that keeps the layout of an image, or needs the model's layout."""
         rank, pick = len(shape) - 2, self.pick
         match pick("Relu", "Add", "bias", "MaxPool", "Concat", "Slice", "Transpose", "mean", "Pad"):
             case "Add":
@@ -139,7 +139,7 @@ class _Graph:
 
 
 def random_convolutions(seed: int, number: int, element: str = "float32") -> RandomConvolutions:
-    """The model of a seed and a number: the same in every process."""
+    """Returns the model of a seed and a number, the same in every process."""
     import onnx
 
     rng = np.random.default_rng((seed, number))

@@ -1,10 +1,10 @@
 """
-Small decoders in ONNX, as exporters write them: of random weights, in f32, f16 or 4 bits.
+Small decoder models in ONNX as exporters write them, with random weights in f32, f16 or 4 bits.
 
-`grouped` is what onnxruntime-genai's model builder writes (`GroupQueryAttention` that rotates,
+`grouped` is the form of onnxruntime-genai's model builder (`GroupQueryAttention` with rotation,
 packed projections, `SkipSimplifiedLayerNormalization`), `standard` the same with ONNX's operators
-of opset 23 (`Attention`, `RotaryEmbedding`, `RMSNormalization`), `plain` what exporters of
-transformers write: a past that is concatenated, masks by comparison, a softmax.
+of opset 23 (`Attention`, `RotaryEmbedding`, `RMSNormalization`), and `plain` the form of exporters
+of transformers: a concatenated past, masks by comparison, a softmax.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 MICROSOFT = "com.microsoft"
 BLOCK = 32
-"""Columns that share a scale in 4 bits."""
+"""Number of columns that share a scale in 4 bits."""
 
 
 @dataclass
 class Decoder:
-    """The sizes of a decoder and the way it is written."""
+    """The sizes of a decoder, and the form in which it is written."""
 
     form: str = "grouped"
     dtype: Any = np.float32
@@ -39,7 +39,7 @@ class Decoder:
     longest: int = 64
     window: int = -1
     size_inputs: bool = False
-    """Whether lengths are inputs instead of following from a mask."""
+    """If set, lengths are inputs instead of being derived from a mask."""
     nodes: list[Any] = field(default_factory=list[Any])
     constants: dict[str, Array] = field(default_factory=dict[str, Array])
 
@@ -48,7 +48,7 @@ class Decoder:
 
     @cached_property
     def onnx(self) -> Any:
-        """The package, which has no usable types."""
+        """The package onnx, which has no usable types."""
         return import_module("onnx")
 
     @property
@@ -56,7 +56,7 @@ class Decoder:
         return self.width // self.heads
 
     def model(self) -> Any:
-        """The model, of which the number of tokens and of past ones is open."""
+        """Returns the model; the numbers of new and past tokens are dynamic."""
         helper, kind = (
             self.onnx.helper,
             self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype)),
@@ -104,7 +104,7 @@ class Decoder:
         return self.constant(name, array.astype(self.dtype))
 
     def product(self, x: str, name: str, rows: int, columns: int) -> str:
-        """A product with weights: a `MatMul`, or one of 4 bits."""
+        """Adds a product with weights: a `MatMul`, or one of 4 bits."""
         if not self.bits:
             return self.node("MatMul", [x, self.weight(f"{name}.weight", rows, columns)], name)
         blocks = rows // BLOCK
@@ -126,7 +126,7 @@ class Decoder:
         return self.node("SimplifiedLayerNormalization", [x, scale], name, **given)
 
     def added(self, x: str, more: str, name: str) -> tuple[str, str]:
-        """A sum normalized, and the sum."""
+        """Returns the normalized sum, and the sum."""
         if self.form != "grouped":
             total = self.node("Add", [x, more], f"{name}.sum")
             return self.normalized(total, name), total
@@ -161,7 +161,7 @@ class Decoder:
         self.product(inner, "logits", self.width, self.vocabulary)
 
     def _lengths(self) -> None:
-        """The sizes that the builder computes from the mask."""
+        """Returns the sizes that the builder computes from the mask."""
         if self.size_inputs or self.form != "grouped":
             return
         one = self.constant("one", np.array([1]))
@@ -203,7 +203,9 @@ class Decoder:
     def _plainly_attended(
         self, name: str, parts: list[str], past: list[str], present: list[str]
     ) -> str:
-        """Without rotation: heads, the past in front, repeated for the queries, masked."""
+        """
+        Attention without rotation: appends to the past, repeats keys for the queries, and masks.
+        """
         heads = {parts[0]: self.heads, parts[1]: self.shared, parts[2]: self.shared}
         turned: list[str] = []
         for part, count in heads.items():
@@ -234,7 +236,9 @@ class Decoder:
         return self.constant("least", np.array(np.finfo(self.dtype).min, self.dtype))
 
     def _mask(self, name: str) -> str:
-        """The keys that queries see: those before them that the mask lets through."""
+        """
+        Returns the mask of the keys that queries see: earlier ones that the attention mask allows.
+        """
         if any("visible" in node.output for node in self.nodes):
             return "visible"
         zero, one = self.constant("zero", np.array(0)), self.constant("unit", np.array(1))

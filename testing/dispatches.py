@@ -1,7 +1,7 @@
 """
-Dispatches as tests give them to a device: a binary, a grid, and buffers.
+Dispatches for tests on a device: a binary, a grid, and buffers.
 
-A driver may crash or hang, so a process of its own runs them: that of a job (`jobs/`), or
+A driver may crash or hang, so a separate process runs them: a job's (`jobs/`), or
 `tests/vulkan/device.py`, which reads them from a folder.
 """
 
@@ -24,7 +24,7 @@ from xdsl_spirv.runtime.vulkan.work import Bound, Step, Work, WorkBuffer
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 SECONDS = 300.0
-"""That a dispatch may take on the device."""
+"""Time limit of a dispatch on the device, in seconds."""
 KERNEL = "kernel"
 
 
@@ -71,7 +71,7 @@ def write_jobs(folder: Path, jobs: Sequence[Dispatch]) -> None:
 
 
 def read_results(folder: Path, jobs: Sequence[Dispatch]) -> int:
-    """Put what the device wrote into the jobs' buffers; how many of the jobs it finished."""
+    """Copies the device's results into the jobs' buffers; returns the number of finished jobs."""
     for number, job in enumerate(jobs):
         path = folder / f"{number}.out.npz"
         if not path.exists():
@@ -86,7 +86,7 @@ def read_results(folder: Path, jobs: Sequence[Dispatch]) -> int:
 
 
 def load_jobs(folder: Path) -> list[tuple[Dispatch, dict[str, Any]]]:
-    """The jobs of a folder, each with its other settings (`repeat`, `time`)."""
+    """Returns the jobs of a folder, each with its other settings (`repeat`, `time`)."""
     jobs: list[tuple[Dispatch, dict[str, Any]]] = []
     for number, table in enumerate(json.loads((folder / "jobs.json").read_text())):
         with np.load(folder / f"{number}.npz") as stored:
@@ -109,24 +109,24 @@ def load_jobs(folder: Path) -> list[tuple[Dispatch, dict[str, Any]]]:
 
 
 def image_of(table: dict[str, Any]) -> Image:
-    """An image as JSON has it."""
+    """Converts JSON to an image."""
     sampler = table["sampler"] and sampler_of(table["sampler"])
     settings: dict[str, Any] = {**table, "size": tuple(table["size"]), "sampler": sampler}
     return Image(**settings)
 
 
 def sampler_of(table: dict[str, Any]) -> Sampler:
-    """A sampler as JSON has it."""
+    """Converts JSON to a sampler."""
     settings: dict[str, Any] = {**table, "address": tuple(table["address"])}
     return Sampler(**settings)
 
 
 def work_of(job: Dispatch) -> Work:
-    """The dispatch as work; its buffers are called 0, 1, ... in the order of its bindings."""
+    """Converts a dispatch to work; its buffers are named 0, 1, ... in the order of its bindings."""
     sizes = Needs.of(job.spirv).constants
     constants: list[tuple[int, bytes]] = []
     for number, value in job.spec_constants.items():
-        # A number that no constant has is passed over by the driver.
+        # The driver ignores numbers that no constant has.
         bits = 8 * sizes.get(number, 4)
         constants.append((number, (int(value) & (1 << bits) - 1).to_bytes(bits // 8, "little")))
     names = {place: str(i) for i, place in enumerate(job.buffers)}
@@ -155,7 +155,7 @@ def work_of(job: Dispatch) -> Work:
 
 @contextmanager
 def loaded(device: VulkanDevice, job: Dispatch) -> Generator[LoadedWork]:
-    """The dispatch on a device, its buffers filled."""
+    """Loads the dispatch on a device and fills its buffers."""
     work = device.load(work_of(job))
     try:
         for i, array in enumerate(job.buffers.values()):
@@ -166,14 +166,14 @@ def loaded(device: VulkanDevice, job: Dispatch) -> Generator[LoadedWork]:
 
 
 def read_back(job: Dispatch, work: LoadedWork) -> None:
-    """Put what the device wrote into the job's buffers."""
+    """Copies the device's results into the job's buffers."""
     for i, array in enumerate(job.buffers.values()):
         data = work.read(str(i), SECONDS)[: array.nbytes]
         array[...] = np.frombuffer(data, array.dtype).reshape(array.shape)
 
 
 def execute(device: VulkanDevice, job: Dispatch) -> None:
-    """Run the dispatch in place, in this process."""
+    """Runs the dispatch in this process, on its own buffers."""
     with loaded(device, job) as work:
         work.repeat(SECONDS)
         read_back(job, work)

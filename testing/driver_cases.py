@@ -81,7 +81,7 @@ WINDOWS = {
 }
 HEADS = (64, 128, 256)
 PACKED = {"q4_row": 1, "q4_rows": 128}
-"""Rows of products with weights of 4 bits."""
+"""Number of rows of products with weights of 4 bits."""
 SOFTMAXES = {
     "softmax": ("x", [512, 1024], -1),
     "softmax_short": ("hx", [8192, 64], -1),
@@ -98,7 +98,7 @@ MODELS = (
     "sort",
 )
 BLOCKS = {"llama_step": 1, "llama_prompt": 128}
-"""Tokens that a block of a Llama takes at a time."""
+"""Numbers of tokens that a block of a Llama processes at a time."""
 OCR = {"ocr_det": [1, 3, 160, 160], "ocr_rec": [1, 3, 48, 192]}
 OCR_PACKAGE = "rapidocr_onnxruntime"
 WHOLE = (*BLOCKS, "minilm", *(OCR if find_spec(OCR_PACKAGE) else ()))
@@ -107,7 +107,7 @@ PROGRAMS = (*MATMULS, *WINDOWS, *MODELS, *(f"attention_{n}" for n in HEADS), *PA
 """The names of the whole set."""
 
 FEW_ROWS = {"row_f16_f32", "rows_f16_f32", "q4_row"}
-"""Products of which matrices would be mostly empty."""
+"""Products for which matrix instructions would be mostly empty."""
 HALVES = {
     "conv_nhwc_f16",
     "conv_nchw_f16",
@@ -115,11 +115,11 @@ HALVES = {
     "q4_rows",
     *(f"attention_{n}" for n in HEADS),
 }
-"""Programs besides `MATMULS` that multiply f16 x f16 -> f32."""
+"""Programs other than `MATMULS` that multiply f16 x f16 -> f32."""
 
 
 def fills_matrices(program: str, target: Target) -> bool:
-    """Whether a target lists matrices of a program's types, and the program has rows enough."""
+    """True if a target lists matrices of a program's types, and the program has enough rows."""
     a, c = MATMULS[program][3:] if program in MATMULS else ("f16", "f32")
     if program in FEW_ROWS or program not in HALVES | MATMULS.keys():
         return False
@@ -128,7 +128,7 @@ def fills_matrices(program: str, target: Target) -> bool:
 
 
 def write_cases(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Write the set into a folder, file by file, each with its name."""
+    """Writes the set into a folder; yields the name of each file."""
     for name, (m, n, k, a, c) in MATMULS.items():
         zero = "0" if c.startswith("i") else "0.0"
         text = MATMUL.format(m=m, n=n, k=k, a=a, c=c, zero=zero)
@@ -147,7 +147,7 @@ def _write(path: Path, text: str) -> Path:
 
 
 def _models() -> Iterator[tuple[str, list[Any], dict[str, list[int]], dict[str, Any]]]:
-    """The models: name, nodes, inputs of binary32 or (`h...`) binary16, and constants."""
+    """Yields the models: name, nodes, inputs of binary32 or (`h...`) binary16, and constants."""
     from onnx.helper import make_node
 
     for name, (x, shape, at) in SOFTMAXES.items():
@@ -212,7 +212,7 @@ def _proto(
 
 
 def _whole_models() -> Iterator[tuple[str, Any, dict[str, Sequence[int]]]]:
-    """Whole models, and the sizes of their inputs."""
+    """Yields whole models, and the sizes of their inputs."""
     import onnx
 
     for name, tokens in BLOCKS.items():
@@ -240,7 +240,7 @@ def _whole_models() -> Iterator[tuple[str, Any, dict[str, Sequence[int]]]]:
 
 
 def _encoder() -> Any:
-    """A layer of MiniLM-L6 for 64 tokens: 12 heads of 32 elements, 384 and 1,536 wide."""
+    """Makes a layer of MiniLM-L6 for 64 tokens: 12 heads of 32 elements, widths 384 and 1,536."""
     layer = Decoder(width=384, heads=12)
     shape = layer.constant("shape", np.array([1, 64, 12, 32]))
     scale = layer.constant("scale", np.array(32**-0.5, np.float32))
@@ -272,7 +272,7 @@ def _encoder() -> Any:
 
 
 def _save(path: Path, model: Any, sizes: Mapping[str, Sequence[int]]) -> Path:
-    """Write a model whose inputs have these sizes, from which the sizes of its results follow."""
+    """Writes a model with inputs of these sizes, from which its results' sizes are inferred."""
     import onnx
 
     for value in model.graph.input:

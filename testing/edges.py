@@ -1,8 +1,8 @@
 """
 Operators on NaN, infinities and numbers at the ends of their types: one small model for each.
 
-docs/numerics.md says what each gives. Tests ask onnxruntime, the interpreter and devices for the
-same models, so that a case stands in one place.
+docs/numerics.md lists the results. Tests run the same models on onnxruntime, the interpreter and
+devices.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LARGE = np.concatenate(
 
 
 def ends_of(dtype: str) -> Array:
-    """Integers at and beside the ends of a type, and at its middle."""
+    """Returns integers at and next to the ends of a type, and around its middle."""
     limits = np.iinfo(dtype)
     middle = limits.max // 2
     chosen = (0, 1, 2, 7, limits.max, limits.max - 1, limits.min, limits.min + 1, middle)
@@ -51,13 +51,13 @@ def ends_of(dtype: str) -> Array:
 
 @dataclass(frozen=True)
 class Edge:
-    """A node of an operator on numbers at edges; with two operands on all pairs of them."""
+    """A node of an operator on edge values; with two operands, on all pairs of them."""
 
     operator: str
     operands: int = 1
     numbers: Array = field(default_factory=lambda: NUMBERS)
     result: int = 0
-    """ONNX's number of the result's type; 0 for the operands'."""
+    """ONNX's number of the result's type; 0 means the operands' type."""
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     constants: tuple[Array, ...] = ()
     shape: tuple[int, ...] = ()
@@ -101,11 +101,13 @@ class Edge:
 
 
 FUNCTION = 1e-5
-"""Relative difference of functions that are approximated, each device by its own formula."""
+"""
+Allowed relative difference of approximated functions, for which each device has its own formula.
+"""
 
 HALF = np.array(0.5, np.float32)
 HALF_STEP = 2.0**-9
-"""Relative difference of halves: two of their roundings."""
+"""Allowed relative difference of f16: two of its roundings."""
 
 SMALL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 1, -1, 0.25, 3, 1e-30], np.float32)
 POWERS = np.array([np.inf, -np.inf, 0.0, -0.0, 1, -1, 0.5, 2, 3, -2, 10, 1e9], np.float32)
@@ -161,7 +163,7 @@ AT_EDGES: Mapping[str, Edge] = {
         f"{name} of halves": Edge(name, numbers=HALVES)
         for name in ("Abs", "Neg", "Ceil", "Floor", "Round", "Relu")
     },
-    # onnxruntime gives 0 for NaN in halves, NaN for other types.
+    # onnxruntime gives 0 for NaN in f16, and NaN for other types.
     "Sign of halves": Edge("Sign", numbers=HALVES, as_onnxruntime=False),
     **{
         f"{name} of halves": Edge(name, numbers=HALVES, rtol=HALF_STEP)
@@ -286,7 +288,7 @@ AT_EDGES: Mapping[str, Edge] = {
 
 
 def edge_program(name: str, target: str) -> Program:
-    """The model of a case, compiled."""
+    """Returns the compiled model of a case."""
     from xdsl_spirv.compiler.model import compile_model
     from xdsl_spirv.frontends import import_onnx
 
@@ -295,7 +297,8 @@ def edge_program(name: str, target: str) -> Program:
 
 def differences(edge: Edge, result: Array, expected: Array) -> list[str]:
     """
-    Returns where a driver's results are others; below the smallest normal number 0 is right, too.
+    Returns the places where a driver's results differ; below the smallest normal number, 0 is
+    accepted, too.
     """
     tiny = 0.0 if expected.dtype.kind not in "f" else float(np.finfo(expected.dtype).tiny)
     close = np.isclose(result, expected, edge.rtol, tiny, equal_nan=True)

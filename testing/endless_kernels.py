@@ -1,5 +1,6 @@
 """
-Kernels that lose the device or never end, as assembly; `NAME` is the entry point's.
+Kernels that lose the device or never end, as assembly; `NAME` is replaced by the entry point's
+name.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ LOST = """; SPIR-V
                OpReturn
                OpFunctionEnd
 """
-"""Every invocation adds to a word 8 GiB behind that of the one before, from 0x7000_0000_0000."""
+"""
+Each invocation adds to a word 8 GiB after that of the previous one, from address 0x7000_0000_0000.
+"""
 
 FOREVER = """; SPIR-V
 ; Version: 1.6
@@ -84,4 +87,4 @@ FOREVER = """; SPIR-V
                OpReturn
                OpFunctionEnd
 """
-"""It waits for a change of a word of the result that no invocation writes."""
+"""Waits for a change of a word of the result that no invocation writes."""

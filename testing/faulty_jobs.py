@@ -1,4 +1,4 @@
-"""A kind of job that does what jobs should not: for tests of the other jobs' fate."""
+"""A job kind that misbehaves, for tests of how other jobs are affected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS[FAULTY] = Kind("xdsl_spirv.testing.faulty_jobs:faulty")
 
 
 def faulty(data: dict[str, Any]) -> Any:
-    """Does what `do` says; with `log`, writes a line there that it began."""
+    """Misbehaves as `do` says; with `log`, first writes a line there."""
     if "log" in data:
         with Path(data["log"]).open("a") as file:
             file.write(f"{data.get('n', '')}\n")
@@ -62,7 +62,10 @@ def faulty(data: dict[str, Any]) -> Any:
 
 
 def never_end() -> None:
-    """Run a kernel that does not end; most tests need none of the modules that make it."""
+    """
+    Runs a kernel that does not end; imports its modules only here, because most tests do not need
+    them.
+    """
     import numpy as np
 
     from xdsl_spirv.jobs.child import open_own_device

@@ -2,7 +2,7 @@
 Random contractions with fused operations: a prologue, and a chain on the result.
 
 Models have such chains: bias, residual, scale by channel, activations, clamps, conversions and
-requantization, in any order that the types allow, now and then with an intermediate value as a
+requantization, in any order that the types allow, and sometimes with an intermediate value as a
 second result.
 """
 
@@ -90,7 +90,7 @@ REQUANTIZE = [
     "%below = arith.minimumf %above, %high : f32",
     "%v = arith.fptosi %below : f32 to i8",
 ]
-"""From sums of products to 8 bits: scale, round to nearest even, zero point, clamp."""
+"""Requantizes sums of products to 8 bits: scale, round to nearest even, zero point, clamp."""
 
 
 @dataclass
@@ -100,7 +100,7 @@ class FusedWorkload:
     base: Workload
     shape: tuple[int, ...]
     type: str
-    """The element type of the last value."""
+    """Element type of the last value."""
     operands: dict[str, tuple[tuple[int, ...], str]] = field(
         default_factory=dict[str, tuple[tuple[int, ...], str]]
     )
@@ -111,7 +111,7 @@ class FusedWorkload:
     """A second result: its value and element type."""
 
     def text(self) -> str:
-        """The workload as `@main`."""
+        """Returns the workload as `@main`."""
         base = self.base.text()
         result = tensor(self.shape, self.type)
         head, rest = base.split("-> ", 1)
@@ -128,7 +128,7 @@ class FusedWorkload:
         return f"{head} -> ({', '.join(types)}) {{{body}{chain}\n{returned}\n}}\n"
 
     def inputs(self, generator: Generator) -> dict[str, Any]:
-        """Random operands by name."""
+        """Returns random operands by name."""
         import numpy as np
 
         from xdsl_spirv.runtime.elements import dtype_of
@@ -154,7 +154,7 @@ class FusedWorkload:
         return f"affine_map<({', '.join(loops)}) -> ({', '.join(loops[a] for a in axes)})>"
 
     def add(self, name: str, body: Lines, type: str, other: str | None = None) -> None:
-        """One more operation; `other` is an operand besides the chain's value, `%y`."""
+        """Appends an operation; `other` is an operand besides the chain's value, `%y`."""
         number = len(self.steps)
         self.steps.append(name)
         source = tensor(self.shape, self.type)
@@ -186,7 +186,7 @@ class FusedWorkload:
 
     @property
     def axis(self) -> int:
-        """The dimension along which rows (biases and scales) lie."""
+        """The dimension of the result that rows (biases and scales) follow."""
         return len(self.shape) - 1 - len(self.base.name) % max(len(self.shape), 1)
 
     def operand(self, name: str, shape: tuple[int, ...], type: str) -> str:
@@ -248,7 +248,7 @@ STEPS: tuple[Callable[[FusedWorkload, Generator], None], ...] = (
 
 
 def fused_workload(seed: int, largest: int = 48) -> FusedWorkload:
-    """The workload that `seed` names."""
+    """Returns the workload of a seed."""
     import numpy as np
 
     base = workload(seed, largest=largest)

@@ -10,14 +10,14 @@ from typing import Any
 
 STRING, ARRAY = 8, 9
 KINDS = {bool: 7, int: 4, float: 6, str: STRING, list: ARRAY}
-"""The types of values: numbers have 32 bits, integers no sign."""
+"""Types of values: numbers have 32 bits, and integers are unsigned."""
 SIGNED = {4: 5}
-"""In lists integers have one."""
+"""Types in lists, where integers are signed."""
 LETTERS = {7: "?", 4: "I", 5: "i", 6: "f"}
 
 
 def gguf_header(values: Mapping[str, Any]) -> bytes:
-    """A GGUF file of version 3 with these values."""
+    """Returns a GGUF file of version 3 with these values."""
     parts = [struct.pack("<4sIQQ", b"GGUF", 3, 0, len(values))]
     for key, value in values.items():
         kind = KINDS[type(value)]

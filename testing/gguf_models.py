@@ -21,7 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 gguf: Any = import_module("gguf")
 Type = gguf.GGMLQuantizationType
 Pack = Callable[[np.random.Generator, tuple[int, int], Any], Array]
-"""Draws the bytes of a matrix, rows x bytes, of its sizes and type."""
+"""Draws the bytes of a matrix, rows x bytes, from its sizes and type."""
 
 SUPER_BLOCKS = {
     Type.Q2_K: ((80, 82), 24),
@@ -33,8 +33,8 @@ SUPER_BLOCKS = {
     Type.Q6_K: ((208,), 1365),
 }
 """
-Byte offsets of the f16 scales in the blocks that `gguf` cannot write, and the deviation of the
-factors of random bytes.
+Byte offsets of the f16 scales in the blocks that `gguf` cannot write, and the standard deviation of
+random bytes' factors.
 """
 
 
@@ -50,18 +50,18 @@ class Shape:
     shared: int = 2
     head: int = 16
     turned: int = 16
-    """Elements of a head that positions turn."""
+    """Number of elements of a head that are rotated by position."""
     vocabulary: int = 80
     context: int = 64
     weights: Any = Type.F32
     embedding: Any = Type.F32
     tied: bool = True
     biases: bool = False
-    """Biases of queries, keys and values."""
+    """True if queries, keys and values have biases."""
     factors: bool = False
-    """Whether frequencies of the turning are divided by a tensor."""
+    """True if a tensor divides the frequencies of the rotation."""
     scaling: float = 0.0
-    """By how much positions are divided, 0 for a model that does not say."""
+    """Divisor of positions, 0 if the model does not give one."""
 
 
 def write_model(
@@ -70,7 +70,7 @@ def write_model(
     seed: int = 0,
     values: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a model of a shape, with further `values` by key."""
+    """Writes a model of a shape, with further `values` by key."""
     draw = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(path, shape.architecture)
     _write_sizes(writer, shape)
@@ -111,7 +111,7 @@ def _write_sizes(writer: Any, shape: Shape) -> None:
 
 
 def _matrices(shape: Shape) -> Mapping[str, tuple[int, int]]:
-    """Rows and columns, by name."""
+    """Returns rows and columns of matrices, by name."""
     queries, keys = shape.heads * shape.head, shape.shared * shape.head
     matrices = {"token_embd": (shape.vocabulary, shape.width)}
     if not shape.tied:
@@ -131,7 +131,7 @@ def _matrices(shape: Shape) -> Mapping[str, tuple[int, int]]:
 
 
 def _vectors(shape: Shape) -> Mapping[str, int]:
-    """Lengths by name."""
+    """Returns lengths of vectors, by name."""
     vectors = {"output_norm.weight": shape.width}
     if shape.factors:
         vectors["rope_freqs.weight"] = shape.turned // 2
@@ -147,7 +147,9 @@ def _vectors(shape: Shape) -> Mapping[str, int]:
 
 
 def _pack_weights(draw: np.random.Generator, size: tuple[int, int], type: Any) -> Array:
-    """Normally distributed weights of a type, or random blocks where `gguf` packs none."""
+    """
+    Packs normally distributed weights of a type, or draws random blocks if `gguf` cannot pack it.
+    """
     rows, columns = size
     if type not in SUPER_BLOCKS and type != Type.NVFP4:
         weights = draw.normal(0, columns**-0.5, size).astype(np.float32)
@@ -175,10 +177,10 @@ def write_declared(
     pack: Pack | None = None,
 ) -> None:
     """
-    Write a model of any architecture: all tensors that its declaration needs for `values`.
+    Writes a model of any architecture, with all tensors that its declaration requires for `values`.
 
-    Also writes the tensors that it may have where `optional` takes their names; `types` gives the
-    type of a matrix, and `pack` draws its bytes.
+    It also writes the optional tensors whose names `optional` accepts; `types` gives the type of a
+    matrix, and `pack` draws its bytes.
     """
     draw = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(path, architecture)
@@ -193,7 +195,7 @@ def write_declared(
         add.get(value.__class__, writer.add_array)(key, value)
     embedding = (values["vocab_size"], values["embedding_length"])
     table = StoredTensor("token_embd.weight", "F32", embedding, np.zeros(0, np.uint8))
-    # The reader wants a tensor a block at least.
+    # The reader requires at least one tensor for each block.
     tensors = {table.name: table, **{str(i): table for i in range(values["block_count"])}}
     named = {"general.architecture": architecture, **whole}
     needed, possible = tensors_of(Values.read(File("", named, tensors)).parameters())
@@ -215,7 +217,7 @@ def write_declared(
 
 
 def write_dequantized(source: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
-    """Write the model of a file with all tensors as the numbers that they are, in f32."""
+    """Writes the model of a file with all tensors dequantized to f32."""
     reader = gguf.GGUFReader(source)
     writer = gguf.GGUFWriter(path, reader.fields["general.architecture"].contents())
     for name, field in reader.fields.items():

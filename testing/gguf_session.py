@@ -1,4 +1,4 @@
-"""Imported language models, run by the interpreter's reference before any pass."""
+"""Runs imported language models by the reference interpreter, before any pass."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Session:
         self.past = 0
 
     def run(self, tokens: Array) -> Array:
-        """The logits of a function's tokens, one being `decode`'s."""
+        """Returns the logits for tokens; a single token uses `decode`."""
         name = "decode" if len(tokens) == 1 else "prefill"
         logits = self.call(name, token=tokens, past=self.past)
         self.past += len(tokens)
         return logits
 
     def call(self, name: str, **inputs: Any) -> Array:
-        """The logits of a function's inputs."""
+        """Returns the logits for a function's inputs."""
         values: dict[str, Any] = {**inputs, **self.model.weights}
         given, held = list[Any](), list[str]()
         for number, argument in enumerate(host_function(self.model.module, name).body.block.args):

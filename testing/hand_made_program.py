@@ -108,9 +108,10 @@ OpFunctionEnd
 
 def program(weight: Array, integer: str = "i64") -> Program:
     """
-    `y = -(1.5 x + t + 0.25 - 3)` with `t = 2 w + w + 5`, which is computed once.
+    Returns the program of `y = -(1.5 x + t + 0.25 - 3)` with `t = 2 w + w + 5`, which is computed
+    once.
 
-    `integer` is the type of the specialization constant 5; with "i32" there are no i64 at all.
+    `integer` is the type of the specialization constant 5; with "i32" the program has no i64.
     """
     bound = [("w", "w", "t"), ("x", "t", "y")]
     buffers = (

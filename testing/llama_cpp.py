@@ -1,4 +1,4 @@
-"""The logits that llama.cpp computes on the CPU: the judge of models of GGUF files."""
+"""Computes logits by llama.cpp on the CPU, to check models of GGUF files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _model_class(api: Any) -> Any:
-    """cyllama 0.2.18 asks the model, not its vocabulary, for the number of tokens."""
+    """
+    Corrects cyllama 0.2.18, which asks the model instead of its vocabulary for the number of
+    tokens.
+    """
 
     class Model(api.LlamaModel):
         @property
@@ -43,7 +46,7 @@ class LlamaCpp:
         self.past = 0
 
     def run(self, tokens: Sequence[int] | Array) -> Array:
-        """The logits of every token, which follow those that were read before."""
+        """Returns the logits of every token, which follow the tokens read before."""
         count = len(tokens)
         batch = self.api.LlamaBatch(n_tokens=count, embd=0, n_seq_max=1, verbose=False)
         for token in tokens:

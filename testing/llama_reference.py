@@ -1,9 +1,9 @@
 """
 Language models of GGUF files in numpy, computed in f32 from weights that PyPI's `gguf` dequantizes.
 
-The judge of our importer: it shares no line with it, neither the reader nor the formats nor the
-graph. Written after what the files' authors mean: llama turns neighbours by an angle, qwen2 and
-qwen3 an element and the one half a head after it.
+The reference for our importer shares no code with it: neither the reader, nor the formats, nor the
+graph. It follows the intent of the files' authors: llama rotates neighbouring elements; qwen2 and
+qwen3 rotate an element and the one half a head after it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 gguf: Any = import_module("gguf")
 
 NEIGHBOURS = ("llama",)
-"""The architectures whose pairs of elements that are turned together are neighbours."""
+"""Architectures in which the rotated pairs are neighbouring elements."""
 
 
 class Reference:
     """
     A model and its cache of keys and values.
 
-    `cache` is the type that keys and values are rounded to, `products` what both operands of
-    products with weights are rounded to.
+    `cache` is the type to which keys and values are rounded, `products` the type to which both
+    operands of products with weights are rounded.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Reference:
         self.reset()
 
     def value(self, key: str, default: Any = None) -> Any:
-        """A value of the architecture."""
+        """Returns a value of the architecture."""
         field = self.fields.get(f"{self.architecture}.{key}", default)
         assert field is not None, key
         return field
@@ -67,7 +67,7 @@ class Reference:
         self.values = [empty] * blocks
 
     def run(self, tokens: Sequence[int] | Array) -> Array:
-        """The logits of every token, which follow those that were read before."""
+        """Returns the logits of every token, which follow the tokens read before."""
         past = self.keys[0].shape[1]
         x = self.weights["token_embd.weight"][np.asarray(tokens)]
         for block in range(len(self.keys)):
@@ -79,7 +79,7 @@ class Reference:
         return self._product(x, "token_embd" if tied else "output")
 
     def greedy(self, prompt: Sequence[int], count: int) -> list[int]:
-        """The tokens that follow a prompt, each the likeliest."""
+        """Returns the tokens that follow a prompt, each the likeliest."""
         self.reset()
         tokens: list[int] = []
         logits = self.run(prompt)[-1]
@@ -101,7 +101,7 @@ class Reference:
         return x / root * self.weights[f"{name}.weight"]
 
     def _turned(self, x: Array, past: int) -> Array:
-        """Heads x tokens x head size, turned by the tokens' positions."""
+        """Rotates heads x tokens x head size by the tokens' positions."""
         half = self.turned // 2
         base = float(self.value("rope.freq_base", 10000.0))
         frequencies = base ** (-np.arange(half) / half)

@@ -1,8 +1,8 @@
 """
-Bytes that are almost modules, and the conditions on readers of any bytes.
+Makes bytes that are almost modules, and checks readers of arbitrary bytes.
 
-The tests and scripts/fuzz.py share both: `mutate` damages a module as files are damaged and as
-hostile ones are made, each `check` reads bytes in one way and raises for a forbidden result.
+The tests and scripts/fuzz.py share this: `mutate` damages a module like a broken or a hostile file;
+each `check` function reads bytes in one way, and raises for a forbidden result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ INTERESTING = (0, 1, 2, 3, 0x7F, 0xFF, 0xFFFF, 0x10000, 0x3FFFFF, 0x7FFFFFFF, 0x
 
 
 def mutate(rng: random.Random, data: bytes) -> bytes:
-    """One to eight random changes: mostly within instructions, sometimes of any word or byte."""
+    """
+    Makes one to eight random changes: mostly within instructions, sometimes of any word or byte.
+    """
     if rng.randrange(4):
         changed = _mutate_instructions(rng, decode(data))
     else:
@@ -45,7 +47,7 @@ def mutate(rng: random.Random, data: bytes) -> bytes:
 
 
 def _mutate_instructions(rng: random.Random, module: RawModule) -> bytes:
-    """Changes that leave the instructions' lengths sound."""
+    """Makes changes that keep the instructions' lengths valid."""
     rows = list(module.rows())
     for _ in range(rng.randrange(1, 9)):
         if not rows:
@@ -75,7 +77,7 @@ def _mutate_row(rng: random.Random, row: list[int]) -> list[int]:
 
 
 def mutate_words(rng: random.Random, data: bytes) -> bytes:
-    """One to three random changes of any word, at a fraction of `mutate`'s price."""
+    """Makes one to three random changes of any word, much faster than `mutate`."""
     words = array("I", data[: len(data) // 4 * 4])
     for _ in range(rng.randrange(1, 4)):
         if not words:
@@ -118,7 +120,7 @@ _CHANGES = (_flip, _replace, _low_half, _near, _length, _remove, _copy)
 
 
 def in_lengths(rng: random.Random, data: bytes) -> bytes:
-    """A module of the header and instructions of sound length with random content."""
+    """Makes a module of the header and instructions of valid lengths with random content."""
     words = list(struct.unpack(f"<{HEADER_WORDS}I", data[: 4 * HEADER_WORDS]))
     words[3] = rng.choice((1, 20, 5000))
     for _ in range(rng.randrange(1, 40)):
@@ -129,7 +131,7 @@ def in_lengths(rng: random.Random, data: bytes) -> bytes:
 
 
 def check_bytes(data: bytes) -> str:
-    """The raw layer there and back: `refused` or `decoded`; raises as `check` does."""
+    """Decodes and encodes by the raw layer: returns `refused` or `decoded`; raises like `check`."""
     try:
         module = decode(data)
     except SPIRVDecodeError:
@@ -141,10 +143,10 @@ def check_bytes(data: bytes) -> str:
 
 def check_dialect(data: bytes) -> str:
     """
-    The dialect there and back: `refused`, `decoded` (and not encoded) or `encoded`.
+    Decodes and encodes by the dialect: returns `refused`, `decoded` (and not encoded) or `encoded`.
 
-    Raises `AssertionError` for a refusal without a cause and a place, or if what we encode cannot
-    be decoded again, and whatever else is raised that is not an error of ours.
+    Raises `AssertionError` for a refusal without a cause or a place, or if our encoding cannot be
+    decoded again; exceptions other than our errors propagate.
     """
     try:
         module = decode_module(data)
@@ -165,10 +167,10 @@ def check_dialect(data: bytes) -> str:
 
 def check_printed(data: bytes) -> str:
     """
-    The dialect as text: `refused`, `printed` (and not encoded) or `encoded`.
+    Prints and parses the dialect: returns `refused`, `printed` (and not encoded) or `encoded`.
 
-    Raises `AssertionError` if the text does not parse again or encodes to other words, or if what
-    is encoded changes when it goes round twice; xDSL's errors pass.
+    Raises `AssertionError` if the text cannot be parsed again or encodes to other words, or if a
+    second round trip changes the encoding; xDSL's errors propagate.
     """
     try:
         module = decode_module(data)
@@ -183,10 +185,10 @@ def check_printed(data: bytes) -> str:
     except SPIRVEncodeError:
         return "printed"
     if encode(again, names=True, lines=True) != once:
-        raise AssertionError("the printed text encodes to other words")
+        raise AssertionError("the printed text encodes to different words")
     twice = _there_and_back(once)
     if _there_and_back(twice) != twice:
-        raise AssertionError("encoding has no fixed point")
+        raise AssertionError("a second round trip changes the encoding")
     return "encoded"
 
 
@@ -196,8 +198,7 @@ def _there_and_back(data: bytes) -> bytes:
 
 def _decode_again(data: bytes) -> ModuleOp:
     """
-    A module that was encoded before; instructions that the dialect refuses have to be carried
-    again.
+    Decodes a module that we encoded; instructions that the dialect refuses must be carried again.
     """
     try:
         return decode_module(data, unchecked=True)
@@ -206,23 +207,23 @@ def _decode_again(data: bytes) -> ModuleOp:
 
 
 def check_validation(data: bytes) -> str:
-    """The validator: `refused`, `findings` or `clean`; raises what it must not raise."""
+    """Validates: returns `refused`, `findings` or `clean`; raises for forbidden results."""
     try:
         findings = validate(data, "vulkan1.3")
     except SPIRVDecodeError:
         return "refused"
     for finding in findings:
         if not str(finding):
-            raise AssertionError("a finding says nothing")
+            raise AssertionError("a finding has no text")
     return "findings" if findings else "clean"
 
 
 def check(data: bytes) -> str:
     """
-    Bytes and text there and back; says how far they came: `refused`, `partly`, `wholly`.
+    Converts bytes to text and back; returns how far it got: `refused`, `partly`, `wholly`.
 
-    Raises `AssertionError` if something comes back changed, and whatever else reading raises that
-    is not a `SPIRVDecodeError`.
+    Raises `AssertionError` if something changes in the round trip; exceptions other than
+    `SPIRVDecodeError` propagate.
     """
     try:
         module = decode(data)

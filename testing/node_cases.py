@@ -1,6 +1,4 @@
-"""
-The kind of job `node case`: one of the `onnx` package's node cases, imported, compiled and run.
-"""
+"""The job kind `node case`: imports, compiles and runs one of the `onnx` package's node cases."""
 
 from __future__ import annotations
 
@@ -17,10 +15,10 @@ from xdsl_spirv.frontends import FrontendError
 from xdsl_spirv.onnx_backend import REFUSALS, Backend
 
 STEPS = {"bfloat16": 2**-7, "float16": 2**-10, "float32": 2**-23}
-"""The distance of 1 from the next number of a type."""
+"""Distance from 1 to the next number of a type."""
 
 ROUNDINGS = 4
-"""So many steps at the size of the largest element may several roundings cost."""
+"""Number of such steps, at the size of the largest element, that several roundings may cost."""
 
 Outcome = tuple[str, str]
 """A status, and the reason if it is not ok."""
@@ -40,7 +38,7 @@ class Case:
     atol: float
 
     def data(self) -> dict[str, Any]:
-        """The case as a job's data."""
+        """Returns the case as a job's data."""
         return {
             "model": self.model,
             "inputs": {name: _pack_array(array) for name, array in self.inputs.items()},
@@ -51,7 +49,7 @@ class Case:
 
 
 def node_case(data: Mapping[str, Any]) -> list[str]:
-    """The status of a case, and the reason."""
+    """Returns the status of a case, and the reason."""
     case = Case(
         data["model"],
         {name: _unpack_array(table) for name, table in data["inputs"].items()},
@@ -73,7 +71,7 @@ def _unpack_array(table: Mapping[str, Any]) -> Array:
 
 def collect(modules: Iterable[str] | None = None) -> dict[str, Case]:
     """
-    The cases by name; the package makes them in memory, which takes it some ten seconds.
+    Returns the cases by name; the package creates them in memory, which takes about ten seconds.
 
     `modules` selects modules of `onnx.backend.test.case.node`.
     """
@@ -89,7 +87,7 @@ def collect(modules: Iterable[str] | None = None) -> dict[str, Case]:
 
 
 def array_of(value: Any) -> Any:
-    """An array of a case, some of which are tensors of the format; None for other values."""
+    """Returns an array of a case, which may be a tensor of the format; None for other values."""
     if hasattr(value, "data_type"):
         return import_module("onnx.numpy_helper").to_array(value)
     if value is None or isinstance(value, list | dict):
@@ -99,7 +97,7 @@ def array_of(value: Any) -> Any:
 
 
 def _case(case: Any) -> Case:
-    """A case as the package has it."""
+    """Converts a case of the package."""
     given, expected = case.data_sets[0]
     names = [value.name for value in case.model.graph.input]
     arrays = {name: array_of(a) for name, a in zip(names, given, strict=False)}
@@ -113,7 +111,7 @@ def _case(case: Any) -> Case:
 
 
 def outcome(case: Case, target: str) -> Outcome:
-    """The status of a case as `onnx.backend` runs it on the interpreter."""
+    """Returns the status of a case, as `onnx.backend` runs it on the interpreter."""
     try:
         prepared = Backend.prepare(
             import_module("onnx").ModelProto.FromString(case.model), target=target
@@ -134,7 +132,7 @@ def outcome(case: Case, target: str) -> Outcome:
 
 
 def first_difference(case: Case, results: Sequence[Any]) -> Outcome | None:
-    """Returns what is wrong with the results; nothing if they are as the case wants them."""
+    """Describes the first wrong result; empty if all are as the case expects."""
     rounded: Outcome | None = None
     for number, (result, truth) in enumerate(zip(results, case.expected, strict=True)):
         if truth is None:

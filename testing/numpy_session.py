@@ -1,6 +1,4 @@
-"""
-A language model in numpy that stands for a session of a compiled one.
-"""
+"""A language model in numpy with the interface of a compiled one's session."""
 
 from __future__ import annotations
 
@@ -19,12 +17,12 @@ WIDTH = 8
 
 
 def predict_by(logits: Array) -> Prediction:
-    """The prediction by the logits of all tokens."""
+    """Returns the prediction from the logits of all tokens."""
     return Prediction(int(logits.argmax()), float(logits.max()), lambda: logits)
 
 
 class LogitsSession(ABC):
-    """Takes all results of a run from the logits that `compute` gives."""
+    """Derives all results of a run from the logits that `compute` returns."""
 
     def run(
         self, function: str, inputs: Mapping[str, Any], /, *, outputs: Collection[str]
@@ -39,12 +37,12 @@ class LogitsSession(ABC):
 
     @abstractmethod
     def compute(self, function: str, /, **inputs: Any) -> Array:
-        """The logits behind each token for which the function gives them."""
+        """Returns the logits after each token for which the function gives them."""
 
 
 class NumpySession(LogitsSession):
     """
-    A model whose logits depend on every token and its place, of which it keeps vectors as states.
+    A model whose logits depend on every token and its position; its states are vectors of these.
 
     Equal runs give equal results: `runs` are the functions and sizes of all runs.
     """
@@ -79,7 +77,7 @@ class NumpySession(LogitsSession):
                 *map("past_{}".format, range(len(places))),
             }
             assert inputs["position"].tolist() == places
-            # No text reads more than the longest one has, as in a compiled program.
+            # Like in a compiled program, no text is longer than the context.
             rows = [
                 self._logits(*each, past + 1) for each in zip(self.states, token[:, None], places)
             ]
@@ -104,4 +102,4 @@ class NumpySession(LogitsSession):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """There is nothing to take back."""
+        """Does nothing: there are no resources to free."""

@@ -1,7 +1,7 @@
 """
-The blocks of code in the pages of the documentation, and whether a command in one could be typed.
+Finds the blocks of code in the documentation, and checks if the commands in them are valid.
 
-A command is not run here: its options, passes, targets, extras and files are looked up.
+Commands are not run: only their options, passes, targets, extras and files are looked up.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ELSEWHERE = {
     "./runner": "",
     "pytest": "pytest",
 }
-"""Other programs that commands start, each in one or two places."""
+"""Other programs that commands start, each on one or two pages."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Block:
 
 
 def blocks_of(page: str) -> list[Block]:
-    """The blocks of a page of the repository, in their order."""
+    """Returns the blocks of a page of the repository, in order."""
     text = (ROOT / page).read_text()
     return [
         Block(page, text[: m.start()].count("\n") + 1, m["language"], m["text"])
@@ -74,12 +74,12 @@ def blocks_of(page: str) -> list[Block]:
 
 
 def indented_code(page: str) -> list[str]:
-    """The first lines of blocks that are indented, and so have no language."""
+    """Returns the first lines of indented blocks, which have no language."""
     return INDENTED.findall(FENCE.sub("", (ROOT / page).read_text()))
 
 
 def commands(block: Block) -> Iterator[list[str]]:
-    """The words of each command of a shell block; redirections are left out."""
+    """Returns the words of each command in a shell block, without redirections."""
     for line in block.text.replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(line, posix=True, punctuation_chars=";<>|")
         lexer.whitespace_split = True
@@ -96,7 +96,7 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 
 def problem_of(words: list[str], page: str) -> str:
-    """Returns what is wrong with a command of a page, or ""."""
+    """Describes the fault of a command on a page, or returns ""."""
     own_passes = frozenset(OWN_PASS.findall((ROOT / page).read_text()))
     program, *arguments = dropwhile(ASSIGNMENT.match, words)
     match program:
@@ -123,7 +123,7 @@ def problem_of(words: list[str], page: str) -> str:
 
 @cache
 def _opt_parser() -> argparse.ArgumentParser:
-    """The arguments of `xdsl-opt`, and of `xdsl-spirv opt`."""
+    """Returns the argument parser of `xdsl-opt`, or of `xdsl-spirv opt`."""
     from xdsl_spirv.tools.opt import SPIRVOpt
 
     arguments = argparse.ArgumentParser("xdsl-opt")
@@ -146,7 +146,7 @@ def _refused_arguments(parser: argparse.ArgumentParser, arguments: list[str]) ->
 
 
 def _passes(arguments: list[str], own_passes: frozenset[str]) -> str:
-    """Faults of the pipeline and the target of a command."""
+    """Returns the faults of a command's pipeline and target."""
     universe = Universe.get_multiverse()
     for option, value in pairwise(arguments):
         if option not in ("-p", "--passes", "-t"):
@@ -163,7 +163,7 @@ def _passes(arguments: list[str], own_passes: frozenset[str]) -> str:
 
 
 def _extras(arguments: list[str]) -> str:
-    """The extras of this package that are asked for and are not there."""
+    """Returns the named extras of this package that do not exist."""
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     asked = [re.match(r"(?:\.|xdsl-spirv)\[(.*)\]$", argument) for argument in arguments]
     missing = {name for match in asked if match for name in match[1].split(",")} - set(known)
@@ -171,7 +171,10 @@ def _extras(arguments: list[str]) -> str:
 
 
 def _module(arguments: list[str], folder: Path) -> str:
-    """The script, of the repository or beside the page, or the module that is not there."""
+    """
+    Returns the script or module that does not exist; scripts are in the repository or next to the
+    page.
+    """
     name = arguments[1] if arguments[0] == "-m" else arguments[0]
     known = (
         importlib.util.find_spec(name)

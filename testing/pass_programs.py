@@ -1,6 +1,5 @@
 """
-A program for each registered pass on which the pass changes something, and the passes that run
-before it.
+For each registered pass, a program that the pass changes, and the passes that run before it.
 
 `CASES` names them by pass: the module's text, the passes before, and the pass with its options.
 """
@@ -17,7 +16,9 @@ def tensor(shape: str, element: str) -> str:
 def matmul(
     element: str, result: str, chain: str = "", type: str | None = None, other: str = ""
 ) -> str:
-    """12x10x20 from zeros; `chain` computes `%o` of `%r`, of the type `type`."""
+    """
+    Writes a product of 12x10x20 from zeros; `chain` computes `%o` from `%r`, with type `type`.
+    """
     a, b, c = tensor("12x20", element), tensor("20x10", element), tensor("12x10", result)
     zero = "0" if result[0] == "i" else "0.0"
     last = "%o" if chain else "%r"
@@ -35,7 +36,10 @@ def matmul(
 def elementwise(
     body: str, source: str, result: str, value: str = "%r", name: str = "%o", extra: str = ""
 ) -> str:
-    """`body` makes `%y` of `%x`; `extra` is a row or a matrix that it reads as `%w`."""
+    """
+    Writes an elementwise operation: `body` computes `%y` from `%x`; `extra` is a row or a matrix
+    that it reads as `%w`.
+    """
     shape = "12x10" if name != "%p" else "12x20"
     ins, types, arguments, maps = value, tensor(shape, source), f"%x: {source}", IDENTITY
     if extra:
@@ -99,7 +103,7 @@ COUNTED = """func.func @main(%a: tensor<6xi8>) -> tensor<6xi32> {
 
 
 def scaled(name: str, number: str) -> str:
-    """Each element of an argument times a number."""
+    """Multiplies each element of an argument by a number."""
     return f"""  %c{name} = arith.constant {number} : f32
   %e{name} = tensor.empty() : tensor<12xf32>
   %r{name} = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],

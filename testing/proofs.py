@@ -1,9 +1,9 @@
 """
-Obligations: what must hold for a rewrite of ours to keep results, each for all inputs.
+Proof obligations: the conditions under which our rewrites keep results, for all inputs.
 
 An obligation is a kernel before and after a pass (or two kernels whose equality is a pattern's
-equation), whose operands are buffers of any contents. docs/proofs.md lists them by family; a test
-compares the page with this table and asks each.
+equation), whose operands are buffers with any contents. docs/proofs.md lists them by family; a test
+compares the page with this table and proves each.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ OPEN = frozenset(
         *(f"small-integers: {n} i16" for n in ("SDiv", "SRem", "SMod", "UDiv", "UMod")),
     ]
 )
-"""Obligations that no solver decides within the limits; they are tested only."""
+"""Obligations that no solver decides within the limits; they are only tested."""
 
 SLOW = frozenset(f"small-integers: {n} i8" for n in ("SDiv", "SRem", "SMod", "UDiv", "UMod"))
 """Obligations that take more than a second each."""
@@ -53,7 +53,7 @@ SLOW = frozenset(f"small-integers: {n} i8" for n in ("SDiv", "SRem", "SMod", "UD
 
 @dataclass(frozen=True)
 class Obligation:
-    """A kernel that a pass, or another kernel in its place, must keep."""
+    """A kernel whose results a pass, or another kernel, must keep."""
 
     family: str
     what: str
@@ -61,14 +61,14 @@ class Obligation:
     passes: str = ""
     after: str = ""
     lanes: int = 1
-    """The invocations that are executed: operands of all others are any numbers as well."""
+    """The invocations that are executed; the operands of all others may be any numbers."""
 
     @property
     def name(self) -> str:
         return f"{self.family}: {self.what}"
 
     def prove(self, limits: Limits = Limits()) -> Verdict:
-        """Asks the solvers."""
+        """Runs the solvers."""
         before, after = load(self.before), load(self.after or self.before, self.passes)
         return compare_kernels(before, after, "main", limits=limits, invocations=self.lanes)
 
@@ -79,7 +79,7 @@ def _context():
 
 
 def load(text: str, passes: str = "") -> ModuleOp:
-    """The module of a text, after passes."""
+    """Parses a module and runs passes."""
     module = parse_text(text, ctx=_context())
     if passes:
         known = Universe.get_multiverse().all_passes
@@ -88,7 +88,7 @@ def load(text: str, passes: str = "") -> ModuleOp:
 
 
 def kernel_of(write: Callable[[Kernel], tuple[str, Type]]) -> str:
-    """The text of a kernel whose body a function writes, and whose result it stores."""
+    """Returns the text of a kernel whose body a function writes, and whose result it stores."""
     kernel = Kernel("operations", 1)
     value, type = write(kernel)
     kernel.output(value, type, "the result")
@@ -96,13 +96,13 @@ def kernel_of(write: Callable[[Kernel], tuple[str, Type]]) -> str:
 
 
 def obligations() -> list[Obligation]:
-    """All of them, in the order of docs/proofs.md."""
+    """Returns all obligations, in the order of docs/proofs.md."""
     makers = (canonicalizations, small_integers, words, dots, bfloat16, rotations, bit_fields)
     return [obligation for maker in makers for obligation in maker()]
 
 
 def _operations(family: str, scalars: tuple[str, ...], passes: str) -> Iterator[Obligation]:
-    """Each rule of the differential tests on scalars of some types."""
+    """Returns each rule of the differential tests, on scalars of some types."""
     for rule in RULES:
         for scalar in (s for s in scalars if s in rule.scalars):
             kernel = Kernel("operations", 1)
@@ -111,21 +111,21 @@ def _operations(family: str, scalars: tuple[str, ...], passes: str) -> Iterator[
 
 
 def small_integers() -> Iterator[Obligation]:
-    """Integers of 8 and 16 bits in words, in memory too."""
+    """Obligations for integers of 8 and 16 bits in words, also in memory."""
     yield from _operations("small-integers", ("i8", "i16"), SMALL)
 
 
 def words() -> Iterator[Obligation]:
-    """Integers of 64 bits as pairs of words."""
+    """Obligations for integers of 64 bits as pairs of words."""
     yield from _operations("int64-to-words", ("i64",), WORDS)
 
 
 def dots() -> Iterator[Obligation]:
-    """Integer dot products as shifts and products."""
+    """Obligations for integer dot products as shifts and products."""
     for form in ("SDot", "UDot", "SUDot", "SDotAccSat", "UDotAccSat", "SUDotAccSat"):
         for type, result in (("i32", "i32"), ("vector<4xi8>", "i32"), ("vector<4xi8>", "i16"),
                              ("i32", "i8"), ("vector<2xi16>", "i32")):  # fmt: skip
-            # A sum that leaves the result's type is undefined in a saturating form (DOT-17).
+            # A sum that exceeds the result's type is undefined in a saturating form (DOT-17).
             if form.endswith("AccSat") and result in ("i8", "i16"):
                 continue
             if form.endswith("AccSat") and type == "vector<2xi16>":
@@ -150,7 +150,7 @@ def _dot(form: str, type: str, result: str) -> str:
 
 
 def bfloat16() -> Iterator[Obligation]:
-    """Conversions of bfloat16 on its bits."""
+    """Obligations for conversions of bfloat16 on its bits."""
     for source, target in (("bf16", "f32"), ("f32", "bf16"), ("bf16", "f16"), ("f16", "bf16")):
         yield Obligation(
             "bfloat16-to-bits", f"FConvert {source} to {target}",
@@ -159,7 +159,7 @@ def bfloat16() -> Iterator[Obligation]:
 
 
 def convert_kernel(operation: str, source: str, target: str) -> str:
-    """A kernel that applies one operation to a number of each invocation."""
+    """Returns a kernel that applies one operation to a number of each invocation."""
     sizes = {"f64": 8, "f32": 4, "i32": 4, "i64": 8}
     struct = (
         "!spirv.ptr<!spirv.struct<(!spirv.rtarray<{0}, stride={1}> [0]), Block>, StorageBuffer>"
@@ -188,7 +188,9 @@ spirv.ExecutionMode @main "LocalSize", 1, 1, 1
 
 
 def rotations() -> Iterator[Obligation]:
-    """Rotations as shuffles: of a subgroup of any size, its clusters, and a workgroup."""
+    """
+    Obligations for rotations as shuffles: of a subgroup of any size, its clusters, and a workgroup.
+    """
     for what, rest in (
         ("of a subgroup", "<Subgroup> {0}, {1} : i32, i32 -> i32"),
         ("of clusters of 4", "<Subgroup> {0}, {1}, cluster_size({2}) : i32, i32, i32 -> i32"),
@@ -204,7 +206,9 @@ def rotations() -> Iterator[Obligation]:
 
 
 def bit_fields() -> Iterator[Obligation]:
-    """The equations of `passes/kernel/bit_fields.py`: bits under the exponent of 2^23."""
+    """
+    Obligations for the equations of `passes/kernel/bit_fields.py`: bits under the exponent of 2^23.
+    """
     for count, low in ((4, 0), (4, 8), (4, 16), (8, 0), (8, 8), (2, 20), (1, 3), (6, 10)):
         mask, scale = ((1 << count) - 1) << low, 2.0**-low
 
@@ -228,7 +232,7 @@ def bit_fields() -> Iterator[Obligation]:
 
 
 def canonicalizations() -> Iterator[Obligation]:
-    """Neutral and absorbing operands, and operands exchanged."""
+    """Obligations for neutral and absorbing operands, and for exchanged operands."""
     for cls in (c for c in OPERATIONS if issubclass(c, IntegerFoldable)):
         if issubclass(cls, WidthConversion | BitcastOp | LogicalNotOp):
             continue

@@ -1,4 +1,4 @@
-"""A client of a protocol with Content-Length headers: the debugger's and the language server's."""
+"""A client for protocols with Content-Length headers: the debugger's and the language server's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Client:
         return json.loads(self.reader.read(length))
 
     def wait(self, wanted: Callable[[Message], bool]) -> Message:
-        """The first message that is wanted; the others are kept."""
+        """Returns the first matching message; keeps the others."""
         for message in list(self.kept):
             if wanted(message):
                 self.kept.remove(message)
@@ -43,7 +43,7 @@ class Client:
 
 
 class Debugger(Client):
-    """The requests of an editor to a debugger."""
+    """Sends an editor's requests to a debugger."""
 
     thread = 1
 
@@ -57,7 +57,7 @@ class Debugger(Client):
         return self.wait(lambda m: m.get("event") == name)["body"]
 
     def launch(self, kernel: str, breakpoints: list[Message], **more: Any) -> list[Message]:
-        """Begin; the verified breakpoints."""
+        """Begins a launch; returns the verified breakpoints."""
         assert self.ask("initialize")["supportsStepBack"]
         failed = self.ask("launch", program=kernel, **more)
         assert not failed, failed
@@ -67,13 +67,13 @@ class Debugger(Client):
         return given["breakpoints"]
 
     def stop(self) -> str:
-        """Wait for a stop; its reason."""
+        """Waits for a stop; returns its reason."""
         body = self.event("stopped")
         self.thread = body["threadId"]
         return body["reason"]
 
     def go(self, command: str, **more: Any) -> str:
-        """Go on, or back; the reason of the next stop."""
+        """Continues, or goes back; returns the reason of the next stop."""
         failed = self.ask(command, threadId=self.thread, **more)
         assert "failed" not in failed, failed
         return self.stop()
@@ -88,7 +88,7 @@ class Debugger(Client):
         return self.ask("variables", variablesReference=reference, **part)["variables"]
 
     def scope(self, number: int) -> dict[str, Message]:
-        """The variables of a scope of the innermost frame, by name."""
+        """Returns the variables of a scope of the innermost frame, by name."""
         scopes = self.ask("scopes", frameId=self.frames()[0]["id"])["scopes"]
         found = self.variables(scopes[number]["variablesReference"])
         return {variable["name"]: variable for variable in found}
@@ -99,7 +99,7 @@ class Debugger(Client):
 
 
 class LanguageClient(Client):
-    """The messages of an editor to a language server."""
+    """Sends an editor's messages to a language server."""
 
     def notify(self, method: str, **params: Any) -> None:
         self.send(jsonrpc="2.0", method=method, params=params)
@@ -116,7 +116,7 @@ class LanguageClient(Client):
         self.notify("textDocument/didOpen", textDocument=document)
 
     def change(self, uri: str, text: str, version: int) -> None:
-        """Another text, saved."""
+        """Changes and saves a text."""
         document = {"uri": uri, "version": version}
         self.notify("textDocument/didChange", textDocument=document,
                     contentChanges=[{"text": text}])  # fmt: skip
@@ -127,7 +127,7 @@ class LanguageClient(Client):
         return self.ask(f"textDocument/{method}", textDocument={"uri": uri}, position=place)
 
     def diagnostics(self, uri: str) -> list[Message]:
-        """The next diagnostics of a file."""
+        """Returns the next diagnostics of a file."""
         name = "textDocument/publishDiagnostics"
         told = self.wait(lambda m: m.get("method") == name and m["params"]["uri"] == uri)
         return told["params"]["diagnostics"]

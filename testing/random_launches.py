@@ -1,8 +1,9 @@
 """
-Launches a proved kernel at random, within the premises of its proof: a finding is a false proof.
+Launches a proved kernel at random, within the premises of its proof: a finding means that the proof
+is wrong.
 
 Grids and contents are random; push constants are often small, and lengths as short as the premises
-allow, because bounds break there first.
+allow, because bounds are violated there first.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from xdsl_spirv.tools.proof_launches import (
 )
 
 LONGEST = 1 << 16
-"""Most elements of a runtime array that is tried."""
+"""Largest length of a runtime array that is tried."""
 
 USUAL = tuple(name for name in QUESTIONS if name != "initialization")
 SUBGROUPS = (8, 16, 32, 64)
@@ -59,8 +60,8 @@ def find_bugs(
     questions: Sequence[str] = USUAL,
 ) -> tuple[int, list[tuple[KernelTest, Problem]]]:
     """
-    Makes up to `number` launches that fulfil the premises. Returns how many of them the interpreter
-    ran, and its findings that contradict the proof, with their launches.
+    Makes up to `number` launches that satisfy the premises. Returns the number of launches that the
+    interpreter ran, and its findings that contradict the proof, with their launches.
     """
     ran, found, random = 0, list[tuple[KernelTest, Problem]](), Random(seed)
     kernel = load_kernel(test)
@@ -75,7 +76,10 @@ def find_bugs(
             try:
                 launch = _choose_launch(test, interface, texts, random)
             except NameError:
-                return ran, found  # A premise about an address: no launch of numbers fulfils it.
+                return (
+                    ran,
+                    found,
+                )  # A premise about an address: no launch made of numbers satisfies it.
             if launch is None:
                 continue
             outcomes = run_test(launch)
@@ -89,7 +93,7 @@ def find_bugs(
 def _choose_launch(
     test: KernelTest, interface: Interface, premises: Sequence[str], random: Random
 ) -> KernelTest | None:
-    """A random launch that fulfils the premises; None if chance does not find one."""
+    """Returns a random launch that satisfies the premises, or None if none was found."""
     lengths, fixed = list[str](), dict[str, int]()
     members = dict[str, tuple[Resource, int]]()
     for resource in interface.resources:
@@ -139,7 +143,7 @@ def _choose_launch(
 
 
 def _list_members(name: str, node: Node, offset: int = 0) -> Iterator[tuple[str, int]]:
-    """The integers of 32 bits in a block by their names in premises, and their offsets."""
+    """Returns the 32-bit integers in a block by their names in premises, and their offsets."""
     if isinstance(node, Struct):
         for member in node.members:
             yield from _list_members(f"{name}.{member.name}", member.node, offset + member.offset)
@@ -150,7 +154,7 @@ def _list_members(name: str, node: Node, offset: int = 0) -> Iterator[tuple[str,
 
 
 def _shortest(name: str, values: Mapping[str, int], premises: Sequence[str]) -> int:
-    """The least length with which the premises hold, if they hold for all longer ones."""
+    """Returns the least length for which the premises hold, if they hold for all longer ones."""
     low, high = 1, values[name]
     while low < high:
         middle = (low + high) // 2
@@ -182,7 +186,7 @@ def _choose_pushed(block: Struct | None, fixed: Mapping[str, int], random: Rando
 def _choose_contents(
     name: str, block: Node, values: Mapping[str, int], premises: Sequence[str], random: Random
 ) -> Contents:
-    """Random contents that fulfil the premises, of the block's type or of words."""
+    """Returns random contents that satisfy the premises, of the block's type or of words."""
     whole = flat(block)
     scalar = whole[1].scalar if whole is not None and whole[1].packed else "u32"
     least = -8 if scalar.startswith("i") else 0
@@ -201,7 +205,7 @@ def _choose_contents(
 
 
 def _holds(text: str, values: Mapping[str, int]) -> bool:
-    """Whether numbers fulfil a premise."""
+    """True if numbers satisfy a premise."""
     names = {name: f"v{n}" for n, name in enumerate(values)}
 
     class Names(ast.NodeTransformer):
@@ -218,7 +222,7 @@ def _holds(text: str, values: Mapping[str, int]) -> bool:
 
 
 def tell(launch: KernelTest, problem: Problem) -> Iterator[str]:
-    """Yields a launch and its finding in lines."""
+    """Yields lines that describe a launch and its finding."""
     yield f"grid = {launch.grid}, subgroups of {launch.subgroup_sizes}, {launch.push_constants}"
     for name, contents in launch.buffers.items():
         yield f"  {name}: {contents.size} {contents.type} in [{contents.low}, {contents.high}]"

@@ -1,6 +1,4 @@
-"""
-A command's JSON beside the text that it prints in the same run.
-"""
+"""Compares a command's JSON with the text that it prints for the same run."""
 
 from __future__ import annotations
 
@@ -17,11 +15,11 @@ from xdsl_spirv.tools import report
 from xdsl_spirv.tools.main import main
 
 NUMBER = re.compile(r"(?<![\w.:/-])-?\d[\d,]*(?:\.\d+)?(?:e[+-]\d+)?(?!\w|\.\d|:)")
-"""A number that is not part of a name, of a shape or of a place."""
+"""Matches a number that is not part of a name, a shape or a place."""
 
 
 def json_and_text(*words: str, status: int = 0) -> tuple[Any, str]:
-    """The object that a command prints with `--json`, and its output without."""
+    """Returns the object that a command prints with `--json`, and its text output without."""
     printed, text = io.StringIO(), io.StringIO()
     kept = mock.patch.object(report, "redirect_stdout", return_value=redirect_stdout(text))
     with redirect_stdout(printed), kept:
@@ -30,7 +28,7 @@ def json_and_text(*words: str, status: int = 0) -> tuple[Any, str]:
 
 
 def missing_figures(text: str, data: object) -> list[str]:
-    """The numbers of a text that an object has not, as precisely as they are printed."""
+    """Returns the numbers of a text that an object lacks, at the printed precision."""
     held = list(_numbers(data))
     shown = [word.replace(",", "") for word in NUMBER.findall(text)]
     return [word for word in shown if not any(_is_shown_as(x, word) for x in held)]

@@ -1,8 +1,8 @@
 """
-Modules made of the grammar at random: sound in every word, senseless as programs.
+Makes random modules from the grammar: every word is valid, but the programs make no sense.
 
-Tests and the fuzzer read and write them. Every instruction has the operands that the grammar asks
-for, numbers have the type that they claim, and a result id is defined once; nothing else holds.
+Tests and the fuzzer use them. Every instruction has the operands of the grammar, numbers have their
+declared type, and a result id is defined once; nothing else is guaranteed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xdsl_spirv.serialization.raw.operands import (
 )
 from xdsl_spirv.serialization.raw.words import instruction, string_words
 
-# SPIR-V 3.49.7, OpSpecConstantOp: what every environment with Shader or Kernel allows.
+# SPIR-V 3.49.7, OpSpecConstantOp: operations that every environment with Shader or Kernel allows.
 NESTED = (
     "SConvert FConvert SNegate Not IAdd ISub IMul UDiv SDiv UMod SRem SMod ShiftRightLogical "
     "ShiftRightArithmetic ShiftLeftLogical BitwiseOr BitwiseXor BitwiseAnd VectorShuffle "
@@ -37,7 +37,7 @@ SCALARS = ((8, 0), (8, 1), (16, 0), (16, 1), (32, 0), (32, 1), (64, 0), (64, 1))
 
 
 class Sampler:
-    """Makes instructions that belong to one module; `without` names what must not occur."""
+    """Makes instructions of one module; `without` names things that must not occur."""
 
     def __init__(self, rng: random.Random, without: Iterable[str] = ()):
         self.rng = rng
@@ -47,9 +47,9 @@ class Sampler:
         self.scalars: dict[int, NumberType] = {}
         self.sets: dict[int, str] = {}
         self.forced: dict[str, int] = {}
-        """Operand kind -> the value that it takes; with one, nothing optional is left out."""
+        """Values for operand kinds; if there are any, optional operands are not left out."""
         self.optional = True
-        """Whether optional operands occur."""
+        """If set, optional operands occur."""
         self.selectors: dict[int, NumberType] = {}
         self._type = 0
         self._set = ""
@@ -79,7 +79,7 @@ class Sampler:
         return self.rng.randrange(1, self.next) if self.next > 1 else self.new_id()
 
     def declare(self, sets: Iterable[str] = ("GLSL.std.450", "NonSemantic.Unknown")) -> None:
-        """Types, instruction sets and constants that later instructions refer to."""
+        """Adds types, instruction sets and constants that later instructions refer to."""
         for name in sets:
             imported = self.new_id()
             self.emit("OpExtInstImport", [imported, *string_words(name)])
@@ -113,7 +113,7 @@ class Sampler:
         self.emit(name, self._all(operand_specs(opcode_of(name)) or (), name))
 
     def enumerant(self, kind: str, value: int) -> list[int]:
-        """An enumerant and its parameters."""
+        """Draws an enumerant and its parameters."""
         return [value, *self._all(enum_table(kind).parameters.get(value, ()))]
 
     def _count(self, spec: Spec) -> int:
@@ -159,7 +159,7 @@ class Sampler:
         return self.extended(known, number)
 
     def extended(self, instruction_set: str, number: int) -> list[int]:
-        """An extended instruction's number and operands."""
+        """Draws an extended instruction's number and operands."""
         return [number, *self._all(extended_operand_specs(instruction_set, number) or ())]
 
     def _opcode(self, _: Spec) -> list[int]:
@@ -173,7 +173,7 @@ class Sampler:
             for _ in range(count):
                 words += self._operand(name, spec)
             if spec.quantifier == "?" and not count:
-                break  # The next operand would be taken for this one.
+                break  # The next operand would be read as this one.
         return words
 
     def _values(self, kind: str) -> list[int]:
@@ -207,9 +207,10 @@ class Sampler:
 
 def carriers(kind: str) -> tuple[str, dict[str, int]] | None:
     """
-    An instruction that holds an enumeration, and what to force for it to come up.
+    Returns an instruction that has an enumeration as operand, and the values to force for it to
+    occur.
 
-    None for an enumeration that only extended instructions, or none, hold.
+    Returns None if only extended instructions, or none, have the enumeration.
     """
     for name in grammar().instruction_names:
         if any(spec.kind == kind for spec in operand_specs(opcode_of(name)) or ()):
@@ -225,7 +226,7 @@ def carriers(kind: str) -> tuple[str, dict[str, int]] | None:
 
 
 def sample_module(rng: random.Random, count: int, without: Iterable[str] = ()) -> RawModule:
-    """A module of the declarations and `count` random instructions."""
+    """Returns a module of the declarations and `count` random instructions."""
     sampler = Sampler(rng, without)
     sampler.declare()
     names = [n for n in grammar().instruction_names if n not in sampler.without]

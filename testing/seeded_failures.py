@@ -1,9 +1,9 @@
 """
-Failures that are planted deep in large kernels and models, each with a small one that fails alike.
+Plants failures deep in large kernels and models; each has a small counterpart that fails alike.
 
     python -m xdsl_spirv.testing.seeded_failures kernel OpFDiv x.spv   # a tool: status 3 if wrong
 
-Tests of `xdsl-spirv reduce` compare what it finds with the small ones, which are written by hand.
+Tests of `xdsl-spirv reduce` compare its results with the small ones, which are written by hand.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ LAUNCH = ("--grid", "2", "--buffer", "A=f32:128:random", "--buffer", "B=f32:128:
 
 @dataclass(frozen=True)
 class Seed:
-    """A planted failure: statements in the middle of a large kernel, and a whole small one."""
+    """
+    A planted failure: statements in the middle of a large kernel, and a complete small kernel.
+    """
 
     planted: str
     small: str
@@ -83,11 +85,11 @@ FINDINGS: Mapping[str, Seed] = {
         1,
     ),
 }
-"""By the beginning of a finding."""
+"""Planted failures by the beginning of their finding."""
 
 
 def large_kernel(planted: str, seed: int, statements: int = 120) -> str:
-    """The text of a kernel of random statements with others planted in the middle."""
+    """Returns the text of a kernel of random statements, with others planted in the middle."""
     rng = random.Random(seed)
     lines: list[str] = ["float x = a[i];"]
     names = ["x"]
@@ -114,11 +116,11 @@ STATEMENTS = (
 
 
 def small_kernel(seed: Seed) -> str:
-    """The text of a small kernel that fails alike."""
+    """Returns the text of a small kernel that fails alike."""
     return HEAD.format(size=seed.size) + seed.small + "\n"
 
 
-# Tools that are wrong.
+# Tools with a bug.
 
 SWAPPED = {
     "OpFDiv": "OpFMul",
@@ -126,7 +128,7 @@ SWAPPED = {
     "OpUMod": "OpUDiv",
     "OpULessThan": "OpUGreaterThanEqual",
 }
-"""Instructions that the tool gets wrong, and the instructions in their place."""
+"""Instructions that the tool miscompiles, and the instructions that it uses instead."""
 WRONG: Mapping[str, Seed] = {
     "OpFDiv": Seed("float w = {x} / 3.0;", "void main() { b[0] = a[0] / 3.0; }", 1),
     "OpISub": Seed(
@@ -165,7 +167,7 @@ CRASHES: Mapping[str, Seed] = {
 
 
 def is_wrong(path: str, op: str) -> bool:
-    """Whether a tool that takes `op` for another instruction changes the results of a kernel."""
+    """True if a tool that replaces `op` by another instruction changes the results of a kernel."""
     from xdsl_spirv.grammar import grammar
     from xdsl_spirv.interpreter import InterpreterError, dispatch
     from xdsl_spirv.serialization.decode.decoder import decode as decode_module
@@ -184,14 +186,14 @@ def is_wrong(path: str, op: str) -> bool:
         try:
             dispatch(decode_module(binary), "main", (2, 1, 1), buffers)
         except InterpreterError:
-            # The wrong one may read outside of an array.
+            # The wrong instruction may read outside of an array.
             return bool(results)
         results.append(buffers)
     return any(not np.array_equal(results[0][at], results[1][at], True) for at in results[0])
 
 
 def is_wrong_of_model(path: str, op: str) -> bool:
-    """Whether a run of a model that takes nodes `op` for Identity changes its results."""
+    """True if replacing nodes `op` by Identity changes a model's results."""
     import onnx
     import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
 
@@ -210,7 +212,7 @@ def is_wrong_of_model(path: str, op: str) -> bool:
 
 
 def large_model(op: str, layers: int = 60) -> Any:
-    """A model of random layers, one of them with a node `op` deep within."""
+    """Returns a model of random layers, one of them with a node `op` deep inside."""
     from onnx import helper, numpy_helper
 
     rng = np.random.default_rng(len(op))

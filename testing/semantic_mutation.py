@@ -1,9 +1,9 @@
 """
-Modules that are grammatical and wrong: one change of meaning that leaves every word readable.
+Makes modules that are grammatical but wrong: each change leaves every word readable.
 
 The differential test of the validator makes them from valid modules and compares verdicts with
-`spirv-val`. A change is one that people and compilers make: another id, another type, a missing
-declaration, a block in the wrong place.
+`spirv-val`. The changes are mistakes that people and compilers make: another id, another type, a
+missing declaration, a block in the wrong place.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from xdsl_spirv.serialization.raw.words import instruction
 
 Rows = list[list[int]]
 Change = Callable[[random.Random, Rows, RawModule], bool]
-"""Changes the rows in place; says whether it did."""
+"""Changes the rows in place; returns True if it did."""
 
 TRIES = 40
 
 
 def mutate_meaning(rng: random.Random, data: bytes) -> bytes:
-    """One change, at random; the data itself where none applies."""
+    """Makes one random change; returns the data unchanged if none is possible."""
     module = decode(data)
     rows = list(module.rows())
     for _ in range(TRIES if rows else 0):
@@ -37,14 +37,14 @@ def mutate_meaning(rng: random.Random, data: bytes) -> bytes:
 
 
 def _pick(rng: random.Random, rows: Rows, *names: str) -> int | None:
-    """The place of a random instruction of these names."""
+    """Returns the position of a random instruction with one of these names."""
     wanted = {opcode_of(n) for n in names}
     candidates = [k for k, row in enumerate(rows) if row[0] & 0xFFFF in wanted]
     return rng.choice(candidates) if candidates else None
 
 
 def _operands(module: RawModule, at: int) -> list[tuple[str, int, int]]:
-    """Kind, word and value of an instruction's operands; none if it cannot be read."""
+    """Returns kind, word and value of an instruction's operands; none if it cannot be decoded."""
     try:
         read = module[at].operands
     except SPIRVDecodeError:
@@ -63,7 +63,7 @@ def _function_rows(rows: Rows) -> range:
 
 
 def _somewhere(rng: random.Random, rows: Rows) -> int:
-    """An instruction, mostly of a function."""
+    """Picks an instruction, mostly of a function."""
     inside = _function_rows(rows)
     return rng.choice(inside) if inside and rng.randrange(3) else rng.randrange(len(rows))
 
@@ -73,7 +73,7 @@ def _any_id(rng: random.Random, module: RawModule) -> int:
 
 
 def another_id(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """An operand becomes another id of the module."""
+    """Replaces an operand by another id of the module."""
     at = _somewhere(rng, rows)
     places = _ids(module, at)
     if not places:
@@ -83,7 +83,7 @@ def another_id(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def another_value(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """An operand becomes the result of another instruction of the function, or a constant."""
+    """Replaces an operand by the result of another instruction of the function, or a constant."""
     at = _somewhere(rng, rows)
     places = _ids(module, at)
     values = [r.words[2] for r in module if r.grammar and _has_type(r)]
@@ -99,7 +99,7 @@ def _has_type(row: RawInstruction) -> bool:
 
 
 def another_type(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """A result type becomes another type."""
+    """Replaces a result type by another type."""
     typed = [r.index for r in module if _has_type(r)]
     types = [r.words[1] for r in module if (r.name or "").startswith("OpType") and len(r.words) > 1]
     if not typed or not types:
@@ -109,13 +109,13 @@ def another_type(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def dropped(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """An instruction is missing."""
+    """Removes an instruction."""
     del rows[_somewhere(rng, rows)]
     return True
 
 
 def dropped_declaration(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """A capability, an extension, a decoration or a mode is missing."""
+    """Removes a capability, an extension, a decoration or a mode."""
     names = ("OpCapability", "OpExtension", "OpDecorate", "OpMemberDecorate", "OpExecutionMode")
     at = _pick(rng, rows, rng.choice(names))
     if at is None:
@@ -125,14 +125,14 @@ def dropped_declaration(rng: random.Random, rows: Rows, module: RawModule) -> bo
 
 
 def repeated(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """An instruction stands twice."""
+    """Repeats an instruction."""
     at = _somewhere(rng, rows)
     rows.insert(at, list(rows[at]))
     return True
 
 
 def swapped(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """Two neighbours are the other way round."""
+    """Swaps two neighbouring instructions."""
     at = _somewhere(rng, rows)
     if at + 1 >= len(rows):
         return False
@@ -141,7 +141,7 @@ def swapped(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def moved(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """An instruction stands elsewhere in its function."""
+    """Moves an instruction to another place in its function."""
     inside = _function_rows(rows)
     if len(inside) < 2:
         return False
@@ -151,7 +151,9 @@ def moved(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def another_enumerant(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """A storage class, a decoration, a mode, ... is another one with as many parameters."""
+    """
+    Replaces a storage class, a decoration, a mode, ... by another one with as many parameters.
+    """
     at = rng.randrange(len(rows))
     candidates = [
         (kind, word, value)
@@ -171,7 +173,7 @@ def another_enumerant(rng: random.Random, rows: Rows, module: RawModule) -> bool
 
 
 def another_number(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """A literal is another number."""
+    """Replaces a literal by another number."""
     at = rng.randrange(len(rows))
     candidates = [word for kind, word, _ in _operands(module, at) if kind.startswith("Literal")]
     if not candidates:
@@ -185,7 +187,7 @@ def another_number(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def another_constant(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """An integer constant is another number."""
+    """Changes an integer constant."""
     at = _pick(rng, rows, "OpConstant", "OpSpecConstant")
     if at is None or len(rows[at]) < 4:
         return False
@@ -195,7 +197,7 @@ def another_constant(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 @cache
 def _same_operand_kinds(opcode: int) -> tuple[int, ...]:
-    """Opcodes whose operands are of the same kinds."""
+    """Returns opcodes whose operands have the same kinds."""
     entry = grammar().by_opcode(opcode)
     if entry is None:
         return ()
@@ -210,7 +212,7 @@ def _same_operand_kinds(opcode: int) -> tuple[int, ...]:
 
 
 def another_opcode(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """An instruction is another one of its family with the same operands."""
+    """Replaces an instruction by another one of its family with the same operands."""
     at = _somewhere(rng, rows)
     others = _same_operand_kinds(rows[at][0] & 0xFFFF)
     if not others:
@@ -224,7 +226,7 @@ def _labels(rows: Rows) -> list[int]:
 
 
 def another_branch(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """A branch or a merge instruction names another block."""
+    """Makes a branch or a merge instruction name another block."""
     at = _pick(
         rng, rows, "OpBranch", "OpBranchConditional", "OpSwitch", "OpLoopMerge", "OpSelectionMerge"
     )
@@ -255,7 +257,7 @@ def another_terminator(rng: random.Random, rows: Rows, module: RawModule) -> boo
 
 
 def shorter(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """The last operand is missing."""
+    """Removes the last operand."""
     at = _somewhere(rng, rows)
     if len(rows[at]) < 2:
         return False
@@ -265,7 +267,7 @@ def shorter(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def longer(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """There is an operand more."""
+    """Adds an operand."""
     at = _somewhere(rng, rows)
     row = [*rows[at], _any_id(rng, module)]
     rows[at] = [len(row) << 16 | row[0] & 0xFFFF, *row[1:]]

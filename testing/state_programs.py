@@ -18,7 +18,7 @@ MAPS = """
 
 
 def scores(name: str, rows: str, capacity: int = 32, first: str = "dense<0.0>") -> str:
-    """exp(x w) goes into a cache at `past`; the result is x times what the cache holds by then."""
+    """Appends exp(x w) to a cache at `past`; the result is x times the cache's rows so far."""
     x, n, e = (f"tensor<{rows}x8xf32>", "%n", "%n") if rows == "?" else ("", rows, "")
     x, both = x or f"tensor<{rows}x8xf32>", f"{e}, %total" if e else "%total"
     k, s = f"tensor<{capacity}x8xf32>", f"tensor<{rows}x?xf32>"

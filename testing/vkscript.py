@@ -1,8 +1,8 @@
 """
-VkScript, the older language of Amber's tests: sections of shaders, then a list of commands.
+Parses VkScript, the older language of Amber's tests: sections of shaders, then a list of commands.
 
-`parse` gives the same `Script` as `testing/amber.py`: buffers are named by their places, and data
-that commands write is a `Write`, since it may stand between runs.
+`parse` returns the same `Script` as `testing/amber.py`: buffers are named by their places, and data
+that commands write becomes a `Write`, because it may come between runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from xdsl_spirv.testing.amber import (
 SECTION = re.compile(r"^\[(.+)\][ \t]*$", re.M)
 LANGUAGES = {"compute shader": "GLSL", "compute shader spirv": "SPIRV-ASM"}
 UNREAD = ("require", "comment")
-"""Sections that name features, or nothing."""
+"""Sections that name features, or are empty; they are not read."""
 COMPARATORS = {"==": "EQ", "~=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE"}
 KINDS = {"": "float", "d": "double", "i": "int32", "u": "uint32"}
 TYPE = re.compile(r"(?:(u?int)(\d*)(?:_t)?|float|double|([diu]?)(8|16|64)?(vec|mat)(\d?)x?(\d?))")
@@ -59,7 +59,7 @@ def parse(text: str, _folder: Path = Path()) -> Script:
 
 
 def amber_type(name: str) -> str:
-    """The name in Amber's language of a data type: `ivec3` is `vec3<int32>`."""
+    """Returns the name of a data type in Amber's language: `ivec3` is `vec3<int32>`."""
     match = TYPE.fullmatch(name)
     if match is None:
         raise Unsupported(f"the type {name}")
@@ -79,7 +79,7 @@ class _Commands:
     def __init__(self, script: Script, pipeline: Pipeline):
         self.script, self.pipeline = script, pipeline
         self.counts: dict[str, int] = {}
-        """Elements that a buffer has at least, whose type a later command says."""
+        """Minimum number of elements of a buffer whose type a later command gives."""
         self.tolerance: tuple[float, bool] | None = None
 
     def read(self, body: str, first: int) -> None:
@@ -122,7 +122,7 @@ class _Commands:
                 raise Unsupported(" ".join(words[:2]))
 
     def _buffer(self, place: str, type: str, layout: str = "STD430") -> str:
-        """The buffer at a place, `set:binding`; its type is that of the latest command."""
+        """Returns the buffer at a place, `set:binding`; its type is that of the latest command."""
         set, _, binding = place.rpartition(":")
         at = int(set or 0), int(binding)
         name = f"{at[0]}:{at[1]}"
@@ -136,7 +136,7 @@ class _Commands:
         return name
 
     def _encode(self, name: str, at: int, values: list[str]) -> Array:
-        """The bytes of values from a byte of a buffer on."""
+        """Returns the bytes of values from an offset of a buffer on."""
         format = self.script.buffers[name].format
         elements = -(-len(values) // len(format.leaves))
         data = np.zeros(elements * format.element_stride(), np.uint8)
@@ -156,7 +156,7 @@ class _Commands:
 
 
 def _lines(body: str, first: int) -> Iterator[tuple[int, list[str]]]:
-    """The words of each line that has any; lines that go on are joined."""
+    """Yields the words of each nonempty line; joins continued lines."""
     text = ""
     for line, part in enumerate(body.splitlines(), first):
         first = first if text else line

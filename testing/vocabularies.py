@@ -1,6 +1,4 @@
-"""
-Vocabularies small enough to be read, as the metadata of a GGUF file.
-"""
+"""Vocabularies that are small enough to read, as metadata of a GGUF file."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ USER_DEFINED = ("<think>",)
 def byte_pair_metadata(
     merges: list[str], splitting: str = "gpt-2", /, **values: Any
 ) -> dict[str, Any]:
-    """A vocabulary of all bytes, the results of some merges, and special tokens."""
+    """Returns a vocabulary of all bytes, the results of some merges, and special tokens."""
     words = [*CHARACTERS.values(), *(merge.replace(" ", "", 1) for merge in merges)]
     tokens = [*words, *CONTROL, *USER_DEFINED]
     kinds = [Kind.NORMAL] * len(words) + [Kind.CONTROL] * len(CONTROL)
@@ -37,7 +35,9 @@ def byte_pair_metadata(
 
 
 def sentence_piece_metadata(seed: int = 0, **values: Any) -> dict[str, Any]:
-    """Pieces of few letters with random scores, some of them equal, and all bytes."""
+    """
+    Returns a vocabulary of short pieces with random scores, some of them equal, and all bytes.
+    """
     generator = random.Random(seed)
     letters = "abcé▁"
     pieces = sorted(

@@ -1,9 +1,9 @@
 """
-Random contractions as `linalg` programs: what sweeps and tests compile, run and compare.
+Random contractions as `linalg` programs, for sweeps and tests.
 
-A workload is a multiply-add over named loops. Its three index maps say which loops walk which
-dimension; a window (`oh * 2 + kh`) is a sum. Every form that users write is made by a function of
-`FORMS` from a random generator, so one number names one workload for everybody.
+A workload is a multiply-add over named loops. Its three index maps give the loops of each
+dimension; a window (`oh * 2 + kh`) is a sum. A function of `FORMS` makes each form that users write
+from a random generator, so that a number always gives the same workload.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ else:
     Generator = Any
 
 Term: TypeAlias = tuple[str, int]
-"""A loop and what it is multiplied by."""
+"""A loop and its factor."""
 
 Index: TypeAlias = str | tuple[Term, ...]
 """The index of a dimension: a loop, or a sum of multiples of loops."""
@@ -37,16 +37,16 @@ TYPES: dict[str, tuple[str, str, str]] = {
     "s16 -> s32": ("s16", "s16", "s32"),
     "s32 -> s32": ("s32", "s32", "s32"),
 }
-"""A's, B's and the result's element types by the name of the three."""
+"""Element types of A, B and the result, by the name of the three."""
 
 
 def element_type(name: str) -> str:
-    """The type as MLIR has it: `i8` for `s8` and `u8`."""
+    """Returns the type in MLIR: `i8` for `s8` and `u8`."""
     return f"i{name[1:]}" if name[0] in "su" else name
 
 
 def extension(name: str, result: str) -> str | None:
-    """The operation that takes an input to the result's type, if one has to."""
+    """Returns the operation that converts an input to the result's type, if one is needed."""
     if name[1:] == result[1:]:
         return None
     return {"s": "arith.extsi", "u": "arith.extui"}.get(name[0], "arith.extf")
@@ -55,7 +55,8 @@ def extension(name: str, result: str) -> str | None:
 @dataclass(frozen=True)
 class Tail:
     """
-    The lines behind a workload's result `%r`: `lines` make `result` of it, and of `arguments`.
+    The lines after a workload's result `%r`: `lines` compute `result` from it, and from
+    `arguments`.
     """
 
     arguments: str
@@ -69,7 +70,7 @@ class Workload:
     """
     result = A * B (+ C), over `loops` (name -> size).
 
-    `a`, `b` and `out` walk the dimensions of the three; `low` and `high` are zeros around A.
+    `a`, `b` and `out` index the dimensions of the three; `low` and `high` are the zeros around A.
     """
 
     name: str
@@ -82,10 +83,10 @@ class Workload:
     high: tuple[int, ...] = ()
     accumulate: bool = False
     extra: tuple[int, ...] = field(default=())
-    """Elements of A's padded dimensions beyond what the windows reach."""
+    """Number of elements of A's padded dimensions beyond the windows' reach."""
 
     def shape(self, operand: tuple[Index, ...]) -> tuple[int, ...]:
-        """Extent of the loops in each dimension."""
+        """Returns the extent of the loops in each dimension."""
         return tuple(
             self.loops[index]
             if isinstance(index, str)
@@ -95,7 +96,7 @@ class Workload:
 
     @property
     def a_shape(self) -> tuple[int, ...]:
-        """A without the zeros around it."""
+        """Shape of A without the zeros around it."""
         whole = self.shape(self.a)
         extra, low, high = (
             amounts or (0,) * len(whole) for amounts in (self.extra, self.low, self.high)
@@ -116,7 +117,7 @@ class Workload:
         return f"affine_map<({', '.join(self.loops)}) -> ({', '.join(map(expression, operand))})>"
 
     def text(self, tail: Tail | None = None) -> str:
-        """The workload as `@main` of A, B and, where it accumulates, C; `tail` follows it."""
+        """Returns the workload as `@main` of A, B and, if it accumulates, C; `tail` follows it."""
         names = TYPES[self.types]
         element, other, result = map(element_type, names)
         a, padded = (tensor(shape, element) for shape in (self.a_shape, self.padded_shape))
@@ -179,9 +180,9 @@ class Workload:
 
     def inputs(self, generator: Generator) -> dict[str, Any]:
         """
-        Random operands by name.
+        Returns random operands by name.
 
-        Small integers where the result is f16, so that every order of accumulation is exact.
+        They are small integers if the result is f16, so that every order of accumulation is exact.
         """
         import numpy as np
 
@@ -209,19 +210,19 @@ class Workload:
 
 
 def tensor(shape: tuple[int, ...], element: str) -> str:
-    """A tensor type as MLIR writes it."""
+    """Formats a tensor type in MLIR."""
     return f"tensor<{'x'.join([*map(str, shape), element])}>"
 
 
 def _size(generator: Generator, largest: int) -> int:
-    """Mostly odd sizes, now and then one that tiles divide."""
+    """Draws a size: mostly odd, sometimes one that tiles divide."""
     if generator.random() < 0.25:
         return int(generator.choice([s for s in (1, 8, 16, 32, 64, 128) if s <= largest]))
     return int(generator.integers(1, largest + 1))
 
 
 def matmul(generator: Generator, largest: int) -> Workload:
-    """A product of two matrices, each transposed or not."""
+    """Makes a product of two matrices, each transposed or not."""
     loops = {x: _size(generator, largest) for x in "mnk"}
     a, b = (("m", "k"), ("k", "n"))
     if generator.random() < 0.5:
@@ -232,14 +233,14 @@ def matmul(generator: Generator, largest: int) -> Workload:
 
 
 def batch_matmul(generator: Generator, largest: int) -> Workload:
-    """A product of matrices for each of a batch."""
+    """Makes a product of matrices for each element of a batch."""
     loops = {"b": _size(generator, 8)} | {x: _size(generator, largest // 2) for x in "mnk"}
     a, b = (("b", "m", "k"), ("b", "k", "n"))
     return Workload("batch_matmul", loops, a, b, ("b", "m", "n"))
 
 
 def with_vectors(generator: Generator, largest: int) -> Workload:
-    """Matrix by vector, vector by matrix, or two vectors."""
+    """Makes a product of matrix and vector, vector and matrix, or two vectors."""
     loops = {x: _size(generator, largest) for x in "mk"}
     match int(generator.integers(3)):
         case 0:
@@ -251,7 +252,7 @@ def with_vectors(generator: Generator, largest: int) -> Workload:
 
 
 def tensors(generator: Generator, largest: int) -> Workload:
-    """A contraction of tensors with several dimensions of each kind, in any order."""
+    """Makes a contraction of tensors with several dimensions of each kind, in any order."""
     names = {"b": "batch", "m": "m", "p": "m", "n": "n", "q": "n", "k": "k", "l": "k"}
     chosen = [x for x in names if generator.random() < 0.6]
     loops = {x: int(generator.integers(1, max(2, largest // 8))) for x in chosen}
@@ -265,7 +266,10 @@ def tensors(generator: Generator, largest: int) -> Workload:
 
 
 def convolution(generator: Generator, largest: int) -> Workload:
-    """Windows of one to three dimensions; channels first or last; plain, grouped or depthwise."""
+    """
+    Makes a convolution of one to three dimensions; channels first or last; plain, grouped or
+    depthwise.
+    """
     rank = int(generator.choice([1, 2, 2, 2, 3]))
     space = "xyz"[:rank]
     reach = {1: largest, 2: max(2, largest // 6), 3: max(2, largest // 20)}[rank]
@@ -300,7 +304,7 @@ def convolution(generator: Generator, largest: int) -> Workload:
 
 
 def _pad_workload(generator: Generator, plain: Workload) -> Workload:
-    """Zeros around the windows' dimensions, as far as A keeps an element, and elements beyond."""
+    """Adds zeros around the windows' dimensions, while A keeps an element, and elements beyond."""
     low, high, extra = ([0] * len(plain.a) for _ in range(3))
     for axis, (index, size) in enumerate(zip(plain.a, plain.shape(plain.a), strict=True)):
         if isinstance(index, str):
@@ -335,7 +339,7 @@ FORMS: tuple[Callable[[Generator, int], Workload], ...] = (
 
 
 def workload(seed: int, types: tuple[str, ...] = tuple(TYPES), largest: int = 100) -> Workload:
-    """The workload that `seed` names; `largest` bounds the sizes of its loops."""
+    """Returns the workload of a seed; `largest` limits the sizes of its loops."""
     from dataclasses import replace
 
     import numpy as np

@@ -88,7 +88,10 @@ def _(mo):
 @app.cell
 def _(Path, tempfile, xs):
     def kernel_of(name, source):
-        """The kernel's file, which glslang compiles, or what was shipped where there is none."""
+        """
+        Returns the kernel's file: compiled by glslang, or the shipped one if glslang is not
+        installed.
+        """
         from xdsl_spirv.tools.kernel_test.compilers import find_glslang
         from xdsl_spirv.tools.kernel_test.description import Misuse
 

@@ -1,4 +1,4 @@
-"""Schedule a matrix product by hand, see what each number changes, and what is refused."""
+"""Schedule a matrix product by hand, and see the effect of each number, and refusals."""
 
 import marimo
 
@@ -116,7 +116,9 @@ def _(SIZE, a, b, expected, matmul, np, time, xs):
     where = "the interpreter" if lavapipe is None else "lavapipe"
 
     def milliseconds(program, device):
-        """The kernel's time on lavapipe, or a run's on the interpreter; the result is checked."""
+        """
+        Returns the kernel's time on lavapipe, or a run's on the interpreter; checks the result.
+        """
         if device is None:
             start = time.perf_counter()
             result = program(a, b, device="interpreter")

@@ -1,5 +1,5 @@
 """
-The kind of job `differential`: a generated kernel on the interpreter and on the process's device.
+The job kind `differential`: runs a generated kernel on the interpreter and on the process's device.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from xdsl_spirv.testing.dispatches import Dispatch, execute
 
 def compare(data: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The kernel's family, how many outputs were compared, and which known bugs explain differences.
+    Returns the kernel's family, the number of compared outputs, and the known bugs that explain
+    differences.
 
-    Raises `Wrong` if a difference is neither legal nor known, with the smallest kernel that shows
-    it where `minimise` is set.
+    Raises `Wrong` if a difference is neither legal nor known; with `minimise`, it has the smallest
+    kernel that shows it.
     """
     kernel = generate(data["seed"], data["family"], machine(data["target"]))
     module = module_of(kernel)
@@ -52,7 +53,7 @@ def compare(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def device_name() -> str:
-    """The device and its driver, by which known bugs are found."""
+    """Returns the device and its driver, by which known bugs are matched."""
     info = open_own_device().info
     return f"{info.name}, {info.driver} {info.driver_version}"
 

@@ -1,10 +1,10 @@
 """
 Numbers and conversions in Python's integers and fractions, independent of numpy and of the
-interpreter: what no device at hand can be asked.
+interpreter, to test formats that no available device has.
 
-A float is its bit pattern; its value is a `Fraction`, infinity or NaN. Rounding is to nearest, ties
-to even, once. Formats: IEEE 754 binary16, 32, 64; bfloat16 (BF-05); the two of SPV_EXT_float8, of
-which E4M3 has no infinities and one NaN pattern for each sign.
+A float is represented by its bit pattern; its value is a `Fraction`, infinity or NaN. Results are
+rounded once, to nearest, ties to even. Formats: IEEE 754 binary16, 32, 64; bfloat16 (BF-05); the
+two of SPV_EXT_float8, of which E4M3 has no infinities and one NaN pattern for each sign.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ INFINITY = float("inf")
 
 @dataclass(frozen=True)
 class Format:
-    """A binary floating-point format; `finite` has no infinities and NaN only of all ones."""
+    """
+    A binary floating-point format; a `finite` one has no infinities, and only the all-ones patterns
+    are NaN.
+    """
 
     name: str
     exponent_bits: int
@@ -44,17 +47,17 @@ class Format:
 
     @property
     def nan(self) -> int:
-        """A pattern that is NaN."""
+        """Returns a pattern that is NaN."""
         return (1 << (self.bits - 1)) - 1
 
     def split(self, pattern: int) -> tuple[int, int, int]:
-        """(sign, exponent field, fraction field)."""
+        """Splits a pattern into (sign, exponent field, fraction field)."""
         fraction = pattern & ((1 << self.fraction_bits) - 1)
         exponent = pattern >> self.fraction_bits & self.top
         return pattern >> (self.bits - 1), exponent, fraction
 
     def value(self, pattern: int) -> Real:
-        """The value of a bit pattern."""
+        """Returns the value of a bit pattern."""
         sign, exponent, fraction = self.split(pattern)
         if exponent == self.top and not self.finite:
             return NAN if fraction else (-INFINITY if sign else INFINITY)
@@ -66,14 +69,14 @@ class Format:
         return -size if sign else size
 
     def is_nan(self, pattern: int) -> bool:
-        """Whether a pattern is NaN."""
+        """True if a pattern is NaN."""
         _, exponent, fraction = self.split(pattern)
         if self.finite:
             return pattern & self.nan == self.nan
         return exponent == self.top and fraction != 0
 
     def round(self, value: Real, negative_zero: bool = False) -> int:
-        """The pattern nearest to a value; NaN or infinity beyond the largest number."""
+        """Returns the pattern nearest to a value; NaN or infinity beyond the largest number."""
         if isinstance(value, float):
             if value != value:
                 return self.nan
@@ -99,7 +102,7 @@ class Format:
         n, d = (n << -power, d) if power < 0 else (n, d << power)
         whole, rest = divmod(n, d)
         whole += 2 * rest > d or (2 * rest == d and whole & 1)
-        # A carry out of the significand moves into the exponent by itself.
+        # A carry out of the significand increments the exponent automatically.
         pattern = whole + ((exponent + self.bias - 1) << self.fraction_bits)
         limit = self.nan if self.finite else self.top << self.fraction_bits
         return self._overflow() if pattern >= limit else pattern
@@ -116,23 +119,24 @@ FORMATS = {
 
 
 def integer(pattern: int, bits: int, sign: bool) -> int:
-    """The low bits of a number, read with or without sign."""
+    """Reads the low bits of a number, with or without sign."""
     pattern &= (1 << bits) - 1
     return pattern - (1 << bits) if sign and pattern >> (bits - 1) else pattern
 
 
 def limits(bits: int, sign: bool) -> tuple[int, int]:
-    """The smallest and the largest integer."""
+    """Returns the smallest and the largest integer."""
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if sign else (0, (1 << bits) - 1)
 
 
 def convert(pattern: int, source: str, target: str, sign: bool = True) -> int:
     """
-    FConvert, ConvertSToF, ConvertUToF, ConvertFToS, ConvertFToU, SConvert or UConvert of a pattern.
+    Applies FConvert, ConvertSToF, ConvertUToF, ConvertFToS, ConvertFToU, SConvert or UConvert to a
+    pattern.
 
     `sign` reads integers with sign. To bfloat16 and the 8-bit formats it goes through binary32
-    (BF-06). A float beyond the integer's range, undefined in SPIR-V, gives the nearest integer and
-    NaN 0, as the interpreter documents.
+    (BF-06). A float beyond the integer's range, undefined in SPIR-V, gives the nearest integer, and
+    NaN gives 0, as documented for the interpreter.
     """
     if source[0] == "i":
         number = integer(pattern, int(source[1:]), sign)
@@ -160,7 +164,7 @@ def _to_float(value: Real, negative: bool, target: str) -> int:
 
 
 def same(a: int, b: int, type: str) -> bool:
-    """Whether two patterns are equal, or both NaN."""
+    """True if two patterns are equal, or both NaN."""
     if a == b:
         return True
     return type[0] != "i" and FORMATS[type].is_nan(a) and FORMATS[type].is_nan(b)
@@ -176,7 +180,7 @@ def multiply_add(
     saturating: bool = False,
 ) -> list[list[int]]:
     """
-    CM-23 on bit patterns: A * B modulo 2^bits, plus C, which wraps or saturates; patterns again.
+    Computes CM-23 on bit patterns: A * B modulo 2^bits, plus C, which wraps or saturates.
 
     `signs` tells whether A, B, C and the result are signed, `widths` the components' bits.
     """

@@ -1,9 +1,9 @@
 """
 Operations on floats, each with its entry in Vulkan's precision table.
 
-u is one ULP of the result's type. The table has entries for binary32 and binary16; GLSL.std.450's
-transcendental functions do not exist for binary64. Formulas of inherited entries are in the
-comments; their errors are added to first order and doubled, which covers the second order.
+In the comments, u is one ULP of the result's type. The table has entries for binary32 and binary16;
+GLSL.std.450's transcendental functions do not exist for binary64. Comments give the formulas of
+inherited entries; their errors are added to first order and doubled, which covers the second order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SMALL = ("f16", "f32")
 
 
 def ulps(number: float, why: str = "") -> LegalOf:
-    """Units in the last place of the exact result."""
+    """Bounds the error by units in the last place of the exact result."""
 
     def legal(type: Type) -> Legal:
         dtype = type.dtype if type.is_float else DTYPES["f32"]
@@ -35,7 +35,7 @@ def ulps(number: float, why: str = "") -> LegalOf:
 
 
 def by_type(binary16: Bound, binary32: Bound, why: str) -> LegalOf:
-    """Another entry of the table for binary16."""
+    """Uses another entry of the table for binary16."""
     return lambda type: Legal(binary16 if type.scalar == "f16" else binary32, why)
 
 
@@ -51,14 +51,18 @@ def uniform(low: float, high: float) -> Draw:
 
 
 def _no_nan(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Numbers of both signs without NaN, infinities, and zeros, whose sign a minimum may choose."""
+    """
+    Draws numbers of both signs without NaN, infinities and zeros, whose sign a minimum may choose.
+    """
     plain = generator.uniform(-8, 8, shape)
     whole = np.rint(plain) + np.where(plain < 0, -1, 1)
     return np.where(generator.random(shape) < 0.3, whole, plain)
 
 
 def _quotient(type: Type) -> Legal:
-    """2.5 ULP for divisors between the smallest normal number and its reciprocal."""
+    """
+    Bounds a quotient by 2.5 ULP for divisors between the smallest normal number and its reciprocal.
+    """
     tiny = float(np.finfo(type.dtype).tiny)
 
     def domain(x: Array, y: Array) -> Array:
@@ -83,7 +87,7 @@ RULES.extend(
 )
 for _name in ("Floor", "Ceil", "Trunc", "RoundEven"):
     RULES.append(Rule(f"GL.{_name}", FLOATS, 1, simple(f"GL.{_name}")))
-# A fraction of one half goes to either side.
+# A fraction of one half may be rounded either way.
 RULES.append(
     Rule(
         "GL.Round",
@@ -126,8 +130,8 @@ RULES.extend(
 
 
 # FRem and FMod: x - y * trunc(x / y), x - y * floor(x / y). A quotient that is off by 2.5 ULP may
-# fall on the other side of an integer, so a result near 0 or y has no interval: claimed apart from
-# it, for quotients up to 64.
+# fall on the other side of an integer, so a result near 0 or y has no bound: others are compared,
+# for quotients up to 64.
 def _remainder(type: Type) -> Legal:
     def bound(r: Array, x: Array, y: Array) -> Array:
         return 4 * (spacing(x, type.dtype) + spacing(y, type.dtype) * np.abs(x / y))
@@ -143,7 +147,7 @@ def _remainder(type: Type) -> Legal:
 for _name in ("FRem", "FMod"):
     RULES.append(Rule(_name, FLOATS, 2, simple(_name), _remainder, draws=(_no_nan, _no_nan)))
 
-# sqrt: 1 / inversesqrt, 2 ULP and 2.5 ULP. binary64 is given what binary32 has.
+# sqrt: 1 / inversesqrt, 2 ULP and 2.5 ULP. binary64 uses the bound of binary32.
 _POSITIVE = uniform(0.001, 100)
 RULES.extend(
     [
@@ -156,7 +160,7 @@ RULES.extend(
 
 
 def _legal_fma(type: Type) -> Legal:
-    """a * b + c with one or two roundings."""
+    """Bounds a * b + c with one or two roundings."""
     return Legal(
         lambda r, a, b, c: spacing(a * b, type.dtype) + spacing(r, type.dtype), "FMul, then FAdd"
     )
@@ -164,7 +168,7 @@ def _legal_fma(type: Type) -> Legal:
 
 RULES.append(Rule("GL.Fma", FLOATS, 3, simple("GL.Fma"), _legal_fma, draws=(_no_nan,) * 3))
 
-# exp(x) = exp2(x * log2(e)) in most devices: 3 + 2 |x| ULP, binary16 1 + 2 |x|.
+# exp(x) = exp2(x * log2(e)) on most devices: 3 + 2 |x| ULP, binary16 1 + 2 |x|.
 _exp = by_type(
     lambda r, x: (1 + 2 * np.abs(x)) * h(r), lambda r, x: (3 + 2 * np.abs(x)) * s(r), "3 + 2|x| ULP"
 )
@@ -185,7 +189,7 @@ _PI = uniform(-3.14, 3.14)
 
 
 def _tangent(type: Type) -> Legal:
-    """tan = sin / cos: de/cos + sin de/cos^2."""
+    """Bounds tan = sin / cos: de/cos + sin de/cos^2."""
     error = 2.0**-7 if type.scalar == "f16" else 2.0**-11
 
     def bound(r: Array, x: Array) -> Array:
@@ -196,7 +200,7 @@ def _tangent(type: Type) -> Legal:
 
 
 def _hyperbolic(type: Type) -> Legal:
-    """(exp(x) +- exp(-x)) / 2, each within 3 + 2 |x| ULP."""
+    """Bounds (exp(x) +- exp(-x)) / 2, each within 3 + 2 |x| ULP."""
 
     def bound(r: Array, x: Array) -> Array:
         return (4 + 2 * np.abs(x)) * spacing(np.exp(np.abs(x)), type.dtype) * 2
@@ -205,7 +209,7 @@ def _hyperbolic(type: Type) -> Legal:
 
 
 def _tanh(type: Type) -> Legal:
-    """sinh / cosh: relative errors add, on results up to 1."""
+    """Bounds sinh / cosh: relative errors add, on results up to 1."""
 
     def bound(r: Array, x: Array) -> Array:
         return 4 * (4 + 2 * np.abs(x)) * spacing(np.ones_like(r), type.dtype)
@@ -214,7 +218,7 @@ def _tanh(type: Type) -> Legal:
 
 
 def _arc(type: Type) -> Legal:
-    """atan, atan2: 4096 ULP (binary16: 5); the others are made of them and of sqrt."""
+    """Bounds atan, atan2: 4096 ULP (binary16: 5); the others are computed from them and sqrt."""
     number = 5 if type.scalar == "f16" else 4096
     return Legal(
         lambda r, *x: 2 * number * spacing(np.maximum(np.abs(r), 1), type.dtype),
@@ -223,7 +227,7 @@ def _arc(type: Type) -> Legal:
 
 
 def _inverse_hyperbolic(type: Type) -> Legal:
-    """log(x + sqrt(x^2 +- 1)) and log((1 + x) / (1 - x)) / 2."""
+    """Bounds log(x + sqrt(x^2 +- 1)) and log((1 + x) / (1 - x)) / 2."""
 
     def bound(r: Array, x: Array) -> Array:
         argument = np.maximum(np.abs(x) + np.sqrt(x * x + 1), 1.0)
@@ -235,7 +239,7 @@ def _inverse_hyperbolic(type: Type) -> Legal:
 
 
 def _power(type: Type) -> Legal:
-    """exp2(y * log2(x)): the logarithm's error times y is a relative error."""
+    """Bounds exp2(y * log2(x)): the logarithm's error times y is a relative error."""
     is_binary16 = type.scalar == "f16"
 
     def bound(r: Array, x: Array, y: Array) -> Array:
@@ -285,7 +289,7 @@ RULES.extend(
 
 
 def _legal_mix(type: Type) -> Legal:
-    """x * (1 - a) + y * a."""
+    """Bounds x * (1 - a) + y * a."""
     return Legal(
         lambda r, x, y, a: 3 * (spacing(x * (1 - a), type.dtype) + spacing(y * a, type.dtype)
                                 + spacing(x, type.dtype)),
@@ -294,7 +298,9 @@ def _legal_mix(type: Type) -> Legal:
 
 
 def _smooth(type: Type) -> Legal:
-    """t * t * (3 - 2 t), t = clamp((x - low) / (high - low)): t is off by its operands' ULPs."""
+    """
+    Bounds t * t * (3 - 2 t), t = clamp((x - low) / (high - low)): t is off by its operands' ULPs.
+    """
 
     def bound(r: Array, low: Array, high: Array, x: Array) -> Array:
         sizes = sum(spacing(v, type.dtype) for v in (low, high, x))
@@ -339,7 +345,7 @@ def _scalar_result(
 
 
 def _lengths(type: Type) -> Legal:
-    """sqrt(dot): half the relative error of the sum, and sqrt's."""
+    """Bounds sqrt(dot): half the relative error of the sum, plus the error of sqrt."""
     eps = float(np.finfo(type.dtype).eps)
 
     def bound(r: Array, *x: Array) -> Array:
@@ -364,7 +370,7 @@ def _legal_cross(type: Type) -> Legal:
 
 
 def _legal_reflect(type: Type) -> Legal:
-    """i - 2 dot(n, i) n."""
+    """Bounds i - 2 dot(n, i) n."""
     eps = float(np.finfo(type.dtype).eps)
 
     def bound(r: Array, i: Array, n: Array) -> Array:
@@ -396,7 +402,7 @@ RULES.extend([
 
 
 def _face_forward(type: Type) -> Legal:
-    """The sign of dot(reference, i), claimed where the sum is not near zero."""
+    """Compares the sign of dot(reference, i), except if the sum is near zero."""
 
     def domain(n: Array, i: Array, reference: Array) -> Array:
         products = i * reference
@@ -456,7 +462,8 @@ for _name in ("ModfStruct", "FrexpStruct"):
         )
 
 
-# Packing. binary32 to 8 or 16 bits: round(clamp(x) * scale), where a half may go to either side.
+# Packing. binary32 to 8 or 16 bits: round(clamp(x) * scale), where a half may be rounded either
+# way.
 def _pack(name: str) -> Callable[[Kernel, Type, Sequence[str]], tuple[str, Type]]:
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
         return k.op(f"spirv.GL.{name} {values[0]} : {type} -> i32"), Type("i32")
@@ -474,7 +481,7 @@ def _unpack(name: str, count: int) -> Callable[[Kernel, Type, Sequence[str]], tu
 
 
 def _rounded_to(scale: int) -> LegalOf:
-    """Claimed where the product with the scale is not near a half."""
+    """Compares a rounded result, except if the product with the scale is near a half."""
 
     def domain(x: Array) -> Array:
         scaled = np.clip(x, -1, 1) * scale

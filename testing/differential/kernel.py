@@ -1,9 +1,10 @@
 """
-A kernel as statements, so that it can be cut: what a result does not need is left out.
+Represents a kernel as statements, so that statements which a result does not need can be removed.
 
-A statement is text that defines at most one value; its operands are read off the text. Outputs are
-stored to a buffer each, so the first wrong one shows which statement is at fault. Around the body
-stand the built-ins: `%id` in the grid, `%local` in the workgroup, `%lane`, `%subgroup`, `%group`.
+A statement is text that defines at most one value; its operands are found in the text. Each output
+is stored to its own buffer, so that the first wrong one shows the faulty statement. Before the
+body, the kernel loads the built-ins: `%id` in the grid, `%local` in the workgroup, `%lane`,
+`%subgroup`, `%group`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NAME = re.compile(r"%[A-Za-z_][\w]*")
 
 @dataclass(frozen=True)
 class Statement:
-    """Text, the value it defines, and whether it has an effect beyond that."""
+    """Text, the value that it defines, and True if it has another effect."""
 
     text: str
     result: str | None = None
@@ -37,7 +38,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A storage buffer: an array of `element`s, `components` numbers from one to the next."""
+    """A storage buffer: an array of `element`s with `components` numbers each."""
 
     element: str
     array: Array
@@ -53,21 +54,21 @@ class Buffer:
 @dataclass(frozen=True)
 class Output:
     """
-    A buffer that is compared, the statement that made it, and the operands that its interval
-    depends on.
+    A buffer that is compared, the statement that made it, and the operands on which its bound
+    depends.
     """
 
     buffer: int
     what: str
     used: int
-    """Number of an element's numbers that are written; the rest is padding."""
+    """Number of an element's numbers that are written; the others are padding."""
     legal: Legal = EXACT
     operands: tuple[int, ...] = ()
     """Buffers that hold the operands, element by element."""
 
 
 class Draws(np.random.Generator):
-    """Random numbers; a choice among types is one among those that the machine has."""
+    """Draws random numbers, and types that the machine supports."""
 
     def __init__(self, seed: int | list[int], machine: Machine):
         super().__init__(np.random.PCG64(seed))
@@ -85,7 +86,7 @@ def _types(options: object) -> bool:
 
 @dataclass
 class Kernel:
-    """A generated kernel, its buffers and what is compared."""
+    """A generated kernel, its buffers and its compared outputs."""
 
     family: str
     seed: int
@@ -111,13 +112,13 @@ class Kernel:
 
     @property
     def invocations(self) -> int:
-        """The number of invocations of the launch."""
+        """Number of invocations of the launch."""
         return self.machine.invocations
 
     # Writing
 
     def draw(self, add: Callable[[], object]) -> None:
-        """Add what is drawn, drawing again while the machine lacks something of it."""
+        """Adds the drawn statements; draws again while the machine lacks a feature for them."""
         parts: tuple[list[Any], ...] = (self.buffers, self.body, self.outputs, self.globals)
         sizes = [len(part) for part in parts]
         while True:
@@ -128,26 +129,26 @@ class Kernel:
                 del part[size:]
 
     def name(self) -> str:
-        """A value that is not used yet."""
+        """Returns an unused name for a value."""
         self.names += 1
         return f"%v{self.names}"
 
     def op(self, text: str, effect: bool = False) -> str:
-        """Append an operation with one result; its name."""
+        """Appends an operation with one result; returns its name."""
         result = self.name()
         self.body.append(Statement(f"{result} = {text}", result, effect))
         return result
 
     def do(self, text: str) -> None:
-        """Append what has an effect and no result."""
+        """Appends a statement with an effect and without a result."""
         self.body.append(Statement(text, None, True))
 
     def block(self, result: str | None, text: str, effect: bool = False) -> None:
-        """Append lines that define `result`."""
+        """Appends lines that define `result`."""
         self.body.append(Statement(text, result, effect))
 
     def constant(self, value: object, type: Type | str = "i32") -> str:
-        """A constant; a vector has the value everywhere."""
+        """Returns a constant; a vector has the value in all components."""
         if isinstance(type, Type) and type.count > 1:
             value = f"dense<{value}>"
         return self.op(f"spirv.Constant {value} : {type}")
@@ -158,7 +159,7 @@ class Kernel:
         return len(self.buffers) - 1
 
     def pointer(self, buffer: int, index: str = "%id") -> str:
-        """The pointer to an element."""
+        """Returns the pointer to an element."""
         declared = self.buffers[buffer]
         base = self.op(f"spirv.mlir.addressof @b{buffer} : {declared.type}")
         return self.op(
@@ -172,7 +173,7 @@ class Kernel:
         return self.op(f'spirv.Load "StorageBuffer" {self.pointer(buffer, index)} : {element}')
 
     def input(self, type: Type, values: Array | None = None) -> tuple[str, int]:
-        """A random value for each invocation, loaded, and its buffer."""
+        """Loads a random value for each invocation; returns it and its buffer."""
         if values is None:
             values = drawn(self.rng, type, (self.invocations, type.count))
         padded = np.zeros((self.invocations, type.slots), type.dtype)
@@ -188,7 +189,7 @@ class Kernel:
         legal: Legal = EXACT,
         operands: Sequence[int] = (),
     ) -> None:
-        """Store a value of each invocation, to be compared. A boolean is stored as 0 or 1."""
+        """Stores a value of each invocation for comparison. A boolean is stored as 0 or 1."""
         if type.scalar == "i1":
             kind = type.of("i32")
             one, zero = self.constant(1, kind), self.constant(0, kind)
@@ -202,13 +203,16 @@ class Kernel:
         self.outputs.append(Output(number, what, type.count, legal, tuple(operands)))
 
     def result(self, buffer: int, what: str, legal: Legal = EXACT) -> None:
-        """Compare a buffer that statements have written by themselves."""
+        """Compares a buffer that statements have written themselves."""
         self.outputs.append(Output(buffer, what, self.buffers[buffer].components, legal))
 
     # Reading
 
     def without(self, dropped: Collection[int]) -> Kernel:
-        """The kernel without some statements (by number) and what nothing else needs."""
+        """
+        Returns the kernel without some statements (by number), and without others that become
+        unused.
+        """
         kept = [s for i, s in enumerate(self.body) if i not in dropped]
         needed: set[str] = set()
         left: list[Statement] = []

@@ -1,8 +1,8 @@
 """
-Disagreements that are explained: bugs of drivers, found here, each with its kernel in the docs.
+Known bugs of drivers that explain disagreements; the docs have a kernel for each.
 
-A test that finds one of these is not failed by it; one that no longer finds it says nothing, since
-drivers are mended. docs/differential.md has the list with a minimal kernel each.
+A test does not fail for a known bug, nor if the bug no longer occurs, because drivers get fixed.
+docs/differential.md lists the bugs with a minimal kernel each.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from xdsl_spirv.testing.differential.types import Array
 
 @dataclass(frozen=True)
 class Known:
-    """`pattern` matches what an output is called; `anchor` is the section of the docs."""
+    """
+    A known bug: `pattern` matches the descriptions of outputs; `anchor` is the section of the docs.
+    """
 
     driver: str
-    """Matches the device's name and its driver's."""
+    """Matches the names of the device and its driver."""
     anchor: str
     pattern: str
     cause: str
     model: Callable[[Disagreement], Array] | None = None
-    """Computes the bug's result from the operands: it explains no other numbers."""
+    """Computes the wrong result from the operands; other results are not explained."""
 
     def explains(self, disagreement: Disagreement, driver: str) -> bool:
         if not re.search(self.driver, driver) or not re.search(
@@ -40,7 +42,10 @@ class Known:
 
 
 def dot_of_64_bits(disagreement: Disagreement) -> Array:
-    """Signed forms wrap; the unsigned one adds the low 32 bits and saturates to 32 bits."""
+    """
+    Computes the wrong results: signed forms wrap; the unsigned one adds the low 32 bits and
+    saturates to 32 bits.
+    """
     kernel, what = disagreement.kernel, disagreement.output.what
     *vectors, accumulator = (kernel.buffers[i].array for i in disagreement.output.operands)
     form = what.split(" ")[0]
@@ -58,7 +63,7 @@ def dot_of_64_bits(disagreement: Disagreement) -> Array:
 
 
 def rounded_twice(disagreement: Disagreement) -> Array:
-    """The lower 31 bits are rounded, then their sum with 2^31."""
+    """Computes the wrong results: the lower 31 bits are rounded, then their sum with 2^31."""
     (number,) = disagreement.output.operands
     bits = disagreement.kernel.buffers[number].array.view(np.uint32)
     low = (bits & np.uint32(0x7FFFFFFF)).astype(np.float32)
@@ -77,7 +82,7 @@ KNOWN = [
         "llvmpipe",
         "rounding-of-binary64",
         r"^GL\.(Trunc|Round|RoundEven) : .*f64",
-        "binary64 keeps its fraction from 2^31 on, and halves do not go to even",
+        "binary64 keeps its fraction from 2^31 on, and halves are not rounded to even",
     ),
     Known(
         "NVIDIA",
@@ -97,5 +102,5 @@ KNOWN = [
 
 
 def explanation(disagreement: Disagreement, driver: str = "llvmpipe") -> Known | None:
-    """The known cause of a disagreement with a device, lavapipe unless said otherwise."""
+    """Returns the known cause of a disagreement with a device, by default lavapipe."""
     return next((known for known in KNOWN if known.explains(disagreement, driver)), None)

@@ -1,16 +1,16 @@
 """
 Limits of the difference between two correct executions.
 
-Integers and booleans: not at all. Floats: as far as Vulkan's table "Precision of core SPIR-V
-instructions" (and of GLSL.std.450) lets a device be from the infinitely precise result, which the
-interpreter's is (computed in binary64, rounded once). The table knows operations in units in the
-last place (ULP) and absolute errors; entries that it derives ("inherited from ...") are derived
-here too, with the formula beside it. One ULP more is allowed for the rounding of the reference
+Integers and booleans must be equal. Floats may differ by the error that Vulkan's table "Precision
+of core SPIR-V instructions" (and of GLSL.std.450) allows from the infinitely precise result, for
+which the interpreter's stands (computed in binary64, rounded once). The table gives units in the
+last place (ULP) and absolute errors; bounds that it derives ("inherited from ...") are derived
+here, too, with the formula in a comment. One more ULP is allowed for the rounding of the reference
 itself.
 
-Any NaN is as good as another, and +0 as -0. Subnormal numbers may be flushed to zero unless a
-kernel asks for them (VK_KHR_shader_float_controls): where an operand is one nothing is claimed, and
-a result may be off by the smallest normal number. Operations that only move bits are exact.
+All NaNs count as equal, and so do +0 and -0. Subnormal numbers may be flushed to zero unless a
+kernel asks for them (VK_KHR_shader_float_controls): results of subnormal operands are not compared,
+and any result may be off by the smallest normal number. Operations that only move bits are exact.
 """
 
 from __future__ import annotations
@@ -23,21 +23,24 @@ import numpy as np
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Bound: TypeAlias = Callable[..., Array]
-"""From the reference result and the operands, in binary64, to the largest legal error."""
+"""Computes the largest legal error from the reference result and the operands, in binary64."""
 
 
 @dataclass(frozen=True)
 class Legal:
-    """`bound(result, *operands)` is the error allowed beside `flush`; None for equality."""
+    """
+    The legal results: `bound(result, *operands)` is the allowed error, besides `flush`; None means
+    equality.
+    """
 
     bound: Bound | None = None
     why: str = "exact"
     domain: Callable[..., Array] | None = None
-    """Where anything is claimed at all, from the operands; None for everywhere."""
+    """Mask of the results that are compared, from the operands; None for all."""
     flush: bool = True
-    """Whether subnormal numbers may be taken for zero."""
+    """True if subnormal numbers may count as zero."""
     others: Callable[..., Array] | None = None
-    """A result that is as good as the reference's, from the operands in binary64."""
+    """An alternative correct result, from the operands in binary64."""
 
 
 EXACT = Legal()
@@ -45,14 +48,14 @@ MOVED = Legal(why="exact, bits are moved", flush=False)
 
 
 def subnormal(values: Array) -> Array:
-    """Returns which numbers may be flushed to zero."""
+    """Returns a mask of the numbers that may be flushed to zero."""
     if values.dtype.kind != "f":
         return np.zeros(values.shape, bool)
     return (values != 0) & (np.abs(values) < np.finfo(values.dtype).tiny)
 
 
 def spacing(value: Array, dtype: np.dtype[Any]) -> Array:
-    """One ULP of the type at a value given in binary64."""
+    """Returns one ULP of the type at a value given in binary64."""
     info = np.finfo(dtype)
     size = np.abs(np.where(np.isfinite(value), value, 0.0))
     with np.errstate(divide="ignore"):
@@ -62,10 +65,12 @@ def spacing(value: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def within(result: Array, expected: Array, allowed: Array) -> Array:
-    """Returns which elements are equal, both NaN, or apart by no more than is allowed."""
+    """
+    Returns a mask of the elements that are equal, both NaN, or differ by at most the allowed error.
+    """
     if result.dtype.kind != "f":
         return result == expected
-    # A bound that crosses the largest number makes infinity legal.
+    # If the bound reaches beyond the largest number, infinity is legal.
     largest = float(np.finfo(expected.dtype).max)
     with np.errstate(invalid="ignore", over="ignore"):
         computed, truth = result.astype(np.float64), expected.astype(np.float64)

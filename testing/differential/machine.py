@@ -1,9 +1,9 @@
 """
-The device that kernels are generated for: its grouping of invocations, and the matrices it
-multiplies.
+Describes the device for which kernels are generated: its grouping of invocations, and its matrix
+shapes.
 
-Seeds name kernels for lavapipe for good, so its list of choices may not grow; other machines'
-kernels come from a target's file.
+A seed must always give the same kernel for lavapipe, so its list of choices may not grow. Other
+machines are read from a target's file.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ Shape = tuple[int, int]
 """Rows and columns."""
 KIND = {"s": "i", "u": "i"}
 FEATURES = {"i8": "int8", "i16": "int16", "i64": "int64", "f16": "float16", "f64": "float64"}
-"""Types that not every device has -> the feature of a target's file."""
+"""Types that not every device has, with the feature of a target's file for each."""
 CLUSTERED, ROTATE = "ClusteredReduce", "GroupNonUniformRotateKHR"
 WORD = re.compile(rf"(?:(?<![A-Za-wyz_])|(?<=[su]))[if]\d+\b|{CLUSTERED}|{ROTATE}")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A launch has `groups` workgroups of `local` invocations, in subgroups of `subgroup`."""
+    """
+    The machine: launches have `groups` workgroups of `local` invocations, in subgroups of
+    `subgroup`.
+    """
 
     name: str
     subgroup: int
@@ -33,11 +36,11 @@ class Machine:
     matrices: tuple[CooperativeMatrixProperty, ...]
     bfloat16: bool
     bfloat16_dot: bool
-    """Whether it has OpDot of them."""
+    """True if it has OpDot for bfloat16."""
     padding: tuple[int, ...]
-    """The elements by which a matrix's lines may be longer than the matrix."""
+    """Number of elements by which a matrix's lines may be longer than the matrix."""
     lacking: frozenset[str] = frozenset()
-    """The scalar types, and words of the dialect, that stand in no kernel for it."""
+    """Scalar types, and words of the dialect, that kernels for it must not contain."""
 
     @property
     def invocations(self) -> int:
@@ -45,15 +48,15 @@ class Machine:
 
     @property
     def settled(self) -> bool:
-        """Whether its kernels are what their seeds have named so far."""
+        """True if the kernels of its seeds are fixed and must not change."""
         return self.name == "lavapipe"
 
     def lacks(self, text: str) -> bool:
-        """Whether a kernel's text needs what it has not."""
+        """True if a kernel's text needs a feature that the machine lacks."""
         return not self.lacking.isdisjoint(WORD.findall(text))
 
     def shapes(self, use: str) -> dict[str, list[Shape]]:
-        """The matrices of a use (A, B or Acc) that the list has, by component."""
+        """Returns the matrix shapes of a use (A, B or Acc) in the list, by component type."""
         by_component: dict[str, list[Shape]] = {}
         for p in self.matrices:
             shape = {"A": (p.m, p.k), "B": (p.k, p.n), "Acc": (p.m, p.n)}[use]
@@ -65,12 +68,12 @@ class Machine:
 
 
 def component(name: str) -> str:
-    """A property's element type as the dialect has it: integers without a sign."""
+    """Returns a property's element type in the dialect: integers without sign."""
     return KIND.get(name[0], name[0]) + name[1:]
 
 
 def machine(target: str = "lavapipe") -> Machine:
-    """The machine that a target's file describes; `TargetError` if there is none."""
+    """Returns the machine that a target's file describes; raises `TargetError` if there is none."""
     device = load(target)
     lacking = {scalar for scalar, name in FEATURES.items() if name not in device.features}
     if "subgroup-rotate-clustered" not in device.features:
@@ -86,7 +89,7 @@ def machine(target: str = "lavapipe") -> Machine:
         tuple(p for p in device.cooperative_matrix if p.scope == "Subgroup"),
         "bfloat16-type" in device.features,
         "bfloat16-dot-product" in device.features,
-        # lavapipe takes any; elsewhere lines begin at multiples of 16 bytes (ALIGN-03).
+        # lavapipe accepts any; elsewhere lines begin at multiples of 16 bytes (ALIGN-03).
         (0, 0, 4, 8, 24) if lavapipe else (0, 0, 16, 32),
         frozenset(lacking),
     )

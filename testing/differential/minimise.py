@@ -1,10 +1,9 @@
 """
-The smallest kernel that still disagrees: one output, the statements it needs, and fewer of them.
+Finds the smallest kernel that still disagrees: with one output and as few statements as possible.
 
-Every intermediate result of a family is an output of its own where that is possible, so cutting the
-kernel down to one output usually leaves a single operation. The rest is tried without each
-statement in turn, with the value it defined taken from another one of the same type; candidates run
-on the device in one batch a round.
+Every intermediate result of a family is an output if possible, so reducing the kernel to one output
+usually leaves a single operation. Then each statement is removed in turn, and its value replaced by
+another one of the same type; the candidates of a round run on the device in one batch.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from xdsl_spirv.testing.differential.running import (
 from xdsl_spirv.testing.dispatches import Dispatch
 
 Run = Callable[[Sequence[Dispatch]], Sequence[str]]
-"""Runs jobs in place on the device; for each why it failed, or ""."""
+"""Runs jobs in place on the device; returns the error of each, or ""."""
 
 ROUNDS = 30
 TYPE = re.compile(r": (?:.*(?:->|to) )?([^:]+)$")
@@ -38,7 +37,7 @@ BROKEN = (ParseError, VerifyException, DiagnosticException, ProgramError, Interp
 
 
 def only(kernel: Kernel, buffer: int) -> Kernel:
-    """The kernel with one output and what that needs."""
+    """Returns the kernel with one output and the statements that it needs."""
     outputs = [output for output in kernel.outputs if output.buffer == buffer]
     others = {output.buffer for output in kernel.outputs} - {buffer}
     written = {
@@ -50,7 +49,7 @@ def only(kernel: Kernel, buffer: int) -> Kernel:
 
 
 def _stores_to(kernel: Kernel, statement: Statement) -> int | None:
-    """The buffer that a store writes, through an access chain."""
+    """Returns the buffer that a store writes, through an access chain."""
     pointers = {s.result: s.text for s in kernel.body if s.result}
     if "Store" not in statement.text:
         return None
@@ -65,7 +64,7 @@ def _stores_to(kernel: Kernel, statement: Statement) -> int | None:
 
 
 def smaller(kernel: Kernel) -> list[Kernel]:
-    """Kernels with one statement less."""
+    """Yields kernels with one statement less."""
     candidates: list[Kernel] = []
     for number, statement in enumerate(kernel.body):
         if statement.effect and statement.result is None:
@@ -80,7 +79,10 @@ def smaller(kernel: Kernel) -> list[Kernel]:
 
 
 def _stand_ins(kernel: Kernel, number: int) -> list[str]:
-    """Values for the place of a statement's: its operands of the same type, and the first other."""
+    """
+    Returns values that can replace a statement's value: its operands of the same type, and the
+    first other one.
+    """
     statement = kernel.body[number]
     type = _type(statement)
     if type is None:
@@ -91,7 +93,7 @@ def _stand_ins(kernel: Kernel, number: int) -> list[str]:
 
 
 def _type(statement: Statement) -> str | None:
-    """The type of the value that a statement of one line defines."""
+    """Returns the type of the value that a statement of one line defines."""
     if "\n" in statement.text or statement.result is None:
         return None
     type = TYPE.search(statement.text)
@@ -111,7 +113,9 @@ def _substitute_value(kernel: Kernel, number: int, name: str) -> Kernel:
 
 
 def minimise(disagreement: Disagreement, run: Run) -> Kernel:
-    """A smaller kernel on which device and interpreter still disagree about the same output."""
+    """
+    Returns a smaller kernel for which device and interpreter still disagree about the same output.
+    """
     best = only(disagreement.kernel, disagreement.output.buffer)
     if not _disagreeing([best], run):
         return disagreement.kernel

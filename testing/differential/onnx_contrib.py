@@ -1,5 +1,6 @@
 """
-Records of onnxruntime's own operators for random graphs: what its optimizer and tools write.
+Records of onnxruntime's own operators for random graphs: the ones that its optimizer and tools
+write.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from xdsl_spirv.testing.differential.onnx_references import CONTRIB, NotComputed
 
 
 def contrib(names: str, draw: Callable[[Draw], Any], bound: str = "sum") -> None:
-    """Declare operators of floats in f32, and of bytes."""
+    """Declares operators of floats in f32, and of bytes."""
 
     def of_f32(d: Draw) -> None:
         for position in range(len(d.schema.inputs)):
@@ -134,7 +135,7 @@ def _embed(d: Draw) -> None:
 
 
 def points(d: Draw) -> list[Operand]:
-    """A scale and a zero point."""
+    """Draws a scale and a zero point."""
     return [scale(d), zero_point(d, d.dtype(0))]
 
 
@@ -156,7 +157,7 @@ def _byte_unary(d: Draw) -> None:
 
 def _byte_softmax(d: Draw) -> None:
     shape = d.shape(1, 3)
-    # onnxruntime multiplies with the whole part of 1 / scale.
+    # onnxruntime multiplies by the integer part of 1 / scale.
     result = given(np.float32(d.pick((1 / 256, 0.01, 0.5)))), zero_point(d, d.dtype(0))
     axis, opset = d.axis(len(shape)), d.pick((12, 13))
     d.add(d.values(0, shape), *points(d), *result, axis=axis, opset=opset)
@@ -287,4 +288,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     **{("ai.onnx.ml", n): "tests/frontends/test_onnx_classical.py draws it" for n in ML.split()},
     **{(CONTRIB, n): "tests/frontends compares it with onnxruntime" for n in ELSEWHERE.split()},
 }
-"""onnxruntime's operators that the importer has and no random graph: why."""
+"""
+onnxruntime's operators that the importer supports but random graphs do not have, with the reason.
+"""

@@ -1,8 +1,9 @@
 """
-One node of a random graph: its types by ONNX's schema, its operands' values, where each goes.
+Draws one node of a random graph: types by ONNX's schema, values of operands, and attributes or
+inputs.
 
 A record of an operator gives shapes and attributes; the schema gives the allowed types, and the
-inputs and attributes of an opset. So one record serves all opsets.
+inputs and attributes of an opset. So one record is enough for all opsets.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ TYPES: dict[str, np.dtype[Any]] = {
         },
     }.items()
 }
-"""Element types by ONNX's names: those that are drawn."""
+"""Element types that are drawn, by ONNX's names."""
 
 F32 = TYPES["tensor(float)"]
 
 OFTEN = 0.55
-"""Probability that a type is f32 if it may be."""
+"""Probability of f32 if it is allowed."""
 
 SIZES = (1, 1, 1, 2, 2, 3, 3, 4, 5, 6, 8)
 
@@ -52,7 +53,7 @@ def _contrib_schemas() -> dict[str, Any]:
 
 @cache
 def schema_of(name: str, domain: str, opset: int) -> Any:
-    """The operator's definition; raises `NotComputed` if the opset has none."""
+    """Returns the operator's definition; raises `NotComputed` if the opset has none."""
     if domain == CONTRIB:
         if name not in _contrib_schemas():
             raise NotComputed(f"no schema of {name}")
@@ -69,7 +70,7 @@ def schema_of(name: str, domain: str, opset: int) -> Any:
 
 @dataclass(frozen=True)
 class Operand:
-    """Values, and how to draw them for another shape."""
+    """Values, and a function that draws them for another shape."""
 
     array: Array
     remake: Callable[[tuple[int, ...]], Array]
@@ -92,7 +93,7 @@ class Draw:
         self.name = name
         self.domain = domain
         self.pool = pool
-        """Values that the first operand may be."""
+        """Values from which the first operand may be taken."""
         self.schema = schema_of(name, domain, graph.opset)
         self._types: dict[str, np.dtype[Any]] = {}
 
@@ -115,13 +116,13 @@ class Draw:
         return formals[min(position, len(formals) - 1)]
 
     def _kind(self, position: int) -> str:
-        """The name of an operand's type constraint, or its type."""
+        """Returns the name of an operand's type constraint, or its type."""
         formal = self._formal(position)
-        # onnx and onnxruntime call it differently.
+        # onnx and onnxruntime name it differently.
         return formal.type_str if hasattr(formal, "type_str") else formal.typeStr
 
     def allowed(self, position: int) -> list[np.dtype[Any]]:
-        """The element types that an operand may have."""
+        """Returns the element types that an operand may have."""
         kind = self._kind(position)
         names = next(
             (c.allowed_type_strs for c in self.schema.type_constraints if c.type_param_str == kind),
@@ -130,7 +131,7 @@ class Draw:
         return [TYPES[name] for name in names if name in TYPES]
 
     def dtype(self, position: int = 0) -> np.dtype[Any]:
-        """The element type of an operand, drawn once for all operands of one constraint."""
+        """Returns the element type of an operand, drawn once for all operands of one constraint."""
         kind = self._kind(position)
         if kind not in self._types:
             allowed = self.allowed(position)
@@ -141,7 +142,7 @@ class Draw:
         return self._types[kind]
 
     def use(self, dtype: Any, position: int = 0) -> None:
-        """Choose an operand's type; raises `NotComputed` if it may not have it."""
+        """Sets an operand's type; raises `NotComputed` if it is not allowed."""
         if np.dtype(dtype) not in self.allowed(position):
             raise NotComputed(f"{self.name} of {np.dtype(dtype)}")
         self._types[self._kind(position)] = np.dtype(dtype)
@@ -158,17 +159,17 @@ class Draw:
         return tuple(self.size() for _ in range(rank))
 
     def axis(self, rank: int) -> int:
-        """An axis from either end."""
+        """Draws an axis, counted from either end."""
         return int(self.rng.integers(-rank, rank)) if rank else 0
 
     def axes(self, rank: int, some: bool = True) -> list[int]:
-        """Several axes, each once, from either end."""
+        """Draws several distinct axes, each counted from either end."""
         count = self.number(1 if some else 0, rank) if rank else 0
         chosen = self.rng.permutation(rank)[:count]
         return [int(a) - rank * int(self.rng.integers(2)) for a in chosen]
 
     def narrowed(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """A shape that broadcasts to another one."""
+        """Draws a shape that broadcasts to another one."""
         sizes = [1 if self.chance(0.3) else size for size in shape]
         return tuple(sizes[self.number(0, len(sizes)) if self.chance(0.3) else 0 :])
 
@@ -182,7 +183,7 @@ class Draw:
         high: float | None = None,
         dtype: Any = None,
     ) -> Operand:
-        """An operand's values: of its type's whole range, or between numbers."""
+        """Draws an operand's values: from its type's whole range, or between numbers."""
         kind = np.dtype(dtype) if dtype is not None else self.dtype(position)
 
         def remake(shape: tuple[int, ...]) -> Array:
@@ -191,7 +192,7 @@ class Draw:
         return Operand(remake(tuple(shape)), remake)
 
     def main(self, least: int = 0, most: int = 4, **bounds: float) -> Operand | Value:
-        """The first operand: of the pool if one fits, else of a random shape."""
+        """Returns the first operand: from the pool if one fits, else of a random shape."""
         fits = [
             v for v in self.pool if least <= v.rank <= most and v.array.dtype in self.allowed(0)
         ]
@@ -204,7 +205,7 @@ class Draw:
         return self.values(0, self.shape(least, most), **bounds)
 
     def several(self, count: int, **bounds: float) -> list[Operand | Value]:
-        """Operands that are broadcast; the first is the main one half of the time."""
+        """Returns operands that are broadcast; half of the time the first one is `main`."""
         first = self.main(0, 4, **bounds)
         rest = [self.values(i, self.narrowed(first.shape), **bounds) for i in range(1, count)]
         if self.pool or self.chance(0.5):
@@ -215,10 +216,10 @@ class Draw:
 
     def add(self, *operands: Any, outputs: int | Sequence[bool] = 1, **named: Any) -> list[Value]:
         """
-        Add the node. An operand is values (`Operand`), a list of numbers (a constant), or None.
+        Adds the node. An operand is values (`Operand`), a list of numbers (a constant), or None.
 
-        A `named` value becomes an attribute or an input, as the opset has it, or is dropped; from a
-        tuple of choices one is taken, or none.
+        A `named` value becomes an attribute or an input, depending on the opset, or is dropped;
+        from a tuple of choices, one or none is taken.
         """
         given = [self._value(i, operand) for i, operand in enumerate(operands)]
         attributes: dict[str, Any] = {}
@@ -272,7 +273,7 @@ def drawn(
     low: float | None,
     high: float | None,
 ) -> Array:
-    """Numbers of a type. Ties and the ends of the range are frequent."""
+    """Draws numbers of a type. Ties and the ends of the range are frequent."""
     rng = g.rng
     if dtype == np.bool_:
         return rng.random(shape) < 0.5
@@ -301,7 +302,7 @@ def drawn(
 
 
 def _at_edges(dtype: np.dtype[Any], omitted: Sequence[str]) -> Array:
-    """NaN, infinities, ties and extremes of a type, without those that are omitted."""
+    """Draws NaN, infinities, ties and extremes of a type, without the omitted kinds."""
     numbers = np.concatenate([np.array(SPECIAL), _extremes(dtype)])
     info: Any = ml_dtypes.finfo(dtype)
     # The sum of squares of values up to this limit does not overflow.
@@ -319,7 +320,7 @@ def _at_edges(dtype: np.dtype[Any], omitted: Sequence[str]) -> Array:
 
 
 def _extremes(dtype: np.dtype[Any]) -> Array:
-    """Large, small and denormal numbers of a type."""
+    """Draws large, small and denormal numbers of a type."""
     info: Any = ml_dtypes.finfo(dtype)
     big, tiny, least = float(info.max), float(info.tiny), float(info.smallest_subnormal)
     ends = [big, -big, tiny, -tiny, least, -least, tiny / 2, big / 2, 88.0, -88.0, 710.0, 1e4, -1e4]
@@ -327,7 +328,9 @@ def _extremes(dtype: np.dtype[Any]) -> Array:
 
 
 def computed_sizes(g: RandomGraph, numbers: Array) -> Value:
-    """A list of numbers; open sizes and their multiples are computed from inputs' shapes."""
+    """
+    Makes a list of numbers; dynamic sizes and their multiples are computed from inputs' shapes.
+    """
     flat = [int(n) for n in numbers.ravel()]
     if not any(_open_factor(n) for n in flat):
         return g.constant(numbers)
@@ -340,7 +343,7 @@ def _open_factor(number: int) -> int | None:
 
 
 def _computed_size(g: RandomGraph, number: int) -> Value:
-    """A vector of one size."""
+    """Makes a vector of one size."""
     factor = _open_factor(number)
     if factor is None:
         return g.constant(np.array([number]))

@@ -1,9 +1,9 @@
 """
-Random ONNX graphs whose values onnxruntime computes node by node while they are built.
+Builds random ONNX graphs; onnxruntime computes the values node by node.
 
-A graph is made with `onnx.helper` and numpy only: it shares no code with the importer that it
-tests. Every node runs alone, without optimizations, so each value has its array, its type and its
-shape as soon as the node stands.
+Graphs are made only with `onnx.helper` and numpy: they share no code with the importer that they
+test. Every node runs alone, without optimizations, so that the array, type and shape of each value
+are known as soon as its node is added.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ from xdsl_spirv.testing.differential.onnx_references import (
 OPSET = 21
 
 OPEN = (11, 13, 17)
-"""Sizes that stand for open ones: a dimension of an input that has one of them is open."""
+"""
+Sizes that mark dynamic dimensions: a dimension of an input with one of these sizes is left dynamic.
+"""
 
 ONE = "one"
-"""The name of open dimensions that can only be 1."""
+"""The name of dynamic dimensions whose size can only be 1."""
 
 OTHER_SIZES = (1, 2, 3, 4, 7, 8, 16, 19, 33)
-"""Values of open sizes when the same program runs again."""
+"""Values of dynamic sizes when the same program runs again."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Run:
-    """A model's inputs, and the outputs that it must give."""
+    """A model's inputs, and its expected outputs."""
 
     inputs: dict[str, Array]
     expected: dict[str, Array]
@@ -62,7 +64,10 @@ class Run:
 
 @dataclass
 class RandomGraph:
-    """A graph that is being drawn; names begin with `prefix`, so that several fit one model."""
+    """
+    A graph that is being drawn; names begin with `prefix`, so that several graphs fit into one
+    model.
+    """
 
     rng: np.random.Generator
     prefix: str = ""
@@ -73,15 +78,15 @@ class RandomGraph:
     results: dict[str, Array] = field(default_factory=dict[str, Array])
     read: set[str] = field(default_factory=set[str])
     open_sizes: bool = False
-    """Whether dimensions of the sizes in `OPEN` are left open."""
+    """If set, dimensions of the sizes in `OPEN` are left dynamic."""
     static_share: float = 0.5
     """Probability that a tensor is a constant if it may be an input."""
     edges: bool = False
-    """Whether values are NaN, infinities, denormals and extremes."""
+    """If set, values are NaN, infinities, denormals and extremes."""
     least_size: int = 1
-    """Lower limit of open sizes: windows have to fit."""
+    """Lower limit of dynamic sizes, so that windows fit."""
     ones: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    """Dimensions of inputs that the model leaves open and that are 1 in every run."""
+    """Dimensions of inputs that the model leaves dynamic and that are 1 in every run."""
     omitted: Sequence[str] = ()
     """Values that are not drawn: "nan", "inf", "huge" and "tiny" ones."""
     remake: dict[str, Callable[[tuple[int, ...]], Array]] = field(
@@ -90,7 +95,7 @@ class RandomGraph:
     """Draws an input again for another shape."""
 
     def input(self, array: Any, remake: Callable[[tuple[int, ...]], Array] | None = None) -> Value:
-        """A tensor that the caller gives."""
+        """Returns a tensor that the caller gives."""
         value = Value(f"{self.prefix}x{len(self.inputs)}", np.asarray(array))
         self.inputs[value.name] = value.array
         if remake is not None:
@@ -98,13 +103,13 @@ class RandomGraph:
         return value
 
     def constant(self, array: Any) -> Value:
-        """A tensor of the model."""
+        """Returns a constant tensor of the model."""
         value = Value(f"{self.prefix}c{len(self.constants)}", np.asarray(array))
         self.constants[value.name] = value.array
         return value
 
     def either(self, array: Any, remake: Callable[[tuple[int, ...]], Array] | None = None) -> Value:
-        """An input or a constant, by chance; values of open size are inputs."""
+        """Returns an input or a constant, by chance; values of dynamic size are inputs."""
         is_open = self.open_sizes and bool(set(np.shape(array)) & set(OPEN))
         if is_open or self.rng.random() >= self.static_share:
             return self.input(array, remake)
@@ -118,7 +123,7 @@ class RandomGraph:
         domain: str = "",
         **attributes: Any,
     ) -> list[Value]:
-        """Add a node; returns its outputs, as onnxruntime computes them."""
+        """Adds a node; returns its outputs, as onnxruntime computes them."""
         helper = import_module("onnx.helper")
         names = [value.name if value is not None else "" for value in given]
         while names and not names[-1]:
@@ -137,23 +142,21 @@ class RandomGraph:
         return values
 
     def node(self, kind: str, *given: Value | None, **attributes: Any) -> Value:
-        """Add a node of one output."""
+        """Adds a node with one output."""
         return self.nodes_of(kind, *given, **attributes)[0]
 
     @property
     def expected(self) -> dict[str, Array]:
-        """The values that no node reads: the outputs."""
+        """Returns the values that no node reads: the outputs."""
         return {n: a for n, a in self.results.items() if n not in self.read}
 
     def runs(self) -> list[Run]:
-        """
-        Returns the graph's outputs: for the values it was drawn with, then for other open sizes.
-        """
+        """Returns the graph's outputs: for the drawn values, then for other dynamic sizes."""
         first = Run(self.inputs, self.expected)
         return [first, *self._other_sizes()] if self.open_sizes else [first]
 
     def _other_sizes(self) -> list[Run]:
-        """Raises `NotComputed` if the model runs at no other sizes."""
+        """Runs the model for other sizes; raises `NotComputed` if it cannot run for any."""
         runs: list[Run] = []
         model = assemble_model([self])
         for _ in range(4):
@@ -178,7 +181,7 @@ class RandomGraph:
         return other
 
     def describe(self) -> str:
-        """The nodes with their attributes, and the shapes of inputs and constants."""
+        """Describes the nodes with their attributes, and the shapes of inputs and constants."""
         get = import_module("onnx.helper").get_attribute_value
         nodes: list[str] = []
         for node in self.nodes:
@@ -196,7 +199,7 @@ def _short(value: Any) -> str:
 
 
 def assemble_model(graphs: Sequence[RandomGraph]) -> Any:
-    """One model of several graphs."""
+    """Joins several graphs to one model."""
     helper = import_module("onnx.helper")
 
     def values(part: RandomGraph) -> list[Any]:
@@ -226,7 +229,7 @@ def _declare_size(part: RandomGraph, size: int) -> str | int:
 
 
 def _outputs(graph: RandomGraph) -> list[Any]:
-    """The outputs' declarations; of open sizes only the rank is known."""
+    """Returns the outputs' declarations; for dynamic sizes only the rank is known."""
     helper = import_module("onnx.helper")
     return [
         helper.make_tensor_value_info(

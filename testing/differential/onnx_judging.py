@@ -1,14 +1,15 @@
 """
-Random graphs through the importer, beside onnxruntime's values.
+Imports and runs random graphs, and compares the results with onnxruntime's.
 
     python -m xdsl_spirv.testing.differential.onnx_judging --seed 1 --count 5000 --jobs 16
     python -m xdsl_spirv.testing.differential.onnx_judging --count 5000 --scheduler tcp://host:8786
 
 A graph is named by its seed and number. It is judged on the reference interpreter, and with
-`--targets` compiled for these in turn as well. A verdict is `ok`, `refused` (an error that names
-what is not supported), `crash` (any other exception), `wrong`, or `not judged` (onnxruntime killed
-its process); where onnxruntime and onnx's own evaluator differ about a node, either counts, and so
-does ONNX's definition in f64. `--out` writes them as JSON lines, `--script` one as a program.
+`--targets` also compiled for these targets in turn. A verdict is `ok`, `refused` (an error that
+names the unsupported part), `crash` (any other exception), `wrong`, or `not judged` (onnxruntime
+killed its process). If onnxruntime and onnx's own evaluator differ about a node, either result is
+accepted, and so is ONNX's definition in f64. `--out` writes the verdicts as JSON lines, `--script`
+prints a graph as a program.
 """
 
 from __future__ import annotations
@@ -50,26 +51,26 @@ from xdsl_spirv.testing.differential.onnx_scripts import alone, script
 from xdsl_spirv.tools.options import Options
 
 SECONDS, MEMORY = 300.0, 16 << 30
-"""For a graph."""
+"""Limits of time and memory for a graph."""
 
 RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 3e-5, "float64": 3e-5}
-"""Allowed difference, as a part of the element or of the largest one."""
+"""Allowed relative difference, of the element or of the largest one."""
 
 SMALLEST = {"float16": 1e-7, "bfloat16": 1.2e-38, "float32": 1.2e-38, "float64": 1.2e-38}
 """Magnitudes that count as zero: denormals may be flushed."""
 
 NUDGE = 2.0**-21
-"""The part by which inputs of several nodes are moved to see which results hang on a tie."""
+"""Relative change of the inputs of several nodes, to find results that depend on a tie."""
 
 TIES = 0.05
-"""The part of a result's integers, or one, that may lie on a tie between two steps."""
+"""Fraction of a result's integers (at least one) that may be on a tie between two steps."""
 
 ORDINARY = ("single", "several", "quantized", "open", "control", "contrib")
 
 REFUSALS = (FrontendError, ProgramError, DiagnosticException, InterpreterError)
 
 OTHERS = {"onnx.reference": run_evaluator, "the definition in f64": run_definition}
-"""References that decide where onnxruntime is not what ONNX says."""
+"""References that decide where onnxruntime deviates from ONNX."""
 
 Execute = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
@@ -97,7 +98,8 @@ def random_graph(
     seed: int, number: int, kinds: Sequence[str] = ORDINARY
 ) -> tuple[str, RandomGraph]:
     """
-    The graph of a seed and a number, and its kind. Graphs that no reference takes are drawn again.
+    Returns the graph of a seed and a number, and its kind. Graphs that no reference supports are
+    drawn again.
     """
     for attempt in range(200):
         rng = np.random.default_rng([seed, number, attempt])
@@ -111,17 +113,19 @@ def random_graph(
                 return kind, graph
         except NotComputed:
             continue
-    raise NotComputed(f"nothing drawn for {seed}/{number}")
+    raise NotComputed(f"no graph could be drawn for {seed}/{number}")
 
 
 def judge(
     graph: RandomGraph, target: str = "", runs: Sequence[Run] | None = None
 ) -> tuple[str, str]:
-    """The verdict and its detail, by the reference interpreter or a program for a target."""
+    """
+    Returns the verdict and its detail, from the reference interpreter or a program for a target.
+    """
     try:
         runs = graph.runs() if runs is None else runs
     except NotComputed:
-        # No other size: what is open is a size like others.
+        # Without other sizes, a dynamic size is like a static one.
         graph.open_sizes = False
         runs = graph.runs()
     try:
@@ -170,7 +174,7 @@ def compared(graph: RandomGraph, run: Run, results: Mapping[str, Array]) -> tupl
     if len(graph.nodes) > 1:
         allowed = _sensitivity(graph, run)
         if not _differing(results, run.expected, bound, allowed):
-            return "ok", "within what a nudge of the inputs changes"
+            return "ok", "within the change by a nudge of the inputs"
     for name, reference in OTHERS.items():
         try:
             truth = reference(assemble_model([graph]), run.inputs)
@@ -186,9 +190,9 @@ def right_node_by_node(
     graph: RandomGraph, target: str, run: Run, results: Mapping[str, Array]
 ) -> bool:
     """
-    Whether each node is right for the operands that we computed ourselves.
+    True if each node is right for the operands that we computed ourselves.
 
-    So it is where the references differ about two nodes, and each is wrong about one of them.
+    This is needed if the references differ about two nodes, and each is wrong about one of them.
     """
     whole = replace(graph, read=set[str]())
     values = executor([whole], target)(run.inputs)
@@ -199,7 +203,7 @@ def right_node_by_node(
 
 
 def _is_right(part: RandomGraph) -> bool:
-    """Whether the results of a node are what a reference makes of its operands."""
+    """True if a node's results equal a reference's for its operands."""
     try:
         truth = run_model(assemble_model([part]), part.inputs)
     except NotComputed:
@@ -209,7 +213,7 @@ def _is_right(part: RandomGraph) -> bool:
 
 
 def bound_of(graph: RandomGraph) -> str:
-    """The widest bound of a graph's operators."""
+    """Returns the widest bound of a graph's operators."""
     bounds = {
         RECORDS[n.domain, n.op_type].bound for n in graph.nodes if (n.domain, n.op_type) in RECORDS
     }
@@ -219,7 +223,7 @@ def bound_of(graph: RandomGraph) -> str:
 
 
 def _sensitivity(graph: RandomGraph, run: Run) -> dict[str, Array]:
-    """Change of the results when floating-point inputs and constants are nudged."""
+    """Returns the change of the results when floating-point inputs and constants are nudged."""
     changes = {name: np.zeros(a.shape) for name, a in run.expected.items()}
     model = assemble_model([graph])
     for sign in (1, -1):
@@ -244,7 +248,7 @@ def _differing(
     bound: str,
     allowed: Mapping[str, Array] | None = None,
 ) -> str:
-    """The first result that is not as expected."""
+    """Describes the first result that differs from the expected one."""
     for name, truth in expected.items():
         computed = results[name]
         if computed.shape != truth.shape or computed.dtype != truth.dtype:
@@ -286,7 +290,7 @@ def _close(computed: Array, truth: Array, bound: str, allowed: Any) -> Any:
 
 
 def judged(seed: int, kinds: Sequence[str], targets: Sequence[str], number: int) -> list[Verdict]:
-    """The verdicts on one graph: on the reference, then for one of the targets in turn."""
+    """Returns the verdicts on one graph: on the reference, then for one of the targets in turn."""
     start = time.perf_counter()
     kind, graph = random_graph(seed, number, kinds)
     operators = tuple(dict.fromkeys(node.op_type for node in graph.nodes))
@@ -307,17 +311,17 @@ def judged(seed: int, kinds: Sequence[str], targets: Sequence[str], number: int)
 
 
 def _cause(graph: RandomGraph, target: str) -> str:
-    """The first node that is wrong alone."""
+    """Describes the first node that is wrong by itself."""
     if len(graph.nodes) == 1:
         return ""
     for part in alone(graph):
         if judge(part, target)[0] == "wrong":
             return f"alone: {part.describe()[:600]}"
-    return "no node is wrong alone"
+    return "no node is wrong by itself"
 
 
 def graph_job(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The kind of job `graph`: its verdicts; raises `Wrong` with them if one is bad."""
+    """The job kind `graph`: returns its verdicts; raises `Wrong` with them if one is bad."""
     verdicts = judged(data["seed"], data["kinds"], data["targets"], data["number"])
     tables = [asdict(verdict) for verdict in verdicts]
     bad = [str(verdict) for verdict in verdicts if verdict.kind in ("wrong", "crash")]
@@ -335,9 +339,10 @@ def verdicts_of(
     store: Store | None = None,
 ) -> Iterator[Verdict]:
     """
-    The verdicts on graphs of a seed: in order and in this process, or as an engine's jobs end.
+    Yields the verdicts on graphs of a seed: in order and in this process, or as the jobs of an
+    engine end.
 
-    There a graph that kills its process (onnxruntime does, at times) is `not judged`.
+    In jobs, a graph that kills its process (onnxruntime sometimes does) is `not judged`.
     """
     if engine is None:
         for number in numbers:
@@ -354,14 +359,14 @@ def verdicts_of(
 
 
 def main() -> int:
-    """Draw, judge, count; 1 if anything is wrong or crashes."""
+    """Draws, judges and counts graphs; returns 1 if one is wrong or crashes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--kinds", default=",".join(ORDINARY), help=", ".join(KINDS))
-    parser.add_argument("--targets", default="", help="compile for these in turn, too")
+    parser.add_argument("--targets", default="", help="also compile for these in turn")
     parser.add_argument("--out", type=Path, help="JSON lines")
     parser.add_argument("--script", action="store_true", help="print the first graph as a program")
     Options("@scheduler")(parser)

@@ -1,6 +1,6 @@
 """
-Kinds of random graphs: single operators, several, edge values, open sizes and chains of them,
-quantized, control flow.
+Kinds of random graphs: single operators, several operators, edge values, dynamic sizes and chains
+of them, quantized, control flow.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from xdsl_spirv.testing.differential.onnx_operators import RECORDS, Record
 from xdsl_spirv.testing.differential.onnx_references import NotComputed
 
 NEWEST = 27
-"""The newest opset that onnxruntime knows."""
+"""The newest opset that onnxruntime supports."""
 
 OLDEST = 7
 
 CONTROL = ("If", "Loop", "Scan")
 
 DATA = ("Constant", "NonZero", "Unique", "NonMaxSuppression", "Compress")
-"""Operators whose shapes cannot be open."""
+"""Operators whose shapes cannot be dynamic."""
 
 NOT_AT_EDGES = ("RNN", "GRU", "LSTM", "LRN")
 OMITTED: dict[str, tuple[str, ...]] = {
@@ -43,17 +43,17 @@ OMITTED: dict[str, tuple[str, ...]] = {
     "OneHot": ("nan", "inf", "huge"),
 }
 """
-Values at edges that operators are not drawn with.
+Edge values with which operators are not drawn.
 
-docs/onnx.md gives the reasons under "Where no reference decides", as for values that records leave
-out.
+docs/onnx.md gives the reasons under "Where no reference decides", also for values that records
+leave out.
 """
 
 LENGTHS = (2, 3, 3, 4, 5)
 
 
 def opset_of(rng: np.random.Generator, record: Record) -> int:
-    """An opset that has the operator; 21 often."""
+    """Returns an opset that has the operator; often 21."""
     opset = 21 if rng.random() < 0.3 else int(rng.integers(OLDEST, NEWEST + 1))
     if record.domain:
         return 21
@@ -82,13 +82,13 @@ def single(g: RandomGraph) -> None:
 
 
 def contrib(g: RandomGraph) -> None:
-    """One of onnxruntime's own operators."""
+    """Returns a graph of one of onnxruntime's own operators."""
     record = chosen(g.rng, [r for r in RECORDS.values() if r.domain])
     record.draw(Draw(g, record.name, record.domain))
 
 
 def edge(g: RandomGraph) -> None:
-    """One operator on NaN, infinities, denormals and extremes."""
+    """Returns a graph of one operator on NaN, infinities, denormals and extremes."""
     g.edges = True
     record = chosen(g.rng, [r for r in _ordinary() if r.name not in NOT_AT_EDGES])
     g.omitted = OMITTED.get(record.name, ("huge",) if record.bound == "sum" else ())
@@ -97,7 +97,7 @@ def edge(g: RandomGraph) -> None:
 
 
 def several(g: RandomGraph) -> None:
-    """Operators that read each other's results."""
+    """Returns a graph of operators that read each other's results."""
     records = _ordinary(only_chains=True)
     record = chosen(g.rng, records)
     g.opset = opset_of(g.rng, record)
@@ -116,12 +116,12 @@ def several(g: RandomGraph) -> None:
 
 
 def _newest(g: RandomGraph) -> list[Value]:
-    """The results of the newest node."""
+    """Returns the results of the newest node."""
     return [Value(name, g.results[name]) for name in g.nodes[-1].output if name]
 
 
 def open_sizes(g: RandomGraph) -> None:
-    """One or several operators of inputs whose sizes are open."""
+    """Returns a graph of one or several operators on inputs with dynamic sizes."""
     g.open_sizes = True
     g.static_share = 0.6
     if g.rng.random() < 0.6:
@@ -143,21 +143,24 @@ def control(g: RandomGraph) -> None:
 
 
 def quantized(g: RandomGraph) -> None:
-    """An operator between DequantizeLinear and QuantizeLinear, as exporters write it."""
+    """
+    Returns a graph of an operator between DequantizeLinear and QuantizeLinear, as exporters write
+    it.
+    """
     g.opset = int(g.rng.integers(13, NEWEST + 1))
     g.static_share = 1.0
     QUANTIZED[int(g.rng.integers(len(QUANTIZED)))](g, QDQ(g))
 
 
 class QDQ:
-    """Quantizes values there and back."""
+    """Quantizes and dequantizes values."""
 
     def __init__(self, g: RandomGraph):
         self.g = g
         self.kind = np.dtype((np.uint8, np.int8)[int(g.rng.choice(2))])
 
     def points(self, step: float) -> tuple[Value, Value]:
-        """A scale and a zero point of activations."""
+        """Draws a scale and a zero point of activations."""
         zero = {0: 0, 1: 128 if self.kind == np.uint8 else 0}.get(
             int(self.g.rng.integers(3)), int(self.g.rng.integers(1, 100))
         )
@@ -248,7 +251,7 @@ def _quantized_others(g: RandomGraph, q: QDQ) -> None:
 
 
 def _dynamic(g: RandomGraph, q: QDQ) -> None:
-    """Dynamic quantization, as onnxruntime's tool writes it."""
+    """Adds dynamic quantization, as onnxruntime's tool writes it."""
     d = Draw(g, "MatMul")
     k, n = d.number(1, 9), d.number(1, 6)
     x = q.floats(*d.shape(1, 2), d.number(1, 4), k)
@@ -280,6 +283,6 @@ KINDS: dict[str, Callable[[RandomGraph], None]] = {
 }
 
 EXCEPTIONS = onnx_operators_rest.EXCEPTIONS | onnx_contrib.EXCEPTIONS
-"""Operators that the importer has and no random graph: why."""
+"""Operators that the importer supports but random graphs do not have, with the reason."""
 
 __all__ = ["EXCEPTIONS", "KINDS", "RECORDS", "RandomGraph"]

@@ -1,6 +1,6 @@
 """
-Chains of nodes over open sizes, as exporters leave them: borders, sums along open dimensions,
-broadcasts from sizes of 1, and dimensions that are open but can only be 1.
+Chains of nodes over dynamic sizes, as exporters leave them: padding, sums along dynamic dimensions,
+broadcasts from sizes of 1, and dynamic dimensions whose size can only be 1.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from xdsl_spirv.testing.differential.onnx_references import Array, NotComputed
 Step = Callable[[RandomGraph, Value], Value]
 
 SIZES = (1, 1, 2, 3, 4, 5, 8)
-"""Sizes of dimensions that are known."""
+"""Sizes of static dimensions."""
 
 
 def open_chain(g: RandomGraph) -> None:
-    """A chain of 2 to 5 nodes whose first input has one or two open dimensions."""
+    """Returns a chain of 2 to 5 nodes whose first input has one or two dynamic dimensions."""
     g.open_sizes = True
     rank = int(g.rng.integers(1, 5))
     shape = [_pick(g, SIZES) for _ in range(rank)]
@@ -85,7 +85,10 @@ def _pad(g: RandomGraph, x: Value) -> Value:
 
 
 def _spread(g: RandomGraph, x: Value) -> Value:
-    """With a constant of sizes 1, or of the known sizes, and at times of more dimensions."""
+    """
+    Broadcasts with a constant whose sizes are 1, or the static sizes, and sometimes with more
+    dimensions.
+    """
     shape = [1 if s in OPEN or g.rng.random() < 0.5 else s for s in x.shape]
     shape = [_pick(g, SIZES) for _ in range(int(g.rng.integers(2)))] + shape
     return g.node(str(g.rng.choice(["Add", "Mul", "Max"])), x, g.constant(_numbers(g, *shape)))
@@ -108,7 +111,7 @@ def _product(g: RandomGraph, x: Value) -> Value:
 
 
 def _gram(g: RandomGraph, x: Value) -> Value:
-    """A product of a tensor and itself, whose summed dimension may be open."""
+    """Multiplies a tensor by itself; the summed dimension may be dynamic."""
     if x.rank < 2:
         raise NotComputed("no matrix")
     order = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
@@ -117,7 +120,7 @@ def _gram(g: RandomGraph, x: Value) -> Value:
 
 
 def _outer(g: RandomGraph, x: Value) -> Value:
-    """Added to it, a product whose summed dimension is open in one operand and 1 in the other."""
+    """Adds a product whose summed dimension is dynamic in one operand and 1 in the other."""
     width = x.shape[-1] if x.rank and x.shape[-1] not in OPEN else 1
     row = _input(g, [1, 3])
     g.ones[row.name] = (0,)

@@ -1,9 +1,9 @@
 """
 Records of ONNX's operators for random graphs: elementwise, shapes, reductions.
 
-A record draws one node: sizes are small and often 1, sometimes 0; axes are negative as often as
-not; attributes stand at their edges. `bound` says what a float result may differ by: nothing
-(`exact`), a part of each element (`each`), or a part of the largest one (`sum`).
+A record draws one node: sizes are small and often 1, sometimes 0; axes are negative half of the
+time; attributes are at their edges. `bound` is the allowed difference of a float result: none
+(`exact`), relative to each element (`each`), or to the largest one (`sum`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from xdsl_spirv.testing.differential.onnx_references import NotComputed, tensor_
 
 @dataclass(frozen=True)
 class Record:
-    """How to draw a node of an operator."""
+    """Draws a node of an operator."""
 
     name: str
     domain: str
     draw: Callable[[Draw], Any]
     bound: str
     chains: bool
-    """Whether it stands among others: its first operand may be any other's result."""
+    """True if its first operand may be any other node's result."""
 
 
 RECORDS: dict[tuple[str, str], Record] = {}
@@ -43,13 +43,13 @@ def record(
     domain: str = "",
     chains: bool = True,
 ) -> None:
-    """Declare operators that are drawn alike."""
+    """Declares operators that are drawn alike."""
     for name in names.split():
         RECORDS[domain, name] = Record(name, domain, draw, bound, chains)
 
 
 def apart_from_zero(x: Operand) -> Operand:
-    """A divisor: of integers neither 0 nor -1."""
+    """Draws a divisor: for integers neither 0 nor -1."""
 
     def remake(shape: tuple[int, ...]) -> Any:
         values = x.remake(shape)
@@ -116,7 +116,7 @@ def _prelu(d: Draw) -> None:
 
 
 def _dropout(d: Draw) -> None:
-    # Before opset 12 the mask of a Dropout that drops nothing is not defined.
+    # Before opset 12, the mask of a Dropout that drops nothing is undefined.
     d.add(d.main(), outputs=d.number(1, 2) if d.schema.since_version >= 12 else 1, seed=(3,))
 
 
@@ -174,7 +174,9 @@ def _clip(d: Draw) -> None:
 
 
 def _castable(d: Draw, to: np.dtype[Any] | None = None) -> Operand | Value:
-    """Numbers that fit any type, so that only the conversion of fitting numbers is compared."""
+    """
+    Draws numbers that fit any type, so that only the conversion of fitting numbers is compared.
+    """
     target = to if to is not None else d.dtype(1)
     if d.pool and d.pool[-1].array.dtype.kind not in "iub" and target.kind in "iu":
         raise NotComputed("what does not fit an integer is not defined")
@@ -340,7 +342,7 @@ def _space_to_depth(d: Draw) -> None:
 
 
 def _range(d: Draw) -> None:
-    """Draws constants: data that the caller gives decides no shape."""
+    """Draws constants, because shapes must not depend on data from the caller."""
     d.graph.static_share = 1.0
     start, delta = d.number(-5, 5), d.pick((1, 2, -1, -3))
     values = [start, start + delta * d.number(-1, 6) + d.number(0, 1), delta]
@@ -392,7 +394,7 @@ record("CenterCropPad", _center_crop_pad, "exact")
 
 
 def _reduce(d: Draw) -> None:
-    # A logarithm below zero is NaN, which is not an integer.
+    # The logarithm of a negative number is NaN, which is not an integer.
     low = 1 if d.name == "ReduceLogSum" else -9
     x = d.main(low=low, high=9) if d.dtype().kind in "iu" else d.main()
     if d.name == "ReduceLogSumExp" and x.array.dtype.kind in "iu":

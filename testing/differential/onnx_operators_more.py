@@ -16,7 +16,7 @@ from xdsl_spirv.testing.differential.onnx_references import NotComputed, tensor_
 
 
 def window(d: Draw, rank: int, pool: bool = False) -> dict[str, Any]:
-    """Attributes of a window that fits any image of at least 8 in each dimension."""
+    """Draws attributes of a window that fits any image of at least 8 in each dimension."""
     kernel = [d.number(1, 3) for _ in range(rank)]
     given: dict[str, Any] = {"kernel_shape": kernel}
     if d.chance(0.5):
@@ -37,7 +37,7 @@ def window(d: Draw, rank: int, pool: bool = False) -> dict[str, Any]:
 
 
 def spatial(d: Draw, rank: int) -> list[int]:
-    """Spatial sizes; open ones are of any size that a window fits."""
+    """Draws spatial sizes; dynamic ones are any sizes that the window fits."""
     if d.graph.open_sizes:
         d.graph.least_size = 7
         return [d.pick((11, 13, 17)) for _ in range(rank)]
@@ -102,7 +102,7 @@ record("GlobalAveragePool GlobalLpPool", _global, "sum")
 
 
 def products(d: Draw, batch: bool = True) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shapes of two matrices or stacks of them."""
+    """Draws shapes of two matrices or stacks of matrices."""
     m, k, n = d.size(), d.size() or 1, d.size()
     stack = tuple(d.size() for _ in range(d.number(0, 2))) if batch else ()
     a, b = (*stack, m, k), (*d.narrowed(stack), k, n)
@@ -177,7 +177,7 @@ record("Det", lambda d: d.add(d.values(0, (*d.shape(0, 2), *[d.number(1, 4)] * 2
 
 
 def indices(d: Draw, position: int, shape: Any, size: int, dtype: Any = None) -> Operand:
-    """Places among `size` elements, from either end."""
+    """Draws indices among `size` elements, from either end."""
     if not size:
         raise NotComputed("no element to index")
     kind = np.dtype(dtype) if dtype is not None else d.dtype(position)
@@ -203,7 +203,7 @@ def _gather_elements(d: Draw) -> None:
 
 
 def _places(d: Draw, outer: Any, sizes: Any) -> Operand:
-    """Tuples of indices."""
+    """Draws tuples of indices."""
     columns = [indices(d, 1, outer, s, np.int64).array for s in sizes]
     table = np.stack(columns, -1) if columns else np.zeros((*outer, 0), np.int64)
     return Operand(table, lambda shape: table)
@@ -218,7 +218,7 @@ def _gather_nd(d: Draw) -> None:
 
 
 def _combinations(d: Draw) -> tuple[str, ...]:
-    """Reductions; at edges none of which each reference loses another NaN."""
+    """Draws reductions; for edge values, none for which the references treat NaN differently."""
     return ("none", "add", "mul", *(() if d.graph.edges else ("max", "min")))
 
 
@@ -232,7 +232,7 @@ def _scatter_elements(d: Draw) -> None:
     reduction = d.pick(_combinations(d)) if new else None
     shape = [d.number(1, s) if s and d.chance(0.4) else s for s in x.shape]
     rng = np.random.default_rng(d.number(0, 1 << 30))
-    # Where updates only replace, no place is written twice.
+    # If updates only replace, no place is written twice.
     places = rng.permuted(
         np.broadcast_to(
             _along_axis(np.arange(size), axis, x.rank),
@@ -334,7 +334,7 @@ def _eye_like(d: Draw) -> None:
 
 
 def _constant_input(d: Draw, **named: Any) -> None:
-    """An input whose data decides the shape is a constant."""
+    """An input whose data determines the shape is a constant."""
     x = d.values(0, d.shape(1, 3), -3, 3)
     d.add(d.graph.constant(x.array), **named)
 
@@ -379,7 +379,7 @@ def _resize(d: Draw) -> None:
         raise NotComputed("onnxruntime has no kernel, onnx's evaluator rounds otherwise")
     factors = (1.0, 2.0, 3.0, 0.5, 1.5, 0.6, 2.7)
     if d.dtype() not in MIXED:
-        # onnx's evaluator rounds places in f64, onnxruntime in f32.
+        # onnx's evaluator rounds positions in f64, onnxruntime in f32.
         factors = (1.0, 2.0, 0.5)
     most = 99 if mode != "nearest" else 1 << 50
     bounds = {"low": -most, "high": most} if d.dtype().kind in "iu" else {}
@@ -389,7 +389,7 @@ def _resize(d: Draw) -> None:
     way = d.pick(COORDINATES)
     scales = [1.0, 1.0] + [float(d.pick(factors)) for _ in range(rank)]
     if way == "half_pixel_symmetric" and (mode == "nearest" or d.dtype().kind in "iu"):
-        raise NotComputed("places lie on elements but for a rounding")
+        raise NotComputed("the positions lie on elements, except for a rounding")
     if way == "align_corners" and d.dtype().kind in "iu":
         scales = [float(max(1, round(s))) for s in scales]
     if version < 11:

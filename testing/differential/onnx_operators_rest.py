@@ -39,7 +39,7 @@ def zero_point(d: Draw, dtype: Any, shape: Any = ()) -> Operand:
 
 
 def _axis_and_shape(d: Draw, x: Any) -> tuple[Any, Any, dict[str, Any]]:
-    """The shape of a scale, of its values: for all, or along an axis."""
+    """Draws the axis and shape of a scale's values: one for all, or along an axis."""
     if x.rank and d.schema.since_version >= 13 and d.chance(0.4):
         axis = d.axis(x.rank)
         return (x.shape[axis],), axis, {"axis": axis}
@@ -156,7 +156,7 @@ def _recurrent(d: Draw) -> None:
     x = d.values(0, (batch, time, size) if layout else (time, batch, size))
     w, r = d.values(1, (ways, gates * hidden, size)), d.values(2, (ways, gates * hidden, hidden))
     bias = d.values(3, (ways, 2 * gates * hidden)) if d.chance(0.6) else None
-    # onnx's evaluator has neither lengths nor clip.
+    # onnx's evaluator supports neither lengths nor clip.
     by_evaluator = layout or d.dtype() == np.float64
     lengths = d.values(4, (batch,), 1, time) if d.chance(0.3) and not by_evaluator else None
     state = (batch, ways, hidden) if layout else (ways, batch, hidden)
@@ -192,7 +192,7 @@ def _recurrent(d: Draw) -> None:
 record("RNN GRU LSTM", _recurrent, "sum", chains=False)
 
 
-# Attention and what transformers are made of
+# Attention and other operators of transformers
 
 
 def _attention(d: Draw) -> None:
@@ -219,7 +219,7 @@ def _attention(d: Draw) -> None:
     d.add(
         *(d.values(i, s) for i, s in enumerate(shapes)),
         mask,
-        # Hidden scores are not computed; in the definition their NaN stays.
+        # Hidden scores are not computed; in ONNX's definition their NaN stays.
         is_causal=(0,) if d.graph.edges else (0, 1),
         scale=(0.5,),
         softcap=(2.0,),
@@ -365,7 +365,7 @@ def _if(d: Draw) -> None:
 def _add_with_graph(
     d: Draw, operands: list[Value | None], outer: list[Value], outputs: int = 1, **named: Any
 ) -> None:
-    """A node whose graphs see values around it: the reference runs all as one model."""
+    """Adds a node whose graphs see values around it: the reference runs everything as one model."""
     helper: Any = import_module("onnx.helper")
     from xdsl_spirv.testing.differential.onnx_references import model_of, run_model
 
@@ -389,7 +389,7 @@ def _add_with_graph(
 
 
 def _loop(d: Draw) -> None:
-    """A sum over rounds, until a condition; every round's state is kept."""
+    """Draws a sum over iterations, until a condition; every iteration's state is kept."""
     helper: Any = import_module("onnx.helper")
     g, shape = d.graph, d.shape(0, 2)
     x = g.input(d.rng.standard_normal(shape).astype(np.float32))
@@ -450,7 +450,7 @@ def _scan(d: Draw) -> None:
         [_declare_value(f"{p}n", state.array), _declare_value(f"{p}y", state.array)],
     )
     directions = [d.number(0, 1)]
-    # onnxruntime divides by 0 where it turns a result without elements.
+    # onnxruntime divides by 0 when it transposes a result without elements.
     along = d.number(0, 1) if 0 not in inner else 0
     _add_with_graph(
         d,
@@ -478,11 +478,11 @@ LISTS = (
 )
 TRAINING = "ai.onnx.preview.training"
 EXCEPTIONS: dict[tuple[str, str], str] = {
-    **{("", name): "no reference draws the same numbers" for name in RANDOM.split()},
+    **{("", name): "no two references draw the same numbers" for name in RANDOM.split()},
     **{("", name): "values are not tensors: onnx's node cases cover it" for name in LISTS.split()},
     **{
         (TRAINING, name): "a step of training: onnx's node cases cover it"
         for name in ("Adagrad", "Adam", "Momentum")
     },
 }
-"""Operators that the importer has and no random graph: why."""
+"""Operators that the importer supports but random graphs do not have, with the reason."""

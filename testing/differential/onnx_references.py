@@ -1,9 +1,11 @@
 """
-The truth about a node: what onnxruntime computes without optimizations, else onnx's own evaluator.
+Computes the expected results of a node: by onnxruntime without optimizations, else by onnx's own
+evaluator.
 
 onnxruntime has no kernels of narrow floats for most operators: such a node runs in f32 and its
-results are rounded once, which is nearer to the definition than an evaluator that rounds at each
-step. The last word is ONNX's own: operators expanded to the functions that define them, in f64.
+results are rounded once, which is closer to the definition than an evaluator that rounds at each
+step. ONNX's definition decides in the end: operators expanded to the functions that define them, in
+f64.
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 
 
 class NotComputed(Exception):
-    """No reference takes a node: the draw is repeated."""
+    """No reference supports a node: the draw is repeated."""
 
 
 def tensor_type(array: Array) -> int:
-    """ONNX's number of an array's element type."""
+    """Returns ONNX's number of an array's element type."""
     return import_module("onnx.helper").np_dtype_to_tensor_dtype(array.dtype)
 
 
@@ -60,7 +62,7 @@ def model_of(
 
 
 def evaluated(node: Any, given: dict[str, Array], opset: int) -> list[Array]:
-    """Returns the reference's results for a node alone; raises `NotComputed`."""
+    """Returns the reference's results for a single node; raises `NotComputed`."""
     helper = import_module("onnx.helper")
     inputs = [helper.make_tensor_value_info(n, tensor_type(a), a.shape) for n, a in given.items()]
     outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
@@ -68,7 +70,9 @@ def evaluated(node: Any, given: dict[str, Array], opset: int) -> list[Array]:
 
 
 def run_model(model: Any, given: Mapping[str, Array]) -> list[Array]:
-    """A model's results by the first reference that has its kernels; raises `NotComputed`."""
+    """
+    Returns a model's results by the first reference that has its kernels; raises `NotComputed`.
+    """
     narrow = [a.dtype for a in given.values() if a.dtype in NARROW]
     try:
         if ml_dtypes.bfloat16 in narrow:
@@ -88,7 +92,7 @@ def run_model(model: Any, given: Mapping[str, Array]) -> list[Array]:
 
 
 def _run_nodes(model: Any, given: Mapping[str, Array]) -> list[Array]:
-    """A model's results, each node by its own reference."""
+    """Returns a model's results, each node by its own reference."""
     to_array = import_module("onnx.numpy_helper").to_array
     values = {t.name: to_array(t) for t in model.graph.initializer} | dict(given)
     (opset,) = (o.version for o in model.opset_import if not o.domain)
@@ -101,10 +105,10 @@ def _run_nodes(model: Any, given: Mapping[str, Array]) -> list[Array]:
 
 
 def _run_wide(model: Any, given: Mapping[str, Array]) -> list[Array]:
-    """A node of narrow floats in f32; its results of their type are rounded."""
+    """Runs a node of narrow floats in f32; its results of that type are rounded."""
     (node,) = model.graph.node
     if node.op_type in ("Cast", "CastLike", "BitCast", "QuantizeLinear", "DequantizeLinear"):
-        raise NotComputed("the type matters")
+        raise NotComputed("the result depends on the type")
     narrow = next(a.dtype for a in given.values() if a.dtype in NARROW)
     wide = {n: a.astype(np.float32) if a.dtype in NARROW else a for n, a in given.items()}
     copy = type(model)()
@@ -133,10 +137,10 @@ def run_evaluator(model: Any, given: Mapping[str, Array]) -> list[Array]:
 
 def run_definition(model: Any, given: Mapping[str, Array]) -> list[Array]:
     """
-    A model's results by ONNX's definitions in f64, rounded once; raises `NotComputed`.
+    Returns a model's results by ONNX's definitions in f64, rounded once; raises `NotComputed`.
 
-    Operators that ONNX defines as a function of others are expanded, so that neither a faster
-    formula nor a rounding in between counts, and integers wrap where their types do.
+    Operators that ONNX defines as functions of others are expanded, so that faster formulas and
+    intermediate roundings have no effect; integers wrap like their types.
     """
     make_value = import_module("onnx.helper").make_tensor_value_info
     try:
@@ -165,7 +169,7 @@ def _is_float(array: Array) -> bool:
 
 
 def _widen(graph: Any) -> None:
-    """Make the floats of a graph f64: constants, and attributes that name types."""
+    """Converts the floats of a graph to f64: constants, and attributes that name types."""
     to_array, from_array = (
         getattr(import_module("onnx.numpy_helper"), name) for name in ("to_array", "from_array")
     )
@@ -188,7 +192,7 @@ def _widen(graph: Any) -> None:
 
 
 def _as_declared(array: Array, value: Any) -> Array:
-    """Integers in the type that the definition says: the evaluator's sums are wider."""
+    """Converts integers to the type in the definition, because the evaluator's sums are wider."""
     number = value.type.tensor_type.elem_type
     if array.dtype.kind not in "iu" or not number:
         return array
@@ -196,7 +200,7 @@ def _as_declared(array: Array, value: Any) -> Array:
 
 
 def run_onnxruntime(model: Any, given: Mapping[str, Array]) -> list[Array]:
-    """A model's results without any optimization; raises `NotComputed`."""
+    """Returns a model's results without any optimization; raises `NotComputed`."""
     runtime = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 4

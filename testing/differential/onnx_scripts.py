@@ -1,5 +1,5 @@
 """
-A random graph taken apart: each node alone with the values it was computed from, and as a program.
+Splits a random graph into single nodes with their operands' values, and prints graphs as programs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ print("computed", run_reference(import_onnx(model), inputs))
 
 
 def alone(graph: RandomGraph) -> Iterator[RandomGraph]:
-    """Every node as a graph of its own; constants stay constants, other operands are inputs."""
+    """Makes every node a separate graph; constants stay constants, other operands become inputs."""
     for node in graph.nodes:
         part = RandomGraph(graph.rng, graph.prefix, graph.opset)
         for name in node.input:
@@ -45,7 +45,7 @@ def alone(graph: RandomGraph) -> Iterator[RandomGraph]:
 
 
 def script(graph: RandomGraph) -> str:
-    """A program that prints a graph's expected and actual results."""
+    """Returns a program that prints a graph's expected and actual results."""
     printer = import_module("onnx.printer")
     comment = "\n".join(
         f"# {line}" for line in printer.to_text(assemble_model([graph])).splitlines()
@@ -56,7 +56,7 @@ def script(graph: RandomGraph) -> str:
 
 
 def _literal(array: Array) -> str:
-    """An array as Python writes it, bit by bit."""
+    """Formats an array in Python, bit by bit."""
     data = np.ascontiguousarray(array).tobytes().hex()
     return (
         f"np.frombuffer(bytes.fromhex({data!r}), np.dtype({array.dtype.name!r}))"

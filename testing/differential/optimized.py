@@ -1,8 +1,8 @@
 """
-One shader before and after an optimizer: the interpreter has to give the same memory.
+Compares one shader before and after an optimizer: the interpreter must give the same memory.
 
-Each binary runs as it is, and once more decoded and encoded. Buffers are made up: a shader of
-anybody runs if it has no other resources than buffers and push constants.
+Each binary runs as it is, and again after decoding and encoding. Buffers have made-up contents, so
+that any shader runs whose only resources are buffers and push constants.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from xdsl_spirv.tools.khronos import spirv_val, tool
 BYTES = 1 << 14
 """The size of a made-up buffer."""
 STEPS = 200_000
-"""Blocks after which a run is given up: made-up numbers may make a loop long."""
+"""Number of blocks after which a run is stopped: made-up numbers may make a loop long."""
 
 OPTIONS = Options(robust=True, max_steps=STEPS)
 
@@ -42,7 +42,7 @@ class CompileError(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """A shader's binary and what it runs on."""
+    """A shader's binary and its buffers."""
 
     binary: bytes
     buffers: Mapping[Place, Array]
@@ -50,7 +50,7 @@ class Case:
 
 
 def compile_glsl(glslang: Sequence[str], source: Path, env: str = "vulkan1.1") -> bytes:
-    """The binary of a shader. Raises `CompileError`."""
+    """Compiles a shader. Raises `CompileError`."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.spv"
         command = [*glslang, "-V", "--amb", "--target-env", env, str(source), "-o", str(out)]
@@ -61,7 +61,7 @@ def compile_glsl(glslang: Sequence[str], source: Path, env: str = "vulkan1.1") -
 
 
 def optimize(binary: bytes, passes: Sequence[str]) -> bytes:
-    """The binary after spirv-opt's passes. Raises `CompileError`, `ToolMissing`."""
+    """Runs spirv-opt's passes on a binary. Raises `CompileError`, `ToolMissing`."""
     with tempfile.TemporaryDirectory() as folder:
         before, after = Path(folder) / "a.spv", Path(folder) / "b.spv"
         before.write_bytes(binary)
@@ -73,13 +73,15 @@ def optimize(binary: bytes, passes: Sequence[str]) -> bytes:
 
 
 def generated_case(binary: bytes) -> Case:
-    """A shader of `structured_flow.generate` on its buffers."""
+    """Makes a shader of `structured_flow.generate` with its buffers."""
     keys, table = np.array(KEYS, np.uint32), np.array(TABLE, np.uint32)
     return Case(binary, {(0, 0): keys, (0, 1): table, (0, 2): np.zeros(32, np.uint32)})
 
 
 def made_up_case(binary: bytes, seed: int = 0) -> Case:
-    """Any shader, on small integers, and on small floats where a float begins a word."""
+    """
+    Makes a case of any shader, with small integers, and small floats where the type has floats.
+    """
     rng = np.random.default_rng(seed)
     buffers: dict[Place, Array] = {}
     for op in decode(binary).body.block.ops:
@@ -120,14 +122,17 @@ def _mark_floats(type: Attribute | None, words: Array) -> None:
 def run(
     case: Case, binary: bytes | None = None, options: Options = OPTIONS
 ) -> Mapping[Place, Array]:
-    """Memory behind one workgroup of the first entry point; raises what the interpreter does."""
+    """
+    Returns the memory after one workgroup of the first entry point; raises the interpreter's
+    errors.
+    """
     return run_module(case, decode(case.binary if binary is None else binary), options)
 
 
 def run_module(
     case: Case, module: ModuleOp, options: Options = OPTIONS, name: str | None = None
 ) -> Mapping[Place, Array]:
-    """As `run`, of a module that is read; `name` is another entry point."""
+    """Runs a decoded module like `run`; `name` is another entry point."""
     module.verify()
     buffers = {place: array.copy() for place, array in case.buffers.items()}
     entry = next(op for op in module.body.block.ops if isinstance(op, EntryPointOp))
@@ -137,7 +142,7 @@ def run_module(
 
 
 def differences(case: Case, optimized: bytes, expected: Mapping[Place, Array]) -> list[str]:
-    """Problems of an optimized binary, as it is and re-encoded; empty if there are none."""
+    """Returns the problems of an optimized binary, as it is and re-encoded."""
     found: list[str] = []
     module = decode(optimized)
     again = encode(module)
@@ -154,7 +159,9 @@ def differences(case: Case, optimized: bytes, expected: Mapping[Place, Array]) -
 
 
 def same(one: Array, other: Array) -> bool:
-    """Whether two buffers hold the same words, or floats a few units in the last place apart."""
+    """
+    True if two buffers hold the same words, or floats that differ by a few units in the last place.
+    """
     if np.array_equal(one, other):
         return True
     if one.dtype != np.uint32:

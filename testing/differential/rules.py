@@ -1,10 +1,10 @@
 """
-One operation on values of each invocation: its types, its text, its legal results.
+Rules for single operations on values of each invocation: types, text, and legal results.
 
-Operands that would leave a result undefined (a zero divisor, a shift by the width or more, a float
-outside the integer's range) are mended by instructions before it, so the operation sees any value
-that has a meaning. `chained` rules have one legal result whatever the sign of a zero, and no NaN to
-choose between; random programs are made of them.
+Operands that would make a result undefined (a zero divisor, a shift by the width or more, a float
+outside the integer's range) are corrected by preceding instructions, so that the operation gets
+every defined value. `chained` rules have exactly one legal result, independent of the signs of
+zeros and of NaNs; random programs consist of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Rule:
     legal: Callable[[Type], Legal] = lambda type: EXACT
     counts: tuple[int, ...] = (1, 2, 3, 4)
     draws: tuple[Draw | None, ...] = ()
-    """Distributions of operands if not all values have a meaning; None for all values."""
+    """Distributions of operands, if not all values are defined; None for all values."""
     chained: bool = False
 
 
@@ -47,7 +47,10 @@ def moved(type: Type) -> Legal:
 
 
 def simple(name: str, result: Callable[[Type], Type] | None = None) -> Emit:
-    """`spirv.NAME operands : type`, with a result of the operands' type or another one."""
+    """
+    Makes the rule of `spirv.NAME operands : type`, with a result of the operands' type or another
+    one.
+    """
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
         written = k.op(f"spirv.{name} {', '.join(values)} : {type}")
@@ -57,17 +60,17 @@ def simple(name: str, result: Callable[[Type], Type] | None = None) -> Emit:
 
 
 def select(k: Kernel, condition: str, a: str, b: str, type: Type) -> str:
-    """`a` where the condition holds, else `b`, component by component."""
+    """Selects `a` where the condition holds, else `b`, component by component."""
     return k.op(f"spirv.Select {condition}, {a}, {b} : {type.of('i1')}, {type}")
 
 
 def masked(k: Kernel, value: str, type: Type, mask: int) -> str:
-    """The low bits of a value."""
+    """Masks the low bits of a value."""
     return k.op(f"spirv.BitwiseAnd {value}, {k.constant(mask, type)} : {type}")
 
 
 def replaced(k: Kernel, value: str, type: Type, bad: int, good: int) -> str:
-    """Another number in the place of one."""
+    """Replaces one number by another."""
     is_bad = k.op(f"spirv.IEqual {value}, {k.constant(bad, type)} : {type}")
     return select(k, is_bad, k.constant(good, type), value, type)
 
@@ -115,7 +118,7 @@ def _shift(name: str) -> Emit:
 
 
 def _member(name: str, number: int, counted: str = "") -> Emit:
-    """A member of the pair that the operation results in."""
+    """Extracts a member of the pair that is the operation's result."""
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
         pair = f"!spirv.struct<({type}, {type})>"
@@ -173,7 +176,7 @@ for _name in ("BitFieldSExtract", "BitFieldUExtract"):
 
 
 def _clamp(low: str, high: str, name: str) -> Emit:
-    """Limits in order: which of them wins otherwise is undefined."""
+    """Orders the limits of a clamp: otherwise the result is undefined."""
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
         x, a, b = values
@@ -220,7 +223,7 @@ def _select_whole(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Ty
 
 
 def _legal_order(type: Type) -> Legal:
-    """A comparison and a choice may become a minimum: nothing is claimed about NaN."""
+    """A comparison and a choice may become a minimum, so results for NaN are not compared."""
     if not type.is_float:
         return EXACT
     return Legal(None, "exact apart from NaN", lambda a, b: ~(np.isnan(a) | np.isnan(b)))
@@ -265,7 +268,7 @@ def _shuffle(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
 
 
 def _rebuild(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
-    """Components in reverse order, by CompositeExtract and CompositeConstruct."""
+    """Reverses components by CompositeExtract and CompositeConstruct."""
     parts = [
         k.op(f"spirv.CompositeExtract {values[0]}[{i} : i32] : {type}") for i in range(type.count)
     ]
@@ -307,7 +310,7 @@ def _to_float(name: str, target: str) -> Emit:
 
 
 def limits(source: str, target: str, sign: bool) -> tuple[float, float]:
-    """The smallest and the largest number of a float type that an integer type can hold."""
+    """Returns the smallest and the largest number of a float type that an integer type can hold."""
     info = np.iinfo(DTYPES[target] if sign else DTYPES[target].name.replace("int", "uint"))
     kind = DTYPES[source].type
     low, high = (
@@ -322,7 +325,7 @@ def limits(source: str, target: str, sign: bool) -> tuple[float, float]:
 
 
 def float_constant(value: float) -> str:
-    """A number as MLIR writes it."""
+    """Formats a number for MLIR."""
     return f"{value:.17e}"
 
 
@@ -347,7 +350,7 @@ def _to_bool(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
 
 
 def _legal_narrowing(target: str) -> Callable[[Type], Legal]:
-    """binary64 may become binary16 by way of binary32."""
+    """Allows binary64 to be converted to binary16 through binary32."""
 
     def legal(type: Type) -> Legal:
         if (type.scalar, target) != ("f64", "f16"):
@@ -391,14 +394,14 @@ RULES.append(Rule("to bool", INTEGERS, 1, _to_bool, chained=True))
 
 
 def _bitcast(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
-    """To a scalar of another kind and the same width."""
+    """Casts to a scalar of another kind and the same width."""
     same = {"i16": "f16", "i32": "f32", "i64": "f64", "f16": "i16", "f32": "i32", "f64": "i64"}
     result = type.of(same[type.scalar])
     return k.op(f"spirv.Bitcast {values[0]} : {type} to {result}"), result
 
 
 def _bitcast_split(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
-    """A scalar to a vector of its halves, and back with the halves exchanged."""
+    """Casts a scalar to a vector of its halves, and back with the halves exchanged."""
     narrow = {"i16": "i8", "i32": "i16", "i64": "i32"}[type.scalar]
     parts = Type(narrow, 2)
     split = k.op(f"spirv.Bitcast {values[0]} : {type} to {parts}")

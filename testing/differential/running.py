@@ -1,6 +1,4 @@
-"""
-A kernel on the interpreter, its binary for a device, and where two runs disagree.
-"""
+"""Runs a kernel on the interpreter, makes its binary for a device, and compares two runs."""
 
 from __future__ import annotations
 
@@ -33,14 +31,14 @@ def _context() -> Context:
 
 
 def module_of(kernel: Kernel) -> SPIRVModuleOp:
-    """The kernel's module with version, capabilities and extensions."""
+    """Returns the kernel's module with version, capabilities and extensions."""
     module: ModuleOp = parse_text(kernel.text(), ctx=_context())
     UpdateVCEPass().apply(_context(), module)
     return find_module(module)
 
 
 def buffers_of(kernel: Kernel) -> Buffers:
-    """Copies of the buffers that the kernel has left, by number."""
+    """Copies the kernel's remaining buffers, by number."""
     text = kernel.text()
     return {
         i: buffer.array.copy() for i, buffer in enumerate(kernel.buffers) if f"@b{i} bind" in text
@@ -53,7 +51,7 @@ def interpret(
     subgroup_size: int | None = None,
     rounding: Rounding = "nearest-even",
 ) -> Buffers:
-    """Returns the buffers after a run on the interpreter, whatever the subgroups' size."""
+    """Returns the buffers after a run on the interpreter, independent of the subgroup size."""
     buffers = buffers_of(kernel)
     dispatch(
         module or module_of(kernel),
@@ -100,7 +98,7 @@ class Disagreement:
     index: tuple[int, ...]
     expected: object
     results: Array
-    """The device's, of the whole output."""
+    """The device's results of the whole output."""
     wrong: Array
     """The elements that differ."""
 
@@ -127,7 +125,7 @@ def disagreements(
     others: Sequence[Mapping[int, Array]] = (),
 ) -> list[Disagreement]:
     """
-    Every output on which two runs differ by more than is legal.
+    Returns every output in which two runs differ by more than is legal.
 
     `others` are runs with the `choices` that a device has: an output agrees as a whole with one.
     """
@@ -145,7 +143,7 @@ def disagreements(
 
 
 def _wrong(kernel: Kernel, output: Output, result: Array, expected: Mapping[int, Array]) -> Array:
-    """The elements that are further from a run's than is legal."""
+    """Mask of the elements that differ from a run's by more than is legal."""
     truth = _used(expected[output.buffer], output.used)
     wrong = ~within(result, truth, _allowed_error(kernel, output, truth, expected))
     if output.legal.others is not None:
@@ -158,7 +156,7 @@ def _used(array: Array, used: int) -> Array:
 
 
 def _claimed_elements(kernel: Kernel, output: Output, shape: tuple[int, ...]) -> Array:
-    """Elements for which anything is claimed."""
+    """Mask of the elements that are compared."""
     operands = [kernel.buffers[i].array for i in output.operands]
     claimed = np.ones(shape, bool)
     if output.legal.flush:
@@ -172,7 +170,7 @@ def _claimed_elements(kernel: Kernel, output: Output, shape: tuple[int, ...]) ->
 
 
 def _operands(kernel: Kernel, output: Output) -> list[Array]:
-    """The operands' numbers in binary64, as rows of invocations without padding."""
+    """Returns the operands' numbers in binary64, as rows of invocations without padding."""
     arrays = [kernel.buffers[i] for i in output.operands]
     return [
         buffer.array[:, : 3 if "<3x" in buffer.element else None].astype(np.float64)

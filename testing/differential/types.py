@@ -1,6 +1,4 @@
-"""
-The types of generated values, and values of them.
-"""
+"""The types of generated values, and random values of them."""
 
 from __future__ import annotations
 
@@ -52,7 +50,10 @@ class Type:
 
     @property
     def slots(self) -> int:
-        """Scalars from one element of an array to the next: a vector of 3 is kept like one of 4."""
+        """
+        Number of scalars from one element of an array to the next: a vector of 3 takes as much as
+        one of 4.
+        """
         return 4 if self.count == 3 else self.count
 
     def of(self, scalar: str) -> Type:
@@ -66,7 +67,7 @@ BOOL = Type("i1")
 
 
 def edges(type: Type) -> list[Any]:
-    """Numbers at which operations go wrong."""
+    """Returns numbers at which operations often go wrong."""
     if not type.is_float:
         info = np.iinfo(type.dtype)
         return [
@@ -91,7 +92,7 @@ def edges(type: Type) -> list[Any]:
 
 
 def drawn(generator: np.random.Generator, type: Type, shape: tuple[int, ...]) -> Array:
-    """Values of all magnitudes, a quarter of them edges."""
+    """Draws values of all magnitudes; a quarter of them are edge cases."""
     if type.is_float:
         low, high = (-14, 15) if type.scalar == "f16" else (-40, 40)
         plain = generator.uniform(-2, 2, shape) * 2.0 ** generator.integers(low, high, shape)

@@ -1,3 +1,1 @@
-"""
-Fuzzing: damage done to files of every kind that is read, and the required answers of the readers.
-"""
+"""Fuzzing: damages files of every kind that is read, and checks the readers' answers."""

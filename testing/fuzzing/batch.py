@@ -1,9 +1,9 @@
 """
-The kind of job `fuzz`: damaged inputs for one reader, each made of its number and the seeds alone.
+The job kind `fuzz`: damaged inputs for one reader, each determined by its number and the seeds.
 
-An input can be made again from the job's data. A process forked off this one reads them and tells
-of each as soon as it is done: where it dies or hangs, the next input was the reason, and another
-one goes on behind it.
+An input can be reproduced from the job's data. A forked process reads the inputs and reports each
+as soon as it is done. If it dies or hangs, the next unreported input was the cause, and another
+process continues after it.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from xdsl_spirv.tools.messages import failure
 FUZZ = "fuzz"
 
 SLOW = 5.0
-"""Seconds of processor time that no input may take in one reader."""
+"""Limit of processor time for an input in one reader, in seconds."""
 HANGS = 30.0
-"""Seconds after which a process that is still at one input is ended."""
+"""Seconds after which a process that does not finish an input is ended."""
 LARGEST = 1 << 16
-"""Most bytes of an input; larger ones are cut."""
+"""Largest input, in bytes; larger ones are cut."""
 BATCH_SECONDS = 1.0
-"""A batch ends after so much processor time, however many inputs are left."""
+"""Limit of processor time for a batch, however many inputs are left."""
 DIED = "died"
 
 
@@ -55,14 +55,14 @@ def _late(number: int, frame: FrameType | None) -> None:
 
 
 def readers_of(place: str) -> Mapping[str, Reader]:
-    """The table `module:name`."""
+    """Imports the table `module:name`."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 
 
 @cache
 def seeds_of(kind: str, folder: str | None) -> tuple[bytes, ...]:
-    """The files of a kind in a folder; by default in this checkout."""
+    """Returns the files of a kind in a folder; by default in this checkout."""
     return tuple(all_of(kind) if folder is None else in_folder(Path(folder) / kind))
 
 
@@ -80,7 +80,7 @@ def attempt(reader: Reader, data: bytes) -> tuple[str, str]:
             return "BROKEN", traceback.format_exc()
         outcome = "refused"
     except BaseException as error:
-        # xDSL's ArgSpecParseError is one.
+        # xDSL's ArgSpecParseError is a BaseException.
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         outcome = "refused"
@@ -99,15 +99,15 @@ def _coverage() -> Coverage:
 
 @cache
 def _warm(place: str, name: str, folder: str | None) -> None:
-    """Read one of a reader's seeds: what it imports is not the first input's time."""
+    """Reads one of a reader's seeds, so that imports do not count for the first input."""
     reader = readers_of(place)[name]
     attempt(reader, seeds_of(reader.seeds, folder)[0])
     gc.collect()
-    gc.freeze()  # The grammar and the dialect stay: no later collection needs to look at them.
+    gc.freeze()  # Garbage collections need not examine the grammar and the dialect.
 
 
 def input_of(data: Mapping[str, Any], number: int) -> bytes:
-    """The input of a number; arbitrary bytes if damage made an invalid file."""
+    """Returns the input of a number; arbitrary bytes if damage made an invalid file."""
     reader = readers_of(data["readers"])[data["reader"]]
     seeds = [*seeds_of(reader.seeds, data["seeds"]), *data["grown"]]
     rng = random.Random(f"{data['seed']} {data['reader']} {number}")
@@ -122,7 +122,7 @@ SEEN: set[Line] = set()
 
 
 def _read(data: Mapping[str, Any], first: int, results: Connection) -> None:
-    """Give a reader the inputs from a number on, and tell of each; at last the seconds."""
+    """Gives a reader the inputs from a number on, and reports each; at the end the seconds."""
     reader, coverage = readers_of(data["readers"])[data["reader"]], _coverage()
     begun, number, last = time.process_time(), first, data["first"] + data["count"]
     while number < last and time.process_time() - begun < BATCH_SECONDS:
@@ -151,7 +151,7 @@ class Batch:
     grown: list[list[Any]] = field(default_factory=list[list[Any]])
 
     def stretch(self) -> None:
-        """Inputs until one ends its process, or until the batch's time is up."""
+        """Reads inputs until one ends its process, or until the batch's time is up."""
         results, sending = Pipe(duplex=False)
         process = os.fork()
         if not process:
@@ -167,7 +167,7 @@ class Batch:
             self._add("BROKEN", f"status {status}\nDied" if how == DIED else how, [])
 
     def _hear(self, results: Connection) -> str:
-        """Receives the process's messages; returns its fate if some are missing."""
+        """Receives the process's messages; returns how it ended if some are missing."""
         while results.poll(HANGS):
             try:
                 told = results.recv()
@@ -191,7 +191,7 @@ class Batch:
 
 
 def fuzz(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A batch's figures; how many inputs were `done`, or which module is missing."""
+    """Returns a batch's figures: the number of inputs `done`, or the missing module."""
     try:
         _warm(data["readers"], data["reader"], data["seeds"])
     except ImportError as error:

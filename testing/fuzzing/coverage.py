@@ -1,8 +1,8 @@
 """
-Finds inputs that reach a line for the first time, at next to no cost.
+Finds inputs that reach a line for the first time, at almost no cost.
 
-Python 3.12 and later tell of each line once and are then told to keep quiet about it, so a line
-costs only the first time. Older versions report no lines: damage there begins with the seeds alone.
+Python 3.12 and later report each line once, after which reports for it are disabled, so that a line
+costs only the first time. Older versions report no lines: there, only the seeds are damaged.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from types import CodeType
 from typing import Any, TypeAlias
 
 Line: TypeAlias = tuple[str, int]
-"""A file and a line of it."""
+"""A file and the number of a line."""
 
 TOOL = 4
-"""One of the numbers that sys.monitoring leaves to anybody."""
+"""One of the tool numbers that sys.monitoring leaves free."""
 
 
 class Coverage:
@@ -23,7 +23,7 @@ class Coverage:
 
     def __init__(self):
         self.lines: list[Line] = []
-        """Reached for the first time since it was asked last."""
+        """Lines reached for the first time since the last query."""
         monitoring: Any = getattr(sys, "monitoring", None)
         self.works = monitoring is not None
         if self.works:
@@ -38,13 +38,13 @@ class Coverage:
         return self._disable
 
     def end(self) -> None:
-        """Let another one begin."""
+        """Ends the measurement, so that another one can begin."""
         if self.works:
             monitoring: Any = sys.monitoring  # pyright: ignore
             monitoring.free_tool_id(TOOL)
             monitoring.restart_events()
 
     def news(self) -> list[Line]:
-        """The lines that ran for the first time since the last call."""
+        """Returns the lines that ran for the first time since the last call."""
         fresh, self.lines = self.lines, []
         return fresh

@@ -1,7 +1,7 @@
 """
 Damages files: bytes anywhere, text token by token, JSON part by part, ONNX field by field.
 
-Every function takes a random generator and a sound file's content and returns a damaged one.
+Every function takes a random generator and a valid file's content, and returns damaged content.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ KINDS = (
     re.compile(r"(?:s|u)?[if]\d+|index|x\w+"),
     re.compile(r"\w+"),
 )
-"""Tokens that may stand for each other: numbers, values, symbols, operations, types, words."""
+"""
+Kinds of tokens that may replace each other: numbers, values, symbols, operations, types, words.
+"""
 
 INTERESTING = (0, 1, 0x7F, 0x80, 0xFF)
 WORDS = (
@@ -63,7 +65,7 @@ OTHERS: tuple[Json, ...] = (None, True, [], {}, [None], [[[[]]]], {"x": 1})
 
 
 def damage_bytes(rng: random.Random, data: bytes) -> bytes:
-    """One to four bytes or runs of them changed, removed, doubled, or the end cut off."""
+    """Changes, removes or doubles one to four bytes or runs of bytes, or cuts the end off."""
     changed = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         if not changed:
@@ -89,10 +91,10 @@ def damage_bytes(rng: random.Random, data: bytes) -> bytes:
 
 def damage_text(rng: random.Random, text: str) -> str:
     """
-    The text with one or two tokens replaced by others of their kind, sometimes of any.
+    Replaces one or two tokens of a text by others of their kind, sometimes of any kind.
 
-    Half of the texts have it replaced wherever it stands, and its numbers, too, within types: what
-    comes of that is often read, and meets verifiers and passes.
+    In half of the texts, all occurrences are replaced, and also numbers within types: the result
+    can often be parsed, and reaches verifiers and passes.
     """
     if rng.randrange(2):
         return _damage_consistently(rng, text)
@@ -131,7 +133,7 @@ def _damage_consistently(rng: random.Random, text: str) -> str:
 
 
 def places(value: Json, path: Path = ()) -> Iterator[Path]:
-    """The ways to every part of a JSON value."""
+    """Yields the paths to every part of a JSON value."""
     items = enumerate(value) if isinstance(value, list) else ()
     for key, inner in value.items() if isinstance(value, dict) else items:
         yield (*path, key)
@@ -139,7 +141,7 @@ def places(value: Json, path: Path = ()) -> Iterator[Path]:
 
 
 def damage_json(rng: random.Random, value: Json) -> Json:
-    """The value with one to three parts removed, doubled, or replaced, also by hostile ones."""
+    """Removes, doubles or replaces one to three parts of a JSON value, also by hostile ones."""
     value = json.loads(json.dumps(value))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         value = _damage_part(rng, value)
@@ -174,13 +176,13 @@ DEEP = 20_000
 
 
 def deepen(rng: random.Random, text: str) -> str:
-    """The text of a JSON value with one of its numbers or words in very many brackets."""
+    """Wraps one of the numbers or words of a JSON value in very many brackets."""
     at = rng.choice([match.end() for match in re.finditer(r"[:,\[] ?", text)] or [0])
     return f"{text[:at]}{'[' * DEEP}{text[at:]}"
 
 
 def damage_message(rng: random.Random, message: Any) -> None:
-    """Change one or two fields of a protobuf message in place, wherever they lie in it."""
+    """Changes one or two fields of a protobuf message in place, at any depth."""
     for _ in range(rng.randint(1, 2)):
         pairs = _fields(message)
         if not pairs:
@@ -194,12 +196,12 @@ def damage_message(rng: random.Random, message: Any) -> None:
             else:
                 setattr(holder, field.name, _other(rng, getattr(holder, field.name), ()))
         except (ValueError, TypeError):
-            # No value of the field: an enumeration's, or one of fewer bits.
+            # The value does not fit the field: an enumeration, or one of fewer bits.
             continue
 
 
 def _fields(message: Any) -> list[tuple[Any, Any]]:
-    """Every field that is set in a message, with the message that it is a field of."""
+    """Yields every field that is set in a message, with the message that contains it."""
     pairs: list[tuple[Any, Any]] = []
     waiting = [message]
     while waiting:

@@ -1,9 +1,10 @@
 """
-The readers of foreign bytes: the damage done to their inputs, and the conditions on each.
+The readers of untrusted bytes: the damage to their inputs, and the conditions on each.
 
-A reader returns a word for the result of an input. It may raise errors that the command line has a
-message for; anything else is a fault of ours, and so is an `AssertionError` for data that changed
-on the way. Readers of SPIR-V (testing/mutation.py) catch what they may raise themselves.
+A reader returns a word for the result of an input. It may raise errors for which the command line
+has a message; any other exception is our defect, and so is an `AssertionError` for data that
+changed in a round trip. Readers of SPIR-V (testing/mutation.py) catch the errors that they may
+raise.
 """
 
 from __future__ import annotations
@@ -59,27 +60,29 @@ from xdsl_spirv.testing.semantic_mutation import mutate_meaning
 Seeds = Sequence[bytes]
 
 CONTEXTS = 200
-"""Inputs that one xDSL context reads: names that modules define do not pile up in it for ever."""
+"""
+Number of inputs that one xDSL context reads, so that names defined by modules do not accumulate.
+"""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """`seeds` names the files that it damages: the folder, or another reader's."""
+    """A reader; `seeds` names the files that it damages: their folder, or another reader's."""
 
     seeds: str
     damage: Callable[[random.Random, Seeds], bytes]
     read: Callable[[bytes], str]
     share: float
-    """Share of the processor's time."""
+    """Fraction of the processor's time."""
     strict: bool = False
-    """Whether it catches what may be raised itself."""
+    """True if it catches the errors that it may raise."""
 
 
 # SPIR-V
 
 
 def _words(rng: random.Random, seeds: Seeds) -> bytes:
-    """An input for the raw layer, which looks at lengths only."""
+    """Makes an input for the raw layer, which examines only lengths."""
     choice = rng.randrange(20)
     if choice == 0:
         return rng.randbytes(rng.randrange(200))
@@ -91,7 +94,7 @@ def _words(rng: random.Random, seeds: Seeds) -> bytes:
 
 
 def _instructions(rng: random.Random, seeds: Seeds) -> bytes:
-    """An input of which a reader of text sees more than its header."""
+    """Makes an input of which a reader of text gets beyond the header."""
     choice = rng.randrange(8)
     if choice == 0:
         return _words(rng, seeds)
@@ -101,14 +104,14 @@ def _instructions(rng: random.Random, seeds: Seeds) -> bytes:
 
 
 def _meaning(rng: random.Random, seeds: Seeds) -> bytes:
-    """The same; half of them are grammatical and mean something else."""
+    """Makes the same kind of input; half of them are grammatical with another meaning."""
     if rng.randrange(2):
         return mutate_meaning(rng, rng.choice(seeds))
     return _instructions(rng, seeds)
 
 
 def _read_assembly(data: bytes) -> str:
-    """Assembly and back: what is assembled is disassembled, and assembled to the same words."""
+    """Assembles, disassembles and assembles again; the words must be equal."""
     try:
         binary = assemble(data.decode("utf-8", "surrogateescape"))
     except SPIRVAssemblyError:
@@ -139,11 +142,11 @@ def _fresh_context() -> Context:
 
 
 RESOURCE = re.compile(r"dense_resource<\w+>")
-"""A process keeps resources, and gives resources of later modules other names."""
+"""A process keeps resources, and renames the resources of later modules."""
 
 
 def _read_mlir(data: bytes) -> str:
-    """Text and back: what is printed parses again and prints the same."""
+    """Parses and prints; printed text must parse again and print the same."""
     ctx = _fresh_context()
     once = _print_module(parse_text(data.decode(errors="replace"), ctx=ctx))
     if RESOURCE.sub("x", _print_module(parse_text(once, ctx=ctx))) != RESOURCE.sub("x", once):
@@ -166,7 +169,7 @@ def _damaged_behind_its_passes(rng: random.Random, seeds: Seeds) -> bytes:
 
 
 def _read_and_lower(data: bytes) -> str:
-    """Text through the passes that its first line names."""
+    """Parses text, and runs the passes that its first line names."""
     from xdsl_spirv.compiler.compiler import pipeline_of
 
     first, _, text = data.decode(errors="replace").partition("\n")
@@ -212,7 +215,7 @@ def _read_onnx(data: bytes) -> str:
 
 @cache
 def _folder() -> tuple[Any, Path]:
-    """A place in memory where there is one; it goes with the process."""
+    """Returns a folder in memory if there is one; it is removed with the process."""
     memory = Path("/dev/shm")
     holder = tempfile.TemporaryDirectory(
         prefix="xdsl-spirv-fuzz-", dir=memory if memory.is_dir() else None
@@ -227,7 +230,7 @@ def _file(name: str, data: bytes) -> Path:
 
 
 def _damaged_weights(rng: random.Random, seeds: Seeds) -> bytes:
-    """A model whose initializers are in a file beside it, with damaged references to that file."""
+    """Damages the references of a model to its initializers in a separate file."""
     from onnx import ModelProto, TensorProto
 
     model = ModelProto.FromString(rng.choice(seeds))
@@ -252,7 +255,7 @@ def _read_weights(data: bytes) -> str:
 
 
 def _read_ttir(data: bytes) -> str:
-    """A kernel of Triton, read and converted to tiles."""
+    """Reads a kernel of Triton, and converts it to tiles."""
     from xdsl_spirv.frontends.triton.convert import convert, kernel_of
     from xdsl_spirv.frontends.triton.reading import read
 
@@ -323,17 +326,19 @@ NAMES = ("a", "b", "n")
 
 
 def _read_expression(data: bytes) -> str:
-    """An expression of sizes: read and compiled it gives one number."""
+    """
+    Evaluates an expression of sizes both by reading and by compiling; the numbers must be equal.
+    """
     text = data.decode(errors="replace")
     values: dict[str, int] = dict(zip(NAMES, (3, 5, 64), strict=True))
     number = evaluate(text, values, "the size")
     if function_of([text], NAMES)(*values.values()) != (number,):
-        raise AssertionError("the expression means two numbers")
+        raise AssertionError("the expression has two different values")
     return "evaluated"
 
 
 def _program_files(data: bytes) -> Mapping[str, bytes]:
-    """A directory as one file: lengths and names first."""
+    """Splits one file into a directory: lengths and names come first."""
     names, _, rest = data.partition(b"\n")
     files: dict[str, bytes] = {}
     for name, size in json.loads(names).items():
@@ -342,14 +347,14 @@ def _program_files(data: bytes) -> Mapping[str, bytes]:
 
 
 def pack_program(files: Mapping[str, bytes]) -> bytes:
-    """The files of a program's directory as one, which `program` damages."""
+    """Packs the files of a program's directory into one, which `program` damages."""
     sizes = {name: len(content) for name, content in files.items()}
     return json.dumps(sizes).encode() + b"\n" + b"".join(files.values())
 
 
 MANIFEST, LAYERS = "program.json", "layers.json"
 SMALL_GRID, SMALL_BYTES = 64, 1 << 16
-"""Limits of a program that is run, in workgroups and bytes: larger ones only take long."""
+"""Limits of a program that is run, in workgroups and bytes: larger ones only take longer."""
 
 
 def _damaged_program(rng: random.Random, seeds: Seeds) -> bytes:
@@ -367,7 +372,10 @@ def _damaged_program(rng: random.Random, seeds: Seeds) -> bytes:
 
 
 def _with_numbers(rng: random.Random, data: bytes) -> bytes:
-    """A manifest with a push constant and a shape of any numbers, where sound ones have few."""
+    """
+    Returns a manifest with a push constant and a shape of any numbers, which valid ones seldom
+    have.
+    """
     manifest = json.loads(data)
     dispatch, buffer = (rng.choice(manifest[key]) for key in ("dispatches", "buffers"))
     value = rng.choice((*NUMBERS, *WORDS))
@@ -401,7 +409,7 @@ def _read_program(data: bytes) -> str:
 
 
 def _input(buffer: Buffer) -> Any:
-    """Contents of an input whose open sizes are 3."""
+    """Returns the contents of an input whose dynamic sizes are 3."""
     if buffer.kind == "scalar":
         return 3
     shape = tuple(size if isinstance(size, int) else 3 for size in buffer.shape)

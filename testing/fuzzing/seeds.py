@@ -1,5 +1,5 @@
 """
-The sound files that the fuzzer damages, by kind: what the tests of this checkout are made of.
+The valid files that the fuzzer damages, by kind: the inputs of this checkout's tests.
 
 `python -m xdsl_spirv.testing.fuzzing.seeds FOLDER` writes them, for a machine without the tests.
 """
@@ -20,7 +20,7 @@ from xdsl_spirv.testing.fuzzing.readers import PIPELINE, pack_program
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 SMALL = 2_000
-"""Bytes of the largest module that is damaged: a change is as likely to matter as anywhere."""
+"""Largest module that is damaged, in bytes: in small modules, changes are likely to matter."""
 GRAPHS, KERNELS = 60, 24
 """Numbers of random graphs and kernels taken from differential testing."""
 PASSES = re.compile(r"(?:-p|--passes)[ =]+(?:'([^']*)'|\"([^\"]*)\"|(\S+))")
@@ -49,7 +49,7 @@ def _spirv() -> Iterator[bytes]:
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Each input of a FileCheck test, and the passes of its first RUN line."""
+    """Yields each input of a FileCheck test, and the passes of its first RUN line."""
     for path in sorted((TESTS / "filecheck").rglob("*.mlir")):
         text = path.read_text()
         if "diagnostics" in text or "RUN: not" in text:
@@ -209,9 +209,7 @@ def in_folder(folder: Path) -> list[bytes]:
 
 
 def all_of(kind: str) -> list[bytes]:
-    """
-    Returns the inputs that the tests are made of, and those that reached more when the fuzzer ran.
-    """
+    """Returns the inputs of the tests, and those that reached new lines when the fuzzer ran."""
     return [*KINDS[kind](), *in_folder(TESTS / "fuzzing" / kind)]
 
 

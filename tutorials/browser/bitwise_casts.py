@@ -1,4 +1,6 @@
-"""xDSL's `xdsl.utils.bitwise_casts` without ctypes, which WebAssembly does not have."""
+"""
+A replacement for xDSL's `xdsl.utils.bitwise_casts` without ctypes, which WebAssembly does not have.
+"""
 
 import numpy as np
 

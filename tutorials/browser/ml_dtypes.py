@@ -1,6 +1,6 @@
 """
-A stand-in for ml_dtypes, which has no build for WebAssembly: its types exist, so that tables of
-types can name them, and numpy refuses arithmetic in them.
+A replacement for ml_dtypes, which has no build for WebAssembly: its types exist, so that tables of
+types can name them, but numpy refuses arithmetic in them.
 """
 
 import numpy as np

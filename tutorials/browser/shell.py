@@ -1,4 +1,4 @@
-"""Runs a tutorial's cell in the browser; its last expression is shown, as HTML where it can be."""
+"""Runs a tutorial's cell in the browser; its last expression is shown, as HTML if possible."""
 
 import ast
 import linecache
@@ -26,7 +26,7 @@ _names: dict[str, Any] = {"__name__": "__main__", "mo": SimpleNamespace(Html=Htm
 
 
 def run(code: str, notebook: str, number: int) -> None:
-    """Execute a cell; leaves `/result/html` with what it shows, `/result/error` if it failed."""
+    """Runs a cell; leaves `/result/html` with its output, `/result/error` if it failed."""
     file = f"cell {number}"
     linecache.cache[file] = len(code), None, code.splitlines(True), file
     _names["__file__"] = str(SITE / "tutorials" / f"{notebook}.py")

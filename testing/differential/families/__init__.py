@@ -1,7 +1,8 @@
 """
 Families of generated kernels, each a function that fills an empty `Kernel`.
 
-A seed chooses the family in turn and everything else at random, so any range of seeds has them all.
+Seeds take the families in turn and everything else at random, so that any range of seeds covers all
+families.
 """
 
 from __future__ import annotations
@@ -48,14 +49,17 @@ ORDER = [
 
 
 ATTEMPTS = 1_000
-"""Number of times that a kernel is drawn again if it needs a feature its machine lacks."""
+"""Number of times that a kernel is redrawn if it needs a feature that its machine lacks."""
 
 BFLOAT16_ORDER = [*ORDER, "bfloat16", "muladd", "bfloat16", "cooperative"]
-"""With bfloat16, and more of the matrices, of which there are more kinds."""
+"""
+Families by seed for machines with bfloat16, with more of the matrix families, which have more
+variety.
+"""
 
 
 def generate(seed: int, family: str | None = None, machine: Machine = LAVAPIPE) -> Kernel:
-    """The kernel of a seed, of a family if one is named, for lavapipe unless said otherwise."""
+    """Generates the kernel of a seed, optionally of a given family, by default for lavapipe."""
     order = [name for name in (BFLOAT16_ORDER if machine.bfloat16 else ORDER) if has(machine, name)]
     chosen = family or order[seed % len(order)]
     for attempt in range(ATTEMPTS):
@@ -63,11 +67,11 @@ def generate(seed: int, family: str | None = None, machine: Machine = LAVAPIPE) 
         FAMILIES[chosen](kernel)
         if not machine.lacks(kernel.text()):
             return kernel
-    raise ValueError(f"{machine.name} has too little for the family {chosen}")
+    raise ValueError(f"{machine.name} lacks features that the family {chosen} needs")
 
 
 def has(machine: Machine, family: str) -> bool:
-    """Whether a machine has what all kernels of a family need."""
+    """True if a machine has the features that all kernels of a family need."""
     if family in ("cooperative", "muladd"):
         return bool(machine.matrices)
     return family != "rotate" or ROTATE not in machine.lacking

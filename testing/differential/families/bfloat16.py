@@ -1,12 +1,12 @@
 """
-SPV_KHR_bfloat16: conversions of every bit pattern, dot products, and values that are only moved.
+SPV_KHR_bfloat16: conversions of every bit pattern, dot products, and moves of values.
 
 A device rounds to bfloat16 to nearest even or toward zero (BF-07); `running.choices` has both.
 Values that pass through binary32 may be flushed there.
 
 lavapipe has no bfloat16, so there this family compares a module with the result of a pass on it.
-Buffers hold the bits. A result in bfloat16 is compared by its bits where it cannot be a NaN, else
-as binary32.
+Buffers hold the bits. A result in bfloat16 is compared by its bits if it cannot be a NaN, else as
+binary32.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _name(count: int) -> str:
 
 
 def _patterns(k: Kernel, count: int, finite: bool = False) -> Array:
-    """Bits, padded as buffers hold vectors."""
+    """Writes bit patterns, padded as buffers pad vectors."""
     shape = (k.invocations, 4 if count == 3 else count)
     plain = k.rng.integers(0, 1 << 16, shape, np.uint16)
     if finite:
@@ -54,7 +54,7 @@ def _input(k: Kernel, count: int, finite: bool = False) -> str:
 
 
 def _output(k: Kernel, value: str, count: int, what: str) -> None:
-    """Compare bits."""
+    """Compares a result by its bits."""
     slots = 4 if count == 3 else count
     number = k.buffer(_name(count), np.zeros((k.invocations, slots), np.int16), slots)
     k.do(f'spirv.Store "StorageBuffer" {k.pointer(number)}, {value} : {_name(count)}')
@@ -62,7 +62,7 @@ def _output(k: Kernel, value: str, count: int, what: str) -> None:
 
 
 def _as_float(k: Kernel, value: str, count: int, what: str, legal: Legal | None = None) -> None:
-    """Compare as binary32, in which any NaN is a NaN."""
+    """Compares a result as binary32, where all NaNs are equal."""
     wide = Type("f32", count)
     value = k.op(f"spirv.FConvert {value} : {_name(count)} to {wide}")
     k.output(value, wide, what, legal or Legal())
@@ -78,7 +78,9 @@ def _to_float(k: Kernel, count: int) -> None:
 
 
 def _legal_flushed(type: Type) -> Legal:
-    """A subnormal number may be 0 in binary32, by which every conversion goes (BF-06)."""
+    """
+    Allows a subnormal number to be 0 in binary32, through which every conversion goes (BF-06).
+    """
     if type.scalar != "f64":
         return Legal()
     return Legal(lambda r: np.where(np.abs(r) < TINY, TINY, 0.0), "exact apart from subnormals")
@@ -107,7 +109,7 @@ def _dot(k: Kernel, count: int) -> None:
 
 
 def _through_memory(k: Kernel, count: int) -> None:
-    """A Function array, a splat, a part taken out and put in, a choice."""
+    """Moves values through a Function array, a splat, an extract and insert, and a select."""
     type = _name(count)
     value, other = _input(k, count), _input(k, count)
     array = f"!spirv.array<3 x {type}>"
@@ -129,7 +131,7 @@ def _through_memory(k: Kernel, count: int) -> None:
 
 
 def _through_loop(k: Kernel, count: int) -> None:
-    """Carried around a loop, added to in binary32 and rounded each time."""
+    """Carries a value around a loop; it is added to in binary32 and rounded each time."""
     type, wide = _name(count), Type("f32", count)
     start, step = _input(k, count, finite=True), _input(k, count, finite=True)
     rounds = int(k.rng.integers(1, 6))
@@ -164,7 +166,7 @@ def _through_loop(k: Kernel, count: int) -> None:
 
 
 def _through_function(k: Kernel, count: int) -> None:
-    """A struct of it as a function's argument and result."""
+    """Passes a struct with the value as argument and result of a function."""
     type = _name(count)
     struct = f"!spirv.struct<({type}, i32)>"
     function = f"swap{len(k.functions)}"

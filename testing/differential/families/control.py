@@ -22,7 +22,7 @@ def _small(k: Kernel, limit: int) -> str:
 
 
 def _nested_loops(k: Kernel) -> None:
-    """A loop in a loop, both left early, trip counts by lane."""
+    """Writes a loop in a loop, both with early exits and with trip counts by lane."""
     outer, inner, last = _small(k, 6), _small(k, 9), k.constant(int(k.rng.integers(2, 9)))
     factor = k.constant(int(k.rng.integers(2, 100)))
     r = k.name()
@@ -65,7 +65,7 @@ def _nested_loops(k: Kernel) -> None:
 
 
 def _switch(k: Kernel) -> None:
-    """Cases with values of their own, two of which share a block."""
+    """Writes a switch with different values for each case; two cases share a block."""
     selector, value = _small(k, 5), k.input(I32)[0]
     r = k.name()
     n = r[1:]

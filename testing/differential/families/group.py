@@ -1,5 +1,5 @@
 """
-Group-non-uniform operations and rotations over full subgroups, and inside branches.
+Group-non-uniform operations and rotations over full subgroups, and in branches.
 
 In a branch the operations are over the invocations that took it, which Vulkan guarantees for a
 selection in uniform control flow. Only active invocations are read.
@@ -29,7 +29,7 @@ def _type(k: Kernel, scalars: tuple[str, ...]) -> Type:
 
 
 def group_operations(k: Kernel) -> None:
-    """Random operations of the whole family."""
+    """Applies random operations of the whole family."""
     for _ in range(OPERATIONS):
         k.draw(lambda: k.rng.choice(np.array(_KINDS, dtype=object))(k))
 
@@ -91,7 +91,7 @@ def _exchange(k: Kernel) -> None:
         moved, _ = k.input(I32, k.rng.integers(0, k.machine.subgroup, (k.invocations, 1)))
         index = moved
     if name in ("ShuffleUp", "ShuffleDown"):
-        # Only lanes that have a source: the others take a delta of 0.
+        # Only lanes that have a source lane; the others take a delta of 0.
         edge = f"spirv.SLessThan %lane, {index} : i32"
         if name == "ShuffleDown":
             last = k.constant(k.machine.subgroup - 1 - mask)
@@ -140,7 +140,7 @@ def _reduce(k: Kernel, name: str, operation: str) -> None:
 
 
 def _summable(k: Kernel, name: str, type: Type) -> tuple[str, Legal]:
-    """Numbers whose sums and products are exact in any order."""
+    """Returns numbers whose sums and products are exact in any order."""
     shape = (k.invocations, type.count)
     if name == "FMul":
         values: Array = k.rng.choice([-2.0, -1.0, 1.0, 2.0, 0.5], shape)
@@ -181,7 +181,7 @@ def rotations(k: Kernel) -> None:
 
 
 def in_branches(k: Kernel) -> None:
-    """Reductions, scans and ballots over the invocations that took a branch."""
+    """Applies reductions, scans and ballots to the invocations that took a branch."""
     for _ in range(4):
         type = Type(str(k.rng.choice(["i32", "i32", "i64", "i16"])))
         value, _ = k.input(type)

@@ -1,6 +1,4 @@
-"""
-Memory: structs and arrays with offsets, Workgroup memory behind barriers, atomics, constants.
-"""
+"""Memory: structs and arrays with offsets, Workgroup memory with barriers, atomics, constants."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ SHARED = '["NonPrivatePointer"]'
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a struct: a value, or an array of them with a stride."""
+    """A member of a struct: a value, or an array of values with a stride."""
 
     offset: int
     type: Type
@@ -46,7 +44,7 @@ class Member:
 
 
 def _struct(k: Kernel) -> tuple[list[Member], int]:
-    """Members as std430 aligns them, with a gap now and then; and the stride of the whole."""
+    """Returns members aligned as in std430, with occasional gaps, and the stride of the struct."""
     members: list[Member] = []
     at, largest = 0, 4
     for _ in range(int(k.rng.integers(2, 5))):
@@ -61,7 +59,7 @@ def _struct(k: Kernel) -> tuple[list[Member], int]:
 
 
 def layouts(k: Kernel) -> None:
-    """A struct copied whole, by members and by elements from one buffer to three others."""
+    """Copies a struct from one buffer to three others: whole, by members, and by elements."""
     members, stride = _struct(k)
     text = f"!spirv.struct<({', '.join(map(str, members))})>"
     data = np.zeros((k.invocations, stride), np.uint8)
@@ -83,9 +81,9 @@ def layouts(k: Kernel) -> None:
     for buffer, what in zip(copies, ("whole", "by elements", "CopyMemory"), strict=True):
         k.result(buffer, f"{text}, {what}")
     _dynamic_element(k, pointers[0], text, members)
-    if not k.machine.lacking:  # No target's file speaks of variable pointers.
+    if not k.machine.lacking:  # Target files do not tell if a device has variable pointers.
         _variable_pointer(k)
-    # A struct is loaded whole only where its members' types have arithmetic.
+    # A struct is loaded as a whole only if its members' types have arithmetic.
     for scalar in sorted({member.type.scalar for member in members}):
         value, buffer = k.input(Type(scalar))
         name = "FAdd" if scalar[0] == "f" else "IAdd"
@@ -94,7 +92,7 @@ def layouts(k: Kernel) -> None:
 
 
 def _variable_pointer(k: Kernel) -> None:
-    """One of two elements of a buffer, chosen by its pointer."""
+    """Reads one of two elements of a buffer through a selected pointer."""
     type = Type(str(k.rng.choice((*INTEGERS, *FLOATS))), int(k.rng.integers(1, 5)))
     _, buffer = k.input(type)
     mirrored = k.op(f"spirv.BitwiseXor %id, {k.constant(int(k.rng.integers(k.invocations)))} : i32")
@@ -118,7 +116,7 @@ def _place(k: Kernel, base: str, text: str, path: list[str], type: Type) -> str:
 def _copy_member(
     k: Kernel, source: str, target: str, text: str, number: int, member: Member
 ) -> None:
-    """Through a scalar each where it is a vector."""
+    """Copies a member; vectors also scalar by scalar."""
     for element in range(member.length or 1):
         path = [k.constant(number)] + ([k.constant(element)] if member.length else [])
         paths, type = [path], member.type
@@ -147,7 +145,9 @@ def _dynamic_element(k: Kernel, base: str, text: str, members: list[Member]) -> 
 
 
 def workgroup_memory(k: Kernel) -> None:
-    """Each invocation reads what another one of its workgroup has written, and writes again."""
+    """
+    Each invocation reads a value that another one of its workgroup has written, and writes again.
+    """
     count = k.machine.local[0]
     for number in range(3):
         type = Type(str(k.rng.choice((*INTEGERS, *FLOATS))), int(k.rng.choice([1, 1, 2, 3, 4])))
@@ -176,7 +176,9 @@ CELLS = 4
 
 
 def atomics(k: Kernel) -> None:
-    """Cells that several invocations update in any order, and cells of one invocation each."""
+    """
+    Updates some cells from several invocations in any order, and others from one invocation each.
+    """
     for _ in range(4):
         type = Type(str(k.rng.choice(["i32", "i32", "i64"])))
         name = str(k.rng.choice(COMMUTATIVE))

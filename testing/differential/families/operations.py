@@ -1,6 +1,4 @@
-"""
-Single operations on random values and edges, a dozen to a kernel; matrices of floats.
-"""
+"""Single operations on random values and edge cases, a dozen in each kernel; matrices of floats."""
 
 from __future__ import annotations
 
@@ -16,13 +14,13 @@ OPERATIONS = 8
 
 
 def operations(k: Kernel) -> None:
-    """Random rules with random types."""
+    """Applies random rules to random types."""
     for _ in range(OPERATIONS):
         k.draw(lambda: apply(k, RULES[int(k.rng.integers(len(RULES)))]))
 
 
 def apply(k: Kernel, rule: Rule, scalar: str | None = None, count: int | None = None) -> None:
-    """One rule on inputs of its own."""
+    """Applies one rule to its own inputs."""
     scalar = scalar or str(k.rng.choice(rule.scalars))
     type = Type(scalar, count or int(k.rng.choice(rule.counts)))
     values: list[str] = []
@@ -45,11 +43,11 @@ def apply(k: Kernel, rule: Rule, scalar: str | None = None, count: int | None = 
     k.output(computed, result, f"{rule.name} : {type}", rule.legal(type), buffers)
 
 
-# Matrices are exact where every order of a sum is: small integers.
+# Small integers make matrix results exact in every order of summation.
 
 
 def matrices(k: Kernel) -> None:
-    """Transposition, products and sums of matrices of small integers."""
+    """Applies transposition, products and sums to matrices of small integers."""
     rows, columns = (int(k.rng.integers(2, 5)) for _ in range(2))
     column, row = Type("f32", rows), Type("f32", columns)
     matrix, turned = (f"!spirv.matrix<{n} x {t}>" for n, t in ((columns, column), (rows, row)))
@@ -84,7 +82,7 @@ def matrices(k: Kernel) -> None:
 
 
 def _square_functions(k: Kernel) -> None:
-    """Determinant and inverse of matrices near the identity."""
+    """Computes determinant and inverse of matrices near the identity."""
     n = int(k.rng.integers(2, 5))
     column = Type("f32", n)
     matrix = f"!spirv.matrix<{n} x {column}>"

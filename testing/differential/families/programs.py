@@ -1,8 +1,8 @@
 """
 Random typed programs: operations on earlier values, through selections, loops and variables.
 
-Only `chained` rules are used, so that every value has one legal result; every eighth value and the
-last ones are outputs.
+Only `chained` rules are used, so that every value has exactly one legal result; every eighth value
+and the last ones are outputs.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Pool:
         self.values.setdefault(type, []).append(value)
 
     def pick(self, type: Type) -> str:
-        """One of the later values more often."""
+        """Picks a value, preferring later ones."""
         values = self.values[type]
         return values[-1 - min(int(self.k.rng.geometric(0.35)) - 1, len(values) - 1)]
 
 
 def programs(k: Kernel) -> None:
-    """A straight line of operations, some of them inside selections and loops."""
+    """Writes a sequence of operations, some of them inside selections and loops."""
     pool = Pool(k)
     width = int(k.rng.integers(1, 5))
     scalars = {str(s) for s in k.rng.choice(INTEGERS, 2)} | {
@@ -93,20 +93,23 @@ def _fitting(k: Kernel, pool: Pool) -> tuple[Rule, Type]:
 
 
 def condition(k: Kernel) -> str:
-    """True for some of the invocations: by lane, by subgroup, or all alike."""
+    """
+    Makes a condition that is true for some of the invocations: by lane, by subgroup, or for all or
+    none.
+    """
     bit = k.constant(int(k.rng.choice([1, 2, 4, 8, 32, 64])))
     masked = k.op(f"spirv.BitwiseAnd %id, {bit} : i32")
     return k.op(f"spirv.INotEqual {masked}, %zero : i32")
 
 
 def _integer(k: Kernel, pool: Pool) -> Type:
-    """A type with integer arithmetic."""
+    """Picks a type with integer arithmetic."""
     types = [t for t in pool.values if t.scalar in INTEGERS]
     return types[int(k.rng.integers(len(types)))]
 
 
 def _selection(k: Kernel, pool: Pool) -> tuple[str, Type, str]:
-    """Two branches that compute different things from the same values."""
+    """Writes two branches that compute different results from the same values."""
     type = _integer(k, pool)
     a, b = pool.pick(type), pool.pick(type)
     first, second = k.rng.choice(["IAdd", "ISub", "IMul", "BitwiseXor"], 2)
@@ -131,7 +134,9 @@ def _selection(k: Kernel, pool: Pool) -> tuple[str, Type, str]:
 
 
 def _loop(k: Kernel, pool: Pool) -> tuple[str, Type, str]:
-    """Up to seven rounds, as many for each lane as its number says, or as many for all."""
+    """
+    Writes a loop of up to seven iterations, either different for each lane or the same for all.
+    """
     type = _integer(k, pool)
     start, step = pool.pick(type), pool.pick(type)
     name = str(k.rng.choice(["IAdd", "IMul", "BitwiseXor", "ISub"]))
