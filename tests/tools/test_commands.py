@@ -111,7 +111,7 @@ func.func @main(%A: tensor<4xcomplex<f32>>, %B: tensor<4xcomplex<f32>>) -> tenso
 """
 COMPILE = ["compile", "x.mlir", "--target", "nvidia-h200", "-o", "out"]
 BAD = [
-    ("func.func @main(", "does not parse", COMPILE),
+    ("func.func @main(", "cannot be parsed", COMPILE),
     (MATMUL.replace("70x45xf16", "71x45xf16"), "('linalg.matmul' (%r) in @main)", COMPILE),
     (MATMUL.replace("@main", "@f") + MATMUL.replace("@main", "@g"), "no function @main", COMPILE),
     (COMPLEX, "no kernel computes in tensor<4xcomplex<f32>>", COMPILE),

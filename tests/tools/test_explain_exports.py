@@ -157,7 +157,7 @@ DAMAGED = {
     "deep": (b"[" * 100_000, "not JSON"),
     "another record": (b'{"schema": "x"}', "is missing"),
     "another version": (b'{"schema": "s", "version": 9, "device": "", "dispatches": []}', "schema"),
-    "other dispatches": (times_json("d", []).encode(), "the times are for 0 other dispatches"),
+    "other dispatches": (times_json("d", []).encode(), "the times are for 0 different dispatches"),
 }
 
 
@@ -179,7 +179,7 @@ def test_times_that_are_none(
     ("change", "message"),
     [
         ({"dispatch": 7}, "the program has no dispatch 7"),
-        ({"nanoseconds": -1.0}, "no time of 'wait'"),
+        ({"nanoseconds": -1.0}, "no time for 'wait'"),
         ({"track": "host", "start": "now"}, "start"),
     ],
 )

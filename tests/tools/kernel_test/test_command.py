@@ -52,8 +52,8 @@ def test_options_alone_describe_a_launch(saxpy: Path, capsys: pytest.CaptureFixt
         (["--grid", "99999999999"], "is not a grid"),
         (["--grid", "9" * 5000], "is not a grid"),
         (["--subgroup-size", "9" * 5000], "is not a list of numbers"),
-        (["--push", "n=1", "--push", "n.x=2"], "a part of it has a value already"),
-        (["--timeout", "1e300"], "is not a time for a launch"),
+        (["--push", "n=1", "--push", "n.x=2"], "a part of it already has a value"),
+        (["--timeout", "1e300"], "is not a valid time limit"),
         (["--junit", "missing/results.xml"], "cannot write the output"),
     ],
 )
@@ -116,7 +116,7 @@ def test_a_folder_is_searched(saxpy: Path, racy: Path, capsys: pytest.CaptureFix
     saxpy.with_name("alone.comp").write_text("void main() {}")
     assert main(["test", str(saxpy.parent)]) == 1
     printed = capsys.readouterr().out
-    assert "alone.comp: not tested, no file describes its launch" in printed
+    assert "alone.comp: not tested, because no file describes its launch" in printed
     assert "2 kernels, 2 launches: 1 failed (1 kernel without a description)" in printed
 
 
@@ -132,7 +132,7 @@ def test_nothing_to_run_is_never_passed(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_start_is_written(saxpy: Path, capsys: pytest.CaptureFixture[str]):
     kernel = str(saxpy.with_name("saxpy.comp"))
     assert main(["test", kernel, "--init"]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already, so it is not changed" in capsys.readouterr().err
     saxpy.unlink()
     assert main(["test", kernel, "--init"]) == 0
     assert main(["test", kernel]) == 0

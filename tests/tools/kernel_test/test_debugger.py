@@ -150,7 +150,7 @@ def test_breakpoints_hold_by_condition_in_an_invocation(kernel: str, editor: Deb
     assert editor.go("stepOut") == "step"
     assert editor.frames()[0]["name"] == "main"
     assert editor.value("v") == "there is no variable 'v' here"
-    assert editor.value("x[200]") == "x[200] is out of range: the array has 100"
+    assert editor.value("x[200]") == "x[200] is out of range: the array has 100 elements"
     assert editor.go("reverseContinue") == "breakpoint"
     assert editor.line() == 8
 

@@ -79,7 +79,7 @@ def test_errors_of_glslang_have_places(run_glsl: Run, tmp_path: Path):
         ("x.spv", b"\3\2#\7", "the binary cannot be read"),
         ("x.spv", b"", "the binary cannot be read"),
         ("x.spvasm", b"OpCapability Shaders\n", "x.spvasm:1:14: 'Shaders' is not a Capability"),
-        ("x.mlir", b"spirv.modul", "the input does not parse"),
+        ("x.mlir", b"spirv.modul", "the input cannot be parsed"),
         ("x.mlir", b"builtin.module {}", "there is no spirv.module"),
     ],
 )
