@@ -265,12 +265,12 @@ def test_lavapipe_answers_as_the_interpreter(name: str, lavapipe: Path, tmp_path
     there = np.load(result)
     logits = Session(imported).run(tokens)
     np.testing.assert_allclose(there["logits"], logits, atol=2e-3 * abs(logits).max())
-    session, following = Session(imported), list[int]()
-    last = tokens[:11]
-    for _ in range(8):
-        last = session.run(last)[-1].argmax(keepdims=True).astype(np.int32)
-        following.append(int(last[0]))
-    assert there["following"].tolist() == following
+    session = Session(imported)
+    last = session.run(tokens[:11])[-1]
+    for token in there["following"]:
+        # Two tokens may be as likely to the logits' tolerance.
+        assert last[token] >= last.max() - 4e-3 * abs(last).max()
+        last = session.run(np.array([token], np.int32))[-1]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pytest
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
-from xdsl_spirv.compiler.model import run_reference
+from xdsl_spirv.compiler.model import compile_model, run_reference
 from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.importer import import_onnx
@@ -592,3 +592,12 @@ def test_the_page_lists_the_operators():
     table = page.split("<!-- operators of com.microsoft -->")[1].split("<!-- end -->")[0]
     names = {entry.name for entry in registered() if entry.domain == "com.microsoft"}
     assert set(re.findall(r"`(\w+)`", table)) == names
+
+
+@pytest.mark.parametrize("title", ["smooth", "sink"])
+def test_sinks_are_a_part_of_attention(title: str):
+    (case,) = (case for case in group_query_cases() if case.title == title)
+    model = case.model()
+    declare(model, run_onnxruntime(model, case.given()))
+    program = compile_model(import_onnx(model), "lavapipe")
+    assert [layer.path for layer in program.layers] == ["loops", "attention"]
