@@ -65,8 +65,8 @@ def reduce_rows(op: ReduceRowsOp, context: Context) -> Function:
 @terminator(YieldOp)
 def yield_one(op: YieldOp, flow: Flow) -> Callable[[Env], Leaving]:
     """Returns the function's value for all lanes: no lane leaves a region of one block earlier."""
-    slot = flow.compiler.slot(op.values[0])
-    narrow = flow.compiler.widened.narrowing(op.values[0])
+    slot = flow.compiler.slot(op.arguments[0])
+    narrow = flow.compiler.widened.narrowing(op.arguments[0])
 
     def call(env: Env) -> Leaving:
         env[RETURNED] = env[slot] if narrow is None else narrow(env[slot])
