@@ -55,7 +55,7 @@ Function: TypeAlias = Callable[[Operation, Sequence[Interval], DType], Interval]
 
 
 def exact(value: Array) -> Interval:
-    """Returns the interval of values that are known."""
+    """Returns the interval of exactly known values: both ends are equal."""
     held = value.astype(np.float64) if is_float(value.dtype) else value.astype(np.int64)
     return Interval(held, held, value.dtype)
 

@@ -362,7 +362,9 @@ def _kernels(
 
 
 def pipeline_of(text: str) -> PassPipeline:
-    """A pass pipeline as `xdsl-opt -p` takes it; raises `ProgramError` for one that is wrong."""
+    """
+    Parses a pass pipeline in the syntax of `xdsl-opt -p`. Raises `ProgramError` if it is wrong.
+    """
     passes = Universe.get_multiverse().all_passes
     with said_of_passes(passes):
         return PassPipeline.parse_spec(passes, text)

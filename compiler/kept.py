@@ -73,7 +73,7 @@ def path_for(
 
 
 def load(path: Path | None) -> Program | None:
-    """Loads a kept program; None if there is none, or if it cannot be read."""
+    """Loads a kept program. Returns None if there is none or it cannot be read."""
     if path is None or not (path / MANIFEST).is_file():
         return None
     try:

@@ -77,7 +77,8 @@ def key(
 ) -> Any:
     """
     Declares a parameter of a `KeyedAttr`; `converter` makes an attribute of a Python value, and
-    `printed` are the last fields of `Key`. Type checkers let `kw_only` stand behind defaults.
+    `printed` sets the last fields of `Key`. Parameters are `kw_only`, so that type checkers allow
+    required ones behind defaults.
     """
 
     def convert(value: Any) -> Attribute:

@@ -249,7 +249,7 @@ class _Run:
         self.progress = time.monotonic()
 
     def results(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Result]]:
-        """Each job with its result."""
+        """Yields each job with its result."""
         while True:
             pulled = self._pull(jobs)
             capacity = self.engine.look()

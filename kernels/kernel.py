@@ -207,7 +207,7 @@ def _array(value: Any, element: Type) -> Any:
 
 
 def _push_value(value: Any, type: Type) -> Any:
-    """A push constant as the binary has it, whose integers have no sign."""
+    """Converts a push constant to the binary's type, whose integers are unsigned."""
     plain = value.item() if hasattr(value, "item") else value
     if type.is_signed and isinstance(plain, int) and -(1 << (type.width - 1)) <= plain < 0:
         return plain + (1 << type.width)

@@ -70,7 +70,7 @@ _current: ContextVar[TileTracer | None] = ContextVar("tile program", default=Non
 
 
 def current() -> TileTracer:
-    """The program that is being written; raises `KernelError` outside of one."""
+    """Returns the program that is being traced; raises `KernelError` outside of one."""
     tracer = _current.get()
     if tracer is None:
         raise KernelError("there is no kernel here", "", "call this under @tiles.kernel")

@@ -65,7 +65,7 @@ class Variable:
 
     @property
     def value(self) -> Any:
-        """The value at this place of the kernel."""
+        """The value at the current point of the kernel."""
         return self._value
 
     @value.setter

@@ -89,7 +89,7 @@ _current: ContextVar[Tracer | None] = ContextVar("kernel", default=None)
 
 
 def current() -> Tracer:
-    """The kernel that is being written; raises `KernelError` outside of one."""
+    """Returns the kernel that is being traced; raises `KernelError` outside of one."""
     tracer = _current.get()
     if tracer is None:
         raise KernelError(

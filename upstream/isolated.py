@@ -1,5 +1,5 @@
 """
-Isolation from above is checked by one walk.
+Checks isolation from above by one walk.
 
 xDSL's trait walks from every operand up to the isolated operation, once for each level of nesting.
 The pull request: `IsolatedFromAbove.verify` collects the owners of operands and compares once.

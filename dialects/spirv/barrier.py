@@ -1,4 +1,4 @@
-"""Barriers (SPIR-V 3.42.20): execution and memory, their scopes and semantics known."""
+"""Execution and memory barriers (SPIR-V 3.42.20), with constant scopes and semantics."""
 
 from __future__ import annotations
 

@@ -362,7 +362,7 @@ class VectorShuffleOp(SPIRVOp):
 
 
 class CopyLogicalOp(Cast):
-    """A composite under a type that matches it logically: other decorations, the same shape."""
+    """Converts a composite to a logically matching type: the same shape, other decorations."""
 
     def verify_(self) -> None:
         if not _matches_logically(self.operand.type, self.result.type):

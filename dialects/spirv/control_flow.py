@@ -187,7 +187,7 @@ class MergeOp(SPIRVOp, name="spirv.mlir.merge"):
 
 @irdl_custom_directive
 class Control(CustomDirective):
-    """`control(Unroll)`, or nothing for no bit of the mask."""
+    """Syntax of a control mask: `control(Unroll)`; nothing if no bit is set."""
 
     mask: UniqueBaseAttributeVariable
 

@@ -153,7 +153,7 @@ class UConvertOp(WidthConversion, IntegerFoldable):
 
 
 class QuantizeToF16Op(UnaryOperation):
-    """f32 rounded to a value of f16, still f32."""
+    """Rounds an f32 to a value that f16 has; the result is an f32."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"value": "operand"}
 

@@ -261,7 +261,9 @@ def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> 
 
 
 def _is_inlined(op: Operation) -> bool:
-    """Whether a contraction's kernel can compute it: of elements and constants, not of sizes."""
+    """
+    True if a contraction's kernel can compute a value: from elements and constants, not from sizes.
+    """
     return is_pointwise(op) and not any(map(is_computed, operands_of(op)))
 
 

@@ -76,7 +76,7 @@ class Module(IdSource, Protocol):
     """True if the encoder records the operation that words are written for."""
     decorations: Decorations
     encoders: dict[type[Operation], Encode]
-    """The encoders of the classes met so far that become one instruction."""
+    """Encoders by class, for classes that become one instruction and were encoded before."""
 
     def line(self, op: Operation) -> tuple[int, int, int] | None: ...
     def symbol(self, name: str, op: Operation | None) -> int: ...

@@ -74,7 +74,9 @@ class ConstantValues:
         return bool(value) if type_.kind == "Bool" else value
 
     def _part(self, id: int, *path: int) -> Any:
-        """The value of a part of a composite constant: gl_WorkGroupSize.x as an array's length."""
+        """
+        The value of a composite constant's part, such as gl_WorkGroupSize.x in an array's length.
+        """
         for index in path:
             i = self.module.definitions.get(id)
             if i is None or not i.op.endswith("ConstantComposite") or len(i.words) <= 3 + index:
