@@ -7,7 +7,7 @@ Gives commands bad luck, bad input and bad intent, hundreds of times: which end 
 
 A case is a command in a process of its own, with a home, a place for temporary files and a working
 directory that are its own. It has to end within `SECONDS`, with a status of tools/__init__.py that
-fits, with no traceback and no "at fault" on its output, with no process behind it, no temporary
+fits, with no traceback and no "has a defect" on its output, with no process behind it, no temporary
 file, and, where it fails, no output. The exit status is 1 if one does not.
 """
 
@@ -202,8 +202,8 @@ def outcome(case: Case) -> list[str]:
             wrong.append(f"its status is {status}")
         if "Traceback" in said and not (case.signal and "KeyboardInterrupt" in said):
             wrong.append("it ends in a traceback")
-        if "at fault" in said:
-            wrong.append("it says that it is at fault itself")
+        if "itself has a defect" in said:
+            wrong.append("it reports a defect of its own")
         if left := set(os.listdir(temporary)) - OF_OTHERS:
             wrong.append(f"it leaves {sorted(left)} in TMPDIR")
         # A program is whole where only what is said of it could not be written.

@@ -4,6 +4,7 @@ Suggests changes that would make a model faster on a target, if the target's own
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import replace
 from importlib.util import find_spec
@@ -18,6 +19,9 @@ IN_F16 = "f16 x f16 -> f32"
 
 WORTH = 1.2
 """Least speedup, by the roofline, that is worth reporting."""
+
+LEADING_SIZES = re.compile(r"(?:\d+x)*")
+"""Matches the leading numbers of a buffer's type, such as `256x3x`."""
 
 
 def advice_of(explanation: ExplanationData) -> list[str]:
@@ -45,25 +49,35 @@ def _in_f16(explanation: ExplanationData, target: Target) -> str | None:
     faster = "" if times is None else f", {times:.1f} times the roofline speed of these layers"
     command = "convert the model"
     if explanation.model.endswith(".onnx"):
-        command = _conversion(explanation.model)
+        command = _conversion(explanation)
     return (
         f"{len(slow)} of {len(products)} products multiply f32, for which {target.name} has no "
         f"cooperative matrices; it has them for f16{faster}: {command}"
     )
 
 
-def _conversion(path: str) -> str:
+def _conversion(explanation: ExplanationData) -> str:
     """
-    Returns the command that converts a model, ready to paste, with sizes for dynamic dimensions.
+    Returns the command that converts a model, ready to paste. Dynamic dimensions get the sizes of
+    this program's inputs, or 1 if the program does not fix them.
     """
     from xdsl_spirv.frontends.errors import FrontendError
     from xdsl_spirv.frontends.onnx_file import open_dimensions, read_model
 
+    path = explanation.model
     try:
-        names = list(open_dimensions(read_model(path)[0]))
+        dimensions = open_dimensions(read_model(path)[0])
     except FrontendError:
-        names = []
-    options = "".join(f" --dim {shlex.quote(f'{name}=1')}" for name in names)
+        dimensions = {}
+    sizes = {
+        f"{b.name}.{position}": size
+        for b in explanation.buffers
+        for position, size in enumerate(LEADING_SIZES.match(b.type)[0].split("x")[:-1])  # pyright: ignore
+    }
+    options = "".join(
+        f" --dim {shlex.quote(f'{name}={next((sizes[p] for p in places if p in sizes), 1)}')}"
+        for name, places in dimensions.items()
+    )
     missing = [n for n in ("onnxconverter_common", "onnxruntime") if find_spec(n) is None]
     install = "pip install 'xdsl-spirv[convert]' && " if missing else ""
     return f"{install}xdsl-spirv convert {shlex.quote(path)} --to f16{options} -o half.onnx"

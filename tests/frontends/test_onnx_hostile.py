@@ -370,7 +370,7 @@ def test_it_is_refused_by_name(
     message = capsys.readouterr().err
     assert status == 1
     assert message.startswith("error: ")
-    assert "at fault" not in message
+    assert "has a defect" not in message
     assert said in message
     assert message.count("\n") == 1
     assert seconds < SECONDS

@@ -75,7 +75,7 @@ def test_mistakes_of_the_user_are_said_to_be(
     assert main(["opt", *arguments, *file]) == 1
     printed = capsys.readouterr().err
     assert said in printed
-    assert "at fault" not in printed
+    assert "has a defect" not in printed
     assert [path.name for path in tmp_path.iterdir()] == ["x.mlir"]
 
 

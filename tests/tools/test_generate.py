@@ -234,7 +234,7 @@ def test_a_model_beyond_the_memory_is_refused(
 ):
     monkeypatch.setattr("xdsl_spirv.llm.loading.physical_bytes", lambda: 60_000)
     assert main(["generate", model, *OPTIONS]) == 1
-    assert "more than the memory's 60,000 (the interpreter" in capsys.readouterr().err
+    assert "but the memory has only 60,000 (the interpreter" in capsys.readouterr().err
     assert compiled.sessions == []
 
 

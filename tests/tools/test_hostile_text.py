@@ -39,7 +39,11 @@ def outcome(number: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> st
     finally:
         sys.setrecursionlimit(depth)
     said = capsys.readouterr().err
-    if status not in (0, 1, 3) or "at fault" in said or (status and not said.startswith("error: ")):
+    if (
+        status not in (0, 1, 3)
+        or "has a defect" in said
+        or (status and not said.startswith("error: "))
+    ):
         return f"{number}: {' '.join(arguments)}: {status}: {said[:300]}"
     return None
 
