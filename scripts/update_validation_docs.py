@@ -67,7 +67,7 @@ def difference_table() -> str:
         lines.append(f"| {row.rule}{part}{where} | {row.reason} |")
     lines += [
         "",
-        "| accepted here, refused by spirv-val: a part of its message | why |",
+        "| accepted here, but refused by spirv-val: a part of its message | why |",
         "|---|---|",
     ]
     lines += [f"| {row.part.splitlines()[-1].strip()} | {row.reason} |" for row in ACCEPTED_HERE]
