@@ -189,7 +189,7 @@ class LoopsBody(KernelBody):
             raise Unplaced(op, "its value depends on the place")
         value = last.operands[0]
         if isinstance(value.owner, arith.ConstantOp) and value not in self._memory:
-            self._scalar(value.owner)
+            self._write_like(value.owner, [], [value.type])
         place, source = self._place(op.result), self._of(op.source)
         self.ops.append(linalg.ops.FillOp([self._of(value)], [place], []))
         sizes = extents(op.source)
