@@ -83,7 +83,7 @@ def _refusal(parser: Parser, text: str, name: str, number: int, error: Exception
     known = [f"{Path(place[0]).name}:{place[1]}" for place in places if place]
     said = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
     if found := re.search(r"[Oo]peration (\S+) is not registered", said):
-        said = f"{found[1]} is not read"
+        said = f"{found[1]} is not supported"
     remedy = "docs/limits.md lists what Triton's kernels may use"
     return FrontendError(said, known[-1] if known else f"{name}:{number}", remedy)
 

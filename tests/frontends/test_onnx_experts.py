@@ -203,7 +203,7 @@ def test_a_program_keeps_weights_packed(tmp_path: Path):
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"k": 6}, "k is 6 of 5 experts"),
+        ({"k": 6}, "k is 6, but there are 5 experts"),
         ({"k": 1, "activation_type": "tanh"}, "activation_type is 'tanh'"),
         ({"k": 1, "activation_type": "swiglu"}, "there is no FC3"),
         ({"k": 1, **SWIGLU, "swiglu_fusion": 3}, "swiglu_fusion is 3"),
@@ -229,7 +229,9 @@ def test_weights_of_other_kinds_are_refused():
     with pytest.raises(FrontendError, match="use quant_type = 'int'"):
         import_onnx(model)
     model = model_of("QMoE", floats(2, HIDDEN), weights, {**known, "block_size": 20})
-    with pytest.raises(FrontendError, match="blocks of 20 of 32 elements"):
+    with pytest.raises(
+        FrontendError, match="32 elements of 4 bits do not divide into blocks of 20"
+    ):
         import_onnx(model)
     model = model_of("QMoE", floats(2, HIDDEN), weights, {"k": 1})
     with pytest.raises(FrontendError, match="normalize_routing_weights is 0"):
