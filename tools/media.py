@@ -69,13 +69,14 @@ def _picture(text: str | None, buffer: Buffer) -> Picture:
         if name not in Picture.__dataclass_fields__:
             known = tuple(Picture.__dataclass_fields__)
             raise _refuse(
-                f"{name!r} is not a setting of --image", did_you_mean(name, known, ", ".join(known))
+                f"{name!r} is not a setting of a picture",
+                did_you_mean(name, known, ", ".join(known)),
             )
         given[name] = value
     whole = dtype_of(buffer.type).kind in "iu"
     needed = ("layout", "channels", "size", *(() if whole else ("mean", "std")))
     if missing := [name for name in needed if name not in given]:
-        raise _refuse(f"--image for {buffer.name!r} lacks {', '.join(missing)}")
+        raise _refuse(f"the picture {buffer.name!r} lacks {', '.join(missing)}")
     if whole and given.keys() & {"mean", "std"}:
         raise _refuse(
             f"{buffer.name!r} is {buffer}, so its pixels stay from 0 to 255 and mean and "

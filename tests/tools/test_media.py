@@ -54,14 +54,14 @@ def test_other_sizes(picture: str, size: str):
 @pytest.mark.parametrize(
     ("image", "message"),
     [
-        (None, "is a picture without layout, channels, size, mean, std"),
-        ("layout=nchw,channels=rgb,size=exact", "is a picture without mean, std"),
-        (FLOATS + ",sise=3", "there is no 'sise'.*did you mean 'size'"),
+        (None, "the picture 'x' lacks layout, channels, size, mean, std"),
+        ("layout=nchw,channels=rgb,size=exact", "the picture 'x' lacks mean, std"),
+        (FLOATS + ",sise=3", "'sise' is not a setting of a picture.*did you mean 'size'"),
         (FLOATS.replace("nchw", "nchv"), "layout=nchv.*did you mean 'nchw'"),
-        (FLOATS.replace("nchw", "hwc"), "not laid out as hwc"),
-        (FLOATS.replace("rgb", "gray"), "has 3 channels, gray 1"),
+        (FLOATS.replace("nchw", "hwc"), "does not have the layout hwc"),
+        (FLOATS.replace("rgb", "gray"), "has 3 channels, but gray has 1"),
         (FLOATS.replace("std=2", "std=0"), "is a division by zero"),
-        (FLOATS.replace("std=2", "std=1/2"), "one of each of 3 channels"),
+        (FLOATS.replace("std=2", "std=1/2"), "one for each of 3 channels"),
     ],
 )
 def test_missing_settings_are_asked_for(picture: str, image: str | None, message: str):

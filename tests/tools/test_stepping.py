@@ -137,7 +137,7 @@ def test_a_pass_that_is_put_in_between(session: Session):
     assert session.skip() == "fold-constants"
     session.next()
     assert session.last == "form-dispatches"
-    with pytest.raises(ProgramError, match="no pass is planned"):
+    with pytest.raises(ProgramError, match="the plan has no next pass"):
         session.next()
 
 

@@ -20,7 +20,7 @@ NAMES: dict[str, Any] = {
 }
 
 
-REFUSALS = r"too large|too many|more than|multiplied|may not stand"
+REFUSALS = r"too large|too many|more than|multiplied|not allowed"
 
 
 def value(text: str) -> Any:
@@ -181,7 +181,7 @@ def test_first_contents_cannot_be_overwritten(text: str):
 
 @pytest.mark.parametrize("text", ["(-8.0) ** 0.5", "sum(x, 0, 'O')", "int('3')"])
 def test_nothing_but_real_numbers_is_made(text: str):
-    with pytest.raises(Misuse, match=r"real number|may not stand"):
+    with pytest.raises(Misuse, match=r"real number|not allowed"):
         value(text)
 
 
