@@ -101,7 +101,7 @@ def measured(data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     """The result of a measurement on a device with these works: the default's, the candidate's."""
 
     def measure(device: Played, **other: Any) -> dict[str, Any]:
-        monkeypatch.setattr(child, "opened", lambda: device)
+        monkeypatch.setattr(child, "open_own_device", lambda: device)
         return kinds.measure(data | other)
 
     return measure
@@ -148,7 +148,7 @@ def test_a_driver_compiles_ahead_without_the_buffers(
 ):
     device = Played([(5.0, 0.0, FINE)])
     loaded: list[Work] = []
-    monkeypatch.setattr(child, "opened", lambda: device)
+    monkeypatch.setattr(child, "open_own_device", lambda: device)
     monkeypatch.setattr(device, "unload", lambda it: loaded.append(it.work))  # pyright: ignore
     kinds.load_ahead(data)
     (work,) = loaded
@@ -230,7 +230,7 @@ def test_the_default_is_proposed_first(data: dict[str, Any]):
 def test_a_step_is_prepared_on_cores(
     resource: str, ahead: bool, loads: int, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(child, "opened", lambda: Played([(5.0, 0.0, FINE)]))
+    monkeypatch.setattr(child, "open_own_device", lambda: Played([(5.0, 0.0, FINE)]))
     engine = Inline()
     bench = DeviceBench(engine, resource, Options(most=3, load_ahead=ahead))
     bench.prepare(kinds.source_of(data))

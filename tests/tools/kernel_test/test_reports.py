@@ -85,7 +85,7 @@ def test_a_test_that_was_not_run_is_a_failed_invocation():
     [
         ("RACE-01", "conflicting accesses are ordered", "checks.md"),
         ("VUL-01", "DescriptorSet", "validation.md"),
-        ("MISMATCH", "expects", "kernel-tests.md"),
+        ("MISMATCH", "expected", "kernel-tests.md"),
         ("LIMIT-02", "memory", "kernel-tests.md"),
         ("STEP-01", "a launch ends", "checks.md"),
         ("CM-12", "dynamic rules", "rules.md"),
