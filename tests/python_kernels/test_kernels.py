@@ -508,8 +508,10 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "changed in place": (_bad(_rows), "cannot be assigned"),
     "no size": (lambda: k.kernel(_half), "write @kernel(workgroup=64)"),  # pyright: ignore
     "called": (lambda: scale([1.0]), "scale.launch(grid, ...)"),
-    "half a grid": (lambda: scale.launch(1.5, FLOATS, FLOATS, 1, 1.0), "1.5 is not a number "
-    "of"),  # pyright: ignore
+    "half a grid": (
+        lambda: scale.launch(1.5, FLOATS, FLOATS, 1, 1.0),  # pyright: ignore
+        "1.5 is not a number of",
+    ),
     "half": (_bad(_half), "0.5 is not a value of i32"),
     "rounding": (_bad(_rounding), "// has no meaning for i32"),
     "remainder": (_bad(_remainder), "% has no meaning for i32"),
