@@ -102,7 +102,7 @@ def _layer(dispatch: DispatchOp, operators: Mapping[str, str]) -> Layer:
     path = KINDS[kind].path if kind else LOOPS
     schedule = root and root.attributes.get(SCHEDULE)
     if path == LOOPS:
-        noted = [entry for entry in noted if entry.path == LOOPS][:1]
+        noted = _considered_paths(max(body, key=lambda op: _operations(op, contraction) or 0))
     else:
         noted = [entry for entry in noted if entry.path != LOOPS]
     nodes = labels_of(dispatch)

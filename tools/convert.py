@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
@@ -149,7 +150,9 @@ def _random(arguments: argparse.Namespace) -> list[Sample]:
 def _to_f16(model: Model, *, keep_types: bool) -> Model:
     float16 = _module("onnxconverter_common.float16", "onnxconverter-common")
     try:
-        return float16.convert_float_to_float16(model, keep_io_types=keep_types)
+        with catch_warnings():  # of each number that f16 rounds; the comparison shows what they do
+            simplefilter("ignore")
+            return float16.convert_float_to_float16(model, keep_io_types=keep_types)
     except Exception as error:
         raise ProgramError(
             f"onnxconverter-common cannot convert the model: {_first_line(error)}", "", ""
@@ -241,7 +244,7 @@ def _compare_results(path: str, converted: Model, samples: Sequence[Sample]) -> 
     for name, (error, cosine) in worst.items():
         note_row("results", {"name": name, "largest_difference": error, "cosine": cosine})
     return [
-        f"{name:{width}}  largest difference {error:.2g} of the largest element, "
+        f"output {name:{width}}  largest difference {error:.2g} of the largest element, "
         f"cosine {cosine:.6f}"
         for name, (error, cosine) in worst.items()
     ]

@@ -41,7 +41,7 @@ def text_of(explanation: ExplanationData, order: str = "order", group: bool = Fa
 
 
 def _head(explanation: ExplanationData) -> str:
-    lines = [f"{explanation.model} for {explanation.target} ({explanation.provenance})"]
+    lines = [f"{explanation.model} for {explanation.target} (its rates: {explanation.provenance})"]
     lines += [f"NOT SUPPORTED: {reason}" for reason in explanation.refusals]
     if explanation.layers:
         paths = ", ".join(f"{count} {path}" for path, count in explanation.paths.most_common())
@@ -114,14 +114,14 @@ def _nodes(explanation: ExplanationData) -> str:
         return ""
     counts = Counter(node.status for node in explanation.nodes)
     said = ", ".join(f"{count} {status}" for status, count in counts.most_common())
-    lines = [f"{len(explanation.nodes)} nodes: {said}"]
+    lines = [f"{counted(len(explanation.nodes), 'node')}: {said}"]
     for node in explanation.nodes:
         if node.status == "not supported":
             lines.append(f"  {node.node} ({node.operator}): {node.reason}")
     for status, said in WITHOUT_KERNEL.items():
-        counted = Counter(node.operator for node in explanation.nodes if node.status == status)
-        if counted and explanation.layers:
-            listed = ", ".join(f"{count} {name}" for name, count in counted.most_common())
+        operators = Counter(node.operator for node in explanation.nodes if node.status == status)
+        if operators and explanation.layers:
+            listed = ", ".join(f"{count} {name}" for name, count in operators.most_common())
             lines.append(f"  {said}: {listed}")
     return "\n".join(lines)
 
@@ -263,11 +263,11 @@ def _reasons(notes: Sequence[Note]) -> str:
     """Lists every reason once, by the number that rows refer to."""
     lines: list[str] = []
     for taken, title in ((False, "why no faster path:"), (True, "why this path:")):
-        lines.append(title)
+        named = [note for note in notes if note.taken == taken]
+        lines += [title] if named else []
         lines += [
             f"  ({note.number}) {note.path}: {note.reason}  [{shorten(ranges(note.dispatches))}]"
-            for note in notes
-            if note.taken == taken
+            for note in named
         ]
     return "\n".join(lines)
 

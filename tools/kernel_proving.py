@@ -118,7 +118,8 @@ class Result:
                 *(f"premise that you should check, and write under [assume]: {text}"
                   for text in self.offered),
             ]  # fmt: skip
-        return "\n".join([self.verdict, *(f"  {line}" for line in told)])
+        if_true = ", if the premises below are true" if self.offered else ""
+        return "\n".join([self.verdict + if_true, *(f"  {line}" for line in told)])
 
 
 def command(arguments: argparse.Namespace) -> int:

@@ -68,7 +68,7 @@ def no_few_rows(contraction: Contraction, target: Target) -> str:
     few, many = sorted((typical(contraction.m), typical(contraction.n)))
     most = _most_rows(contraction, target)
     if few > most:
-        return f"{few} rows are not few: up to {most} are, on {target.name}"
+        return f"the result has {few} rows; this path takes at most {most} on {target.name}"
     if few > 1 and many < MUCH * few:
         return f"{few} x {many} results: no operand is much larger than the other"
     return ""
@@ -77,7 +77,7 @@ def no_few_rows(contraction: Contraction, target: Target) -> str:
 def why_rows(contraction: Contraction) -> str:
     """Returns the reason for a schedule of rows, by the sizes of a contraction alone."""
     if min(typical(contraction.m), typical(contraction.n)) <= FEW:
-        return "few rows: the other operand streams"
+        return "few rows of the result: the other operand is read once, as a stream"
     return "a processor: lanes read columns, and all of them the rows, without staging"
 
 

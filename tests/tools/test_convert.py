@@ -75,7 +75,7 @@ def test_a_model_is_converted(
     assert found["output"] == "new.onnx"
     assert [result["name"] for result in found["results"]] == ["y"]
     assert not missing_figures(said, found)
-    (shown,) = re.findall(r"^y .*cosine ([\d.]+)$", said, re.MULTILINE)
+    (shown,) = re.findall(r"^output y .*cosine ([\d.]+)$", said, re.MULTILINE)
     assert float(shown) >= cosine
     converted = onnx.load("new.onnx")
     kinds = {node.op_type for node in converted.graph.node}

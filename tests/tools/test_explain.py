@@ -44,6 +44,18 @@ func.func @main(%A: tensor<?x64xf32>, %B: tensor<64x48xf32>) -> tensor<?x48xf32>
 }
 """
 
+DEPTHWISE = """
+func.func @main(%x: tensor<1x18x18x64xf32>, %w: tensor<3x3x64xf32>) -> tensor<1x16x16x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x16x16x64xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%e : tensor<1x16x16x64xf32>) -> tensor<1x16x16x64xf32>
+  %r = linalg.depthwise_conv_2d_nhwc_hwc
+      ins(%x, %w : tensor<1x18x18x64xf32>, tensor<3x3x64xf32>)
+      outs(%i : tensor<1x16x16x64xf32>) -> tensor<1x16x16x64xf32>
+  return %r : tensor<1x16x16x64xf32>
+}
+"""
+
 SINE = """
 func.func @main(%A: tensor<8x8xf64>) -> tensor<8x8xf64> {
   %e = tensor.empty() : tensor<8x8xf64>
@@ -165,9 +177,21 @@ def test_text_names_each_layer_and_each_reason_once(
     text = capsys.readouterr().out
     assert re.search(r"^0 +cooperative-matrix .* half$", text, re.MULTILINE)
     assert re.search(r"^1 +rows .* full$", text, re.MULTILINE)
-    assert text.count("rows: few rows: the other operand streams") == 1
+    assert text.count("rows: few rows of the result: the other operand is read once") == 1
     assert "measured" in text
     assert "no roofline: lavapipe's file holds no measured rates" in text
+
+
+def test_a_dispatch_by_loops_has_the_reasons_of_its_largest_operation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "depthwise.mlir"
+    path.write_text(DEPTHWISE)
+    assert main(["explain", str(path), "--target", "nvidia-h200"]) == 0
+    text = capsys.readouterr().out
+    assert "loops: channels lie side by side" in text
+    assert "it has 1 input" not in text
+    assert "why no faster path" not in text
 
 
 class Page(HTMLParser):
