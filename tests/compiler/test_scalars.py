@@ -89,9 +89,9 @@ def test_sizes_follow_from_a_number(program: Program, n: int, past: int) -> None
     ("past", "message"),
     [
         (30, r"past \+ n is 33, but must be at most 32"),
-        (-1, "'past' should be a whole number"),
-        (2.5, "'past' should be a whole number"),
-        (np.zeros(2, int), "'past' should be a whole number"),
+        (-1, "'past' must be a whole number"),
+        (2.5, "'past' must be a whole number"),
+        (np.zeros(2, int), "'past' must be a whole number"),
     ],
 )
 def test_other_numbers_are_refused(program: Program, past: Any, message: str) -> None:
@@ -139,7 +139,7 @@ def test_numbers_of_other_types_are_given_as_numbers(
     program, a = compile_module(parse_text(text), "lavapipe"), np.arange(4, dtype="f4")
     assert run(program, {"a": a, "s": 2.5, "n": 3})["result0"].tolist() == [2.5, 3.5, 4.5, 5.5]
     for wrong in (3.5, 2**40):
-        with pytest.raises(ProgramError, match="'n' should be i32"):
+        with pytest.raises(ProgramError, match="'n' must be i32"):
             run(program, {"a": a, "s": 2.5, "n": wrong})
     program.save(tmp_path / "p")
     np.save(tmp_path / "a.npy", a)
@@ -147,4 +147,4 @@ def test_numbers_of_other_types_are_given_as_numbers(
     assert main(["run", str(tmp_path / "p"), *given, "--input", "n=3"]) == 0
     assert "from 2.5 to 5.5" in capsys.readouterr().out
     assert main(["run", str(tmp_path / "p"), *given, "--input", "n=3.5"]) == 1
-    assert "'n' should be i32" in capsys.readouterr().err
+    assert "'n' must be i32" in capsys.readouterr().err
