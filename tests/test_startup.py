@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-MOST = 166
+MOST = 167
 """Most modules of ours, packages included, that compiling one matmul may import."""
 
 MATMUL = """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("kind", "number", "attributes", "cause"),
     [
-        ("Softmax", None, {"axis": 99}, "axis 99 of 2 dimensions"),
+        ("Softmax", None, {"axis": 99}, "axis 99 is outside of 2 dimensions"),
         ("Reshape", [-1, -1], {}, "several sizes are -1"),
         ("Gather", [99], {}, "index 99 is out of range: the dimension has 2 elements"),
         ("Gather", [-4], {"axis": 1}, "index -4 is out of range: the dimension has 3 elements"),

@@ -31,7 +31,7 @@ def job(do: str, seconds: float = 600.0, memory: int | None = None, **data: Any)
 
 BAD = {
     "segmentation fault": (job("signal", name="SIGSEGV"), "crashed", "SIGSEGV"),
-    "killed twice": (job("signal", name="SIGKILL"), "crashed", "SIGKILL.*want of memory"),
+    "killed twice": (job("signal", name="SIGKILL"), "crashed", "SIGKILL.*out of memory"),
     "ended": (job("exit"), "crashed", "exit status 7"),
     "unforeseen": (job("unknown"), "crashed", "KeyError: 'unknown'"),
     "no data": (job("return what is not data"), "refused", "neither JSON nor bytes"),

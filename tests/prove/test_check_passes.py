@@ -96,7 +96,7 @@ def test_a_borrow_lost_is_refuted_with_its_input(
     assert prove(kernel) == 1
     told = capsys.readouterr().out
     assert "spirv-int64-to-words: refuted: for (0, 0) word" in told
-    assert "the interpreter gives another @x" in told
+    assert "the interpreter gives a different @x" in told
 
 
 def test_a_launch_that_is_too_large_is_unknown(kernel: str, capsys: pytest.CaptureFixture[str]):

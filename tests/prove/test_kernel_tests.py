@@ -81,7 +81,7 @@ def test_a_question_that_is_not_decided_is_no_success(tmp_path: Path):
     test = replace(read(tmp_path, "repaired", PREMISES), prove_timeout=1e-6)
     (problem,) = prove_test(test).problems
     assert problem.rule == "UNPROVED"
-    assert "time is over" in problem.message
+    assert "time limit is reached" in problem.message
 
 
 def test_a_proof_needs_no_launch(tmp_path: Path):

@@ -84,7 +84,7 @@ def test_a_folder_of_something_else_is_refused(
 ):
     arguments = ["--target", "lavapipe", "-o", str(tmp_path / "program")]
     assert main(["compile", str(source), *arguments, "--trace-passes", str(tmp_path)]) == 1
-    assert "holds something else" in capsys.readouterr().err
+    assert "contains other files" in capsys.readouterr().err
     assert not (tmp_path / "program").exists()
 
 

@@ -439,7 +439,7 @@ def test_blocks_keep_the_layout_of_their_storage(type_: str, storage: str, spirv
 
 def test_vectors_in_uniform_blocks_are_refused():
     """Their arrays need steps of 16 bytes, which spirv-val insists on."""
-    with pytest.raises(PassFailedException, match=r"Variable.*keep it in a StorageBuffer"):
+    with pytest.raises(PassFailedException, match=r"Variable.*use a StorageBuffer"):
         lowered(BLOCKS.format("vector<2xi64>", "Uniform"))
 
 
