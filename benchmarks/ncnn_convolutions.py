@@ -5,8 +5,8 @@ Convolutions of ONNX models beside ncnn's Vulkan kernels on the same device in t
     python benchmarks/ncnn_convolutions.py run DIR [--device vulkan] -o FILE
 
 A model is the sum of several convolutions of one image (batch 1, f16, weights of their own); the
-time of one is the difference between twelve and four of them, by eight. So neither what a call
-costs the host counts, nor moving the image and the result. Ours are timed by the device's clock,
+time of one is the time of twelve less that of four, divided by eight. So the host's cost of a call
+and the moves of image and result do not count. Ours are timed by the device's clock,
 ncnn's by the host's, the median of 25 calls. Results are compared with PyTorch's in f32 where it
 has a GPU, else with one another. `run` needs the package `ncnn`, built for Vulkan.
 """

@@ -182,7 +182,7 @@ class Mixture:
             return taken.extent(s, 0).to(I32)
 
         def near(s: Scalars, group: Number, offset: Number, end: Number) -> Number:
-            """True if a token of a group, before the token `end`, chose the expert of loop 1."""
+            """True if a token of the group before `end` chose the expert that loop 1 is at."""
             token = group * NEAR + offset
             inside = token < end
             return inside & taken.read(s, [s.select(inside, token, 0), s.index(1)]).differs(0)

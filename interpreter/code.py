@@ -227,7 +227,7 @@ class Compiler:
         return slot
 
     def preserve(self, value: SSAValue) -> None:
-        """Keeps the slot of a value that is read again after its last use."""
+        """Keeps the slot of a value beyond its last use, since it is read again later."""
         self._escaping.add(value)
 
     def known(self, value: SSAValue) -> bool:

@@ -68,7 +68,7 @@ class Vocabulary:
     """True if the tokenizer puts a space before a text."""
 
     def of_kinds(self, *kinds: Kind) -> dict[str, int]:
-        """Returns the tokens of the given kinds, as numbers by text."""
+        """Returns the tokens of the given kinds: their numbers by their texts."""
         return {
             token: number
             for number, (token, kind) in enumerate(zip(self.tokens, self.kinds, strict=True))

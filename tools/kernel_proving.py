@@ -144,7 +144,7 @@ def limit_work(seconds: float, timeout: float = inf) -> Limits:
 
 
 def limit_command(arguments: argparse.Namespace) -> Limits:
-    """Returns the limits from a command's options, with the cached answers."""
+    """Returns the solver's limits from a command's options, with the cache of its answers."""
     limits = limit_work(arguments.seconds, arguments.timeout)
     answers = None if arguments.no_cache else open_answers()
     return replace(limits, megabytes=arguments.memory, answers=answers)

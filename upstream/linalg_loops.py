@@ -1,6 +1,7 @@
 """
 `linalg.generic` and `linalg.reduce` as MLIR writes them: with an alias for the dictionary, several
-results, and a body of one operation by its name. The pull request: xDSL's `parse` reads these.
+results, and a body of one operation that is given by its name. To be proposed to xDSL, whose
+`parse` should read these.
 """
 
 from __future__ import annotations

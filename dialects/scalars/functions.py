@@ -58,7 +58,7 @@ class ScalarFunction:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every device gives the function's value."""
+        """Whether every device gives the function's exact value."""
         return self.ulps == 0 and self.absolute == 0
 
 

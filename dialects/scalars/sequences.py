@@ -128,7 +128,7 @@ def erf(v: Values, x: SSAValue) -> SSAValue:
 
 
 def _erf_of_half(v: Values, x: SSAValue) -> SSAValue:
-    """x P(x^2), up to where it is rounded to 1."""
+    """x P(x^2), for x below the point from which erf is rounded to 1."""
     limited = v.op(glsl.GLFClampOp, x, v.number(-2.75), v.number(2.75))
     result = v.mul(limited, v.polynomial(v.mul(limited, limited), ERF_OF_HALF))
     return v.select(v.is_nan(x), x, result)

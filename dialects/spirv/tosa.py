@@ -247,7 +247,7 @@ class TosaArithmeticRightShiftOp(TosaOp):
     """Shifts right and keeps the sign; rounds half up with `round`."""
 class TosaBitwiseAndOp(TosaOp): """Bits that both have."""
 class TosaBitwiseOrOp(TosaOp): """Bits that either has."""
-class TosaBitwiseXorOp(TosaOp): """Bits that one has."""
+class TosaBitwiseXorOp(TosaOp): """Bits that are set in exactly one of the operands."""
 class TosaIntDivOp(TosaOp): """Integer quotient, rounded towards zero."""
 class TosaLogicalAndOp(TosaOp): """Logical and."""
 class TosaLogicalLeftShiftOp(TosaOp): """Shifts left."""

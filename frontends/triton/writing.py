@@ -198,7 +198,7 @@ class Writer:
         return self.map(form.shape, type, ranges, add)
 
     def _range(self, shape: Sequence[int], axis: int) -> SSAValue:
-        """Writes the index along an axis, in a shape."""
+        """Writes the index along an axis as a tile of a shape."""
         row = self.add(tile.RangeOp(shape[axis]))
         flat = [size if number == axis else 1 for number, size in enumerate(shape)]
         return self.broadcast(self.reshape(row, flat), shape)

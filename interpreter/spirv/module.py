@@ -457,7 +457,7 @@ def _add_variables(context: Context, function: FuncOp, launch: Launch) -> None:
 def _require_push_constants(
     context: Context, function: FuncOp, used: set[str], given: Mapping[str, Any]
 ) -> None:
-    """Refuses push constants by name that the entry point does not use."""
+    """Refuses named push constants if the entry point does not use them."""
     for name in used:
         op = context.symbols.get(name)
         if (

@@ -1,6 +1,6 @@
 """
-Chooses the schedule of an attention: by matrices or multiply-adds, and among the schedules by
-matrices.
+Chooses the schedule of an attention: whether it uses matrices or multiply-adds, and which of the
+schedules with matrices.
 
 The schedule with the least estimated time is taken. The target's `model` gives the cost of each
 decision.

@@ -243,7 +243,7 @@ class RowsDigits:
     @property
     def stride(self) -> int:
         """
-        Units that there is room for. Invocations write neighbouring quads of neighbouring units
+        The distance between quads, in units. Invocations write neighbouring quads of neighbouring units
         side by side: with this stride they lie in different banks.
         """
         assert isinstance(self.plan.operands.units, int)

@@ -124,7 +124,7 @@ class Buffers:
         free: Sequence[int],
         texels: bool = False,
     ):
-        """With `texels`, they may also be texel buffers."""
+        """With `texels`, the variables may also be texel buffers."""
         self.device, self.texels = device, texels
         self.handles: dict[str, int] = {}
         self.places: dict[str, Place] = {}

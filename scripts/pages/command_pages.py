@@ -29,7 +29,7 @@ def pages() -> dict[str, str]:
 
 
 def command_parsers() -> dict[str, argparse.ArgumentParser]:
-    """The parser of each command, with its options declared, which asking for help does."""
+    """The parser of each command; asking it for help makes it declare its options."""
     (commands,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
     for command in commands.choices.values():
         with suppress(SystemExit), redirect_stdout(StringIO()):

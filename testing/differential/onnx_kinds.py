@@ -1,6 +1,6 @@
 """
-Kinds of random graphs: single operators, several operators, edge values, dynamic sizes and chains
-of them, quantized, control flow.
+Kinds of random graphs: single operators, several operators, edge values, dynamic sizes, chains
+of operators, quantized graphs, control flow.
 """
 
 from __future__ import annotations

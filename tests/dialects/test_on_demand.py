@@ -1,4 +1,4 @@
-"""A module of the dialect is imported when a name of its is met, and not before."""
+"""A module of the dialect is imported only when one of its names is met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX's weights of few bits in blocks, beside onnxruntime: one kernel, which reads them packed."""
+"""ONNX's block-quantized weights are read packed by one kernel, and results equal onnxruntime's."""
 
 from __future__ import annotations
 

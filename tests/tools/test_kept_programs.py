@@ -1,4 +1,4 @@
-"""Programs that `run` and `compile` make are kept, and read only for the same request."""
+"""`run` and `compile` keep the programs they make, and reuse one only for the same request."""
 
 from __future__ import annotations
 

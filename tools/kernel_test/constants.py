@@ -131,7 +131,7 @@ def checked(value: Given, kind: str, where: str) -> Any:
 
 
 def dtype(scalar: str) -> np.dtype[Any]:
-    """Returns the dtype of a type as tests write it."""
+    """Returns the numpy dtype for the name that tests give a type."""
     from xdsl_spirv.runtime.elements import dtype_of
 
     return dtype_of(ELEMENT_TYPES[scalar])

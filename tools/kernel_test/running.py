@@ -73,8 +73,8 @@ def run_test(test: KernelTest) -> list[Outcome]:
 
 def _refuse_failures(allowed: tuple[str, ...]) -> None:
     """
-    Refuses to expect problems other than findings, such as a launch that did not run or a wrong
-    result.
+    Refuses expected problems that are not findings: a launch that did not run, or a wrong result,
+    cannot be expected.
     """
     for text in allowed:
         rule = text.partition(":")[0]

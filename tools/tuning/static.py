@@ -42,8 +42,8 @@ CLOCK = 1000.0
 
 def loop_share(assembly: str) -> float:
     """
-    Returns the fraction of the lines of machine code that lie in loops: before a branch back to a
-    label.
+    Returns the fraction of the lines of machine code that lie in loops, that is, between a
+    label and a branch back to it.
     """
     lines = assembly.splitlines()
     labels: dict[str, int] = {}

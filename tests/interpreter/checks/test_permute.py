@@ -179,7 +179,7 @@ def counted(kernel: Kernel) -> None:
 
 
 def ticket(kernel: Kernel) -> None:
-    """The first invocation to come gets the first place, as any device may decide."""
+    """Invocations take places in the order in which they come, which any device may choose."""
     counter = kernel.buffer("i32", np.zeros(1, np.int32))
     out = kernel.buffer("i32", np.zeros(256, np.int32))
     number = kernel.op(
