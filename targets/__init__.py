@@ -277,8 +277,8 @@ class Target:
 
     def fragment(self, use: str, shape: tuple[int, int], bits: int) -> Fragment | None:
         """
-        Returns the component map of a cooperative matrix with these rows, columns and this use; None if
-        it is not known.
+        Returns the component map of a cooperative matrix with these rows, columns and this use;
+        None if it is not known.
         """
         for known in self.component_map:
             matrix = known.use, (known.rows, known.columns), known.lanes

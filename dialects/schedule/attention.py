@@ -188,7 +188,9 @@ class AttentionAttr(ScheduleAttr):
         return self.key_tile.data + ROW_PADDING
 
     def is_printed(self, key: str) -> bool:
-        """As in the base class; `ahead` is printed if and only if probabilities stay in registers."""
+        """
+        As in the base class; `ahead` is printed if and only if probabilities stay in registers.
+        """
         if key == "ahead":
             return self.in_registers
         return super().is_printed(key)

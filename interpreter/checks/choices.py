@@ -103,8 +103,8 @@ class Choices:
     ) -> None:
         """
         Runs the module with every choice and compares the results. `buffers` hold the contents
-        before the launch, `results` those after it. A program that fails even without checks is not compared:
-        the cause of the failure was reported already.
+        before the launch, `results` those after it. A program that fails even without checks is not
+        compared: the cause of the failure was reported already.
         """
         tried = self.plain
 

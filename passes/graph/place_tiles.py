@@ -39,7 +39,10 @@ INDEX = IndexType()
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of a buffer with `extent` elements. It is axis `number` of a box, whose size along it is `tile`."""
+    """
+    An axis of a buffer with `extent` elements. It is axis `number` of a box, whose size along it is
+    `tile`.
+    """
 
     stride: int
     tile: int

@@ -350,7 +350,8 @@ class FragmentTile(ResultTile):
         """
         Calls body(row, column, place in scratch) for each element of a fragment, dealt to lanes.
 
-        Lanes run along a row of the fragment; a subgroup takes as many rows at a time as it has lanes for.
+        Lanes run along a row of the fragment; a subgroup takes as many rows at a time as it has
+        lanes for.
         """
         b, lanes = self.builder, self.plan.target.subgroup_size
 

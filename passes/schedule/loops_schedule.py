@@ -230,9 +230,9 @@ def _may_idle(nest: Nest, schedule: LoopsAttr) -> bool:
     """
     True if a subgroup may be idle in a kernel with inner loops that always run.
 
-    Drivers' compilers transform such loops in a way that may make idle invocations execute them. With
-    static sizes, no more subgroups are launched than have work. An invocation may skip the loop over a
-    row that a subgroup shares.
+    Drivers' compilers transform such loops in a way that may make idle invocations execute them.
+    With static sizes, no more subgroups are launched than have work. An invocation may skip the
+    loop over a row that a subgroup shares.
     """
     if not any(map(is_dynamic, nest.shape)):
         return False

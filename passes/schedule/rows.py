@@ -243,8 +243,8 @@ class RowsDigits:
     @property
     def stride(self) -> int:
         """
-        The distance between quads, in units. Invocations write neighbouring quads of neighbouring units
-        side by side: with this stride they lie in different banks.
+        The distance between quads, in units. Invocations write neighbouring quads of neighbouring
+        units side by side: with this stride they lie in different banks.
         """
         assert isinstance(self.plan.operands.units, int)
         apart = max(1, self.plan.target.subgroup_size // self.quads)

@@ -277,8 +277,8 @@ class PartialSums:
 
     def _most(self, bytes: int) -> int:
         """
-        The largest divisor of the number of fragments for which that many partial sums fit next to the
-        operand tiles and the result scratch; at least one.
+        The largest divisor of the number of fragments for which that many partial sums fit next to
+        the operand tiles and the result scratch; at least one.
         """
         m, n, _ = self.schedule.instruction.sizes
         along_m, along_n, _ = self.schedule.fragments

@@ -102,7 +102,9 @@ def _row(key: str, tried: Sequence[Outcome], search: Search | None) -> _Row:
 
 
 def _draw(tried: Sequence[Outcome]) -> _Drawing | None:
-    """Draws the time of each correct candidate as a ratio to the default's; None if none is correct."""
+    """
+    Draws the time of each correct candidate as a ratio to the default's; None if none is correct.
+    """
     ratios = [(number, one.ratio) for number, one in enumerate(tried) if one.right]
     if not ratios:
         return None
