@@ -86,7 +86,7 @@ class AddressExecutor(ImageExecutor):
         if name not in self.addresses:
             if any(name == self.name_of(symbol) for symbol, op in self.symbols.items()
                    if isinstance(op, GlobalVariableOp)):  # fmt: skip
-                raise Unsupported(f"the address {name!r} is called like a buffer: rename one")
+                raise Unsupported(f"the address {name!r} has the name of a buffer: rename one")
             if term is None:
                 term = z3.BitVec(name, BITS)
                 self.levels[name] = LAUNCH

@@ -276,7 +276,7 @@ class _Body:
             case "truth":
                 return self._add(arith.ConstantOp(IntegerAttr(int(node.detail), IntegerType(1))))
             case _ if not isinstance(node.detail, tuple) or not isinstance(node.detail[0], type):
-                raise NotRaised(f"{node.kind} is read outside of result / sum")
+                raise NotRaised(f"{node.kind} is read outside of the quotient of result and sum")
             case _:
                 pass
         kind, properties = node.detail

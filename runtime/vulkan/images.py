@@ -163,7 +163,9 @@ class Images:
             info.imageView = self._view(bound, resource, interface)
         elif kind is not DescriptorType.SAMPLER:
             raise VulkanError(
-                f"binding {bound.binding} is an image, and none is described", "", "describe it"
+                f"binding {bound.binding} is an image without a description",
+                "",
+                "give its format and size",
             )
         write.pImageInfo = pointer(info)
         keep.append(info)

@@ -467,7 +467,7 @@ class FunctionEncoder:
         selector, (default, *cases) = op.operands[0], self._edges(op)
         if not self._is_behind(selector):
             # The selector's type gives the width of the literals, so it must be defined before.
-            raise SPIRVEncodeError("its selector is defined in a block that does not dominate", op)
+            raise SPIRVEncodeError("its selector's block does not dominate it", op)
         words = [self.module.value(selector), default.label]
         literals = op.properties.get("literals")
         values = literals.iter_attrs() if isinstance(literals, DenseIntOrFPElementsAttr) else ()
