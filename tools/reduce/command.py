@@ -161,7 +161,8 @@ class Judge:
         """Runs the original to learn its failures; raises `ProgramError` if it does not fail."""
         result = next(iter(self._results([case])))[1]
         if result.status == "refused":
-            raise ProgramError(f"the case cannot be tried: {result.cause}", self.arguments.failing, "")
+            cause = f"the case cannot be tried: {result.cause}"
+            raise ProgramError(cause, self.arguments.failing, "")
         failures = failures_of(result)
         passed = f"status {self.arguments.status or 0}" if self.arguments.status is None else None
         chosen = [
