@@ -160,7 +160,7 @@ def test_a_token_reads_small_keys_and_values_where_they_lie(tmp_path: Path):
 @pytest.mark.vulkan
 @pytest.mark.parametrize("cache", LEAST)
 def test_lavapipe_keeps_small_keys_and_values(cache: str, lavapipe: Path, tmp_path: Path):
-    """Logits are near those of a cache in f16, for a prompt and for each token after it."""
+    """Logits are near the logits with a cache in f16, for a prompt and for each token after it."""
     path, result = tmp_path / "x.gguf", tmp_path / "result.npz"
     write_model(path, Shape())
     tokens = np.random.default_rng(0).integers(0, 80, 40).astype(np.int32)

@@ -61,7 +61,7 @@ def _is_structure(kind: Any) -> bool:
 
 def test_structures_have_the_c_compilers_sizes():
     """
-    The expected sizes are those of vulkan_core.h on a 64-bit machine, by the layout rules of C.
+    The sizes are as in vulkan_core.h on a 64-bit machine, by the layout rules of C.
     """
     for kind, size in (
         (structures.PhysicalDeviceLimits, 504),
