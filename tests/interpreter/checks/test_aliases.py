@@ -68,7 +68,9 @@ def test_a_race_through_overlapping_bindings(kernel: Kernel, find: Find) -> None
     assert find(kernel).count == 24
 
 
-@pytest.mark.bug("a place read through another variable than wrote it", rule="ALIAS-01", op=LOAD)
+@pytest.mark.bug(
+    "a place written through one variable and read through another", rule="ALIAS-01", op=LOAD
+)
 def test_a_second_reference(kernel: Kernel, find: Find) -> None:
     """No barrier makes visible for one reference what was written through another."""
     twice = Twice(kernel)
@@ -79,7 +81,9 @@ def test_a_second_reference(kernel: Kernel, find: Find) -> None:
 
 
 @pytest.mark.bug(
-    "what a restrict variable reads is written through another", rule="ALIAS-01", op=STORE
+    "memory that a Restrict variable reads is written through another variable",
+    rule="ALIAS-01",
+    op=STORE,
 )
 def test_restrict(kernel: Kernel, find: Find) -> None:
     twice = Twice(kernel)

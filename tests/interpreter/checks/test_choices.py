@@ -50,7 +50,7 @@ def store(kernel: Kernel, buffer: int, matrix: str, operand: str = "") -> None:
 
 
 @pytest.mark.bug(
-    "a matrix's component taken for a place in it",
+    "a kernel that assumes the row and column of a component",
     rule="CHOICE-01",
     op="spirv.CompositeExtract",
 )
@@ -112,8 +112,8 @@ def total(kernel: Kernel, use: str) -> None:
     kernel.store(kernel.buffer("i32", np.zeros(32, np.int32)), whole)
 
 
-@pytest.mark.bug("a component taken to be one invocation's alone", rule="CHOICE-01",
-                 op=f"{OPS}Length")  # fmt: skip
+@pytest.mark.bug("a kernel that assumes that only one invocation holds a component",
+                 rule="CHOICE-01", op=f"{OPS}Length")  # fmt: skip
 def test_components_that_several_hold(kernel: Kernel, find: Find) -> None:
     """Only RDNA 3 gives each component of A to two invocations."""
     total(kernel, "A")
@@ -165,7 +165,7 @@ def product(kernel: Kernel, rng: np.random.Generator) -> tuple[str, Any]:
     return result, wide
 
 
-@pytest.mark.bug("a comparison with a sum's last bits", rule="CHOICE-02", op=MULADD)
+@pytest.mark.bug("a comparison that depends on the last bits of a sum", rule="CHOICE-02", op=MULADD)
 def test_order(kernel: Kernel, find: Find, rng: np.random.Generator) -> None:
     matrix, wide = product(kernel, rng)
     sums, exact = (kernel.buffer("f32", np.zeros(64, np.float32)) for _ in range(2))
@@ -183,7 +183,9 @@ def test_order(kernel: Kernel, find: Find, rng: np.random.Generator) -> None:
     find(kernel, **EIGHT)
 
 
-@pytest.mark.bug("a sum's last bits by way of an untyped pointer", rule="CHOICE-02", op=MULADD)
+@pytest.mark.bug(
+    "the last bits of a sum, stored through an untyped pointer", rule="CHOICE-02", op=MULADD
+)
 def test_order_through_untyped_pointers(
     kernel: Kernel, find: Find, rng: np.random.Generator
 ) -> None:
@@ -223,7 +225,9 @@ def test_last_bits_are_within_the_interval(
     clean(kernel, **EIGHT)
 
 
-@pytest.mark.bug("an integer made of a bfloat16", rule="CHOICE-03", op="spirv.FConvert")
+@pytest.mark.bug(
+    "an integer that depends on the rounding of a bfloat16", rule="CHOICE-03", op="spirv.FConvert"
+)
 def test_bfloat16(kernel: Kernel, find: Find) -> None:
     source = kernel.buffer("f32", np.full(32, 259.0, np.float32))
     narrow = kernel.op(f"spirv.FConvert {kernel.load(source)} : f32 to bf16")

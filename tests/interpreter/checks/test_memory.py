@@ -72,7 +72,10 @@ def test_atomic(kernel: Kernel, find: Find) -> None:
 
 
 @pytest.mark.bug(
-    "an index beyond an array, but inside the buffer", rule="BOUNDS-02", op="spirv.Load", first=4
+    "an index beyond an array whose address is still inside the buffer",
+    rule="BOUNDS-02",
+    op="spirv.Load",
+    first=4,
 )
 def test_array_in_struct(kernel: Kernel, find: Find) -> None:
     element = "!spirv.struct<(!spirv.array<4 x i32, stride=4> [0], i32 [16])>"
@@ -163,7 +166,12 @@ def test_tile_stride(kernel: Kernel, find: Find) -> None:
     assert find(kernel, **EIGHT).values == ["Stride in bytes: 36"]
 
 
-@pytest.mark.bug("an access less aligned than it says", rule="ALIGN-02", op="spirv.Load", first=1)
+@pytest.mark.bug(
+    "an access whose address is less aligned than its operand Aligned says",
+    rule="ALIGN-02",
+    op="spirv.Load",
+    first=1,
+)
 def test_aligned_operand(kernel: Kernel, find: Find) -> None:
     pointer = kernel.pointer(kernel.buffer("i32", np.zeros(32, np.int32)))
     kernel.op(f'spirv.Load "StorageBuffer" {pointer} ["Aligned", 16] : i32')
@@ -203,7 +211,13 @@ def test_tiles(kernel: Kernel, find: Find) -> None:
     find(kernel, local=(16, 1, 1), subgroup_size=8, checks=_only("overlap"))
 
 
-@pytest.mark.bug("all write one place", rule="OVERLAP-01", op="spirv.Store", first=0, count=31)
+@pytest.mark.bug(
+    "all invocations write one place with different values",
+    rule="OVERLAP-01",
+    op="spirv.Store",
+    first=0,
+    count=31,
+)
 def test_lanes(kernel: Kernel, find: Find) -> None:
     kernel.store(kernel.buffer("i32", np.zeros(4, np.int32)), "%id", "%zero")
     find(kernel, checks=_only("overlap"))

@@ -119,7 +119,7 @@ RACY: dict[str, tuple[Callable[[Any], None], tuple[int, int, int]]] = {
 }
 
 
-@pytest.mark.bug("an order that nothing makes, by its results", rule="SCHED-01", op="spirv.Store")
+@pytest.mark.bug("a missing order that shows in the results", rule="SCHED-01", op="spirv.Store")
 @pytest.mark.parametrize("name", RACY)
 def test_a_race_changes_results(name: str, new_kernel: type[Kernel]) -> None:
     make, grid = RACY[name]

@@ -65,7 +65,9 @@ class Tile:
         return self.kernel.op("spirv.BitwiseXor %local, %one : i32")
 
 
-@pytest.mark.bug("a barrier is missing: write, read", rule="RACE-01", op=LOAD, first=0, count=128)
+@pytest.mark.bug(
+    "a missing barrier between a write and a read", rule="RACE-01", op=LOAD, first=0, count=128
+)
 def test_read_after_write(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     tile.store("%local")
@@ -76,7 +78,9 @@ def test_read_after_write(kernel: Kernel, find: Find) -> None:
     assert "invocation 63" in finding.notes[0]
 
 
-@pytest.mark.bug("a subgroup's lockstep taken for order", rule="RACE-01", op=LOAD, count=32)
+@pytest.mark.bug(
+    "a kernel that relies on a subgroup running in lockstep", rule="RACE-01", op=LOAD, count=32
+)
 def test_lockstep(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     tile.store("%local")
@@ -84,7 +88,9 @@ def test_lockstep(kernel: Kernel, find: Find) -> None:
     find(kernel)
 
 
-@pytest.mark.bug("a barrier is missing: read, write", rule="RACE-01", op=STORE, first=0, count=64)
+@pytest.mark.bug(
+    "a missing barrier between a read and a write", rule="RACE-01", op=STORE, first=0, count=64
+)
 def test_write_after_read(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     tile.store("%local")
@@ -94,7 +100,7 @@ def test_write_after_read(kernel: Kernel, find: Find) -> None:
     assert "a write and an earlier read" in find(kernel, **TWO).message
 
 
-@pytest.mark.bug("a barrier is missing at a loop's end", rule="RACE-01", op=STORE, count=64)
+@pytest.mark.bug("a missing barrier at the end of a loop", rule="RACE-01", op=STORE, count=64)
 def test_loop(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     mine, other = tile.part("%local"), tile.part(tile.mirrored())
@@ -118,7 +124,9 @@ def test_loop(kernel: Kernel, find: Find) -> None:
     find(kernel, **TWO)
 
 
-@pytest.mark.bug("all write one place, with one value", rule="RACE-01", op=STORE, count=63)
+@pytest.mark.bug(
+    "all invocations write one place with the same value", rule="RACE-01", op=STORE, count=63
+)
 def test_one_place(kernel: Kernel, find: Find) -> None:
     Tile(kernel).store("%zero", "%one")
     find(kernel, **TWO)
@@ -176,7 +184,7 @@ def test_availability(kernel: Kernel, find: Find) -> None:
     assert "ControlBarrier" in find(kernel, **TWO).notes[1]
 
 
-@pytest.mark.bug("a barrier for another storage class", rule="RACE-03", op=LOAD, count=64)
+@pytest.mark.bug("a barrier that orders another storage class", rule="RACE-03", op=LOAD, count=64)
 def test_storage_class(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     tile.store("%local")
@@ -185,7 +193,12 @@ def test_storage_class(kernel: Kernel, find: Find) -> None:
     find(kernel, **TWO)
 
 
-@pytest.mark.bug("a subgroup's barrier between subgroups", rule="RACE-03", op=LOAD, count=64)
+@pytest.mark.bug(
+    "a barrier of subgroup scope between accesses of two subgroups",
+    rule="RACE-03",
+    op=LOAD,
+    count=64,
+)
 def test_scope(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     tile.store("%local")
@@ -217,7 +230,7 @@ def test_reads_before_a_subgroups_barrier_are_no_longer_open(kernel: Kernel, cle
 
 
 @pytest.mark.bug(
-    "another subgroup writes what a subgroup's barrier ordered", rule="RACE-01", op=STORE
+    "another subgroup writes memory that a subgroup's barrier ordered", rule="RACE-01", op=STORE
 )
 def test_reads_of_another_subgroup_stay_open(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
@@ -230,7 +243,7 @@ def test_reads_of_another_subgroup_stay_open(kernel: Kernel, find: Find) -> None
     find(kernel, **TWO)
 
 
-@pytest.mark.bug("a private pointer to shared memory", rule="RACE-02", op=LOAD, count=64)
+@pytest.mark.bug("a private access to shared memory", rule="RACE-02", op=LOAD, count=64)
 def test_private(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     tile.store("%local")
@@ -306,7 +319,9 @@ OPS = "spirv.KHR.CooperativeMatrix"
 
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.bug(
-    "a tile stored and loaded as another matrix without a barrier", rule="RACE-01", op=f"{OPS}Load"
+    "a tile stored, then loaded as another matrix type without a barrier",
+    rule="RACE-01",
+    op=f"{OPS}Load",
 )
 def test_matrices(kernel: Kernel, request: Any, ordered: bool) -> None:
     tile = Tile(kernel)

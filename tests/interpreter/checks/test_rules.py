@@ -103,7 +103,9 @@ def test_divergent_load(kernel: Kernel, find: Find) -> None:
     find(kernel, **EIGHT)
 
 
-@pytest.mark.bug("MulAdd after some have returned", rule="CM-27", op=MULADD, first=4, count=4)
+@pytest.mark.bug(
+    "a MulAdd after some invocations have returned", rule="CM-27", op=MULADD, first=4, count=4
+)
 def test_divergent_multiplication(kernel: Kernel, find: Find) -> None:
     a, b, c = matrix(kernel, "f16", "A"), matrix(kernel, "f16", "B"), matrix(kernel)
     leave_from_four_on(kernel)
@@ -119,7 +121,9 @@ def test_divergent_arithmetic(kernel: Kernel, find: Find) -> None:
     find(kernel, **EIGHT)
 
 
-@pytest.mark.bug("a tile's pointer by invocation", rule="CM-27", op=LOAD, first=1, count=7)
+@pytest.mark.bug(
+    "a tile's pointer that differs between invocations", rule="CM-27", op=LOAD, first=1, count=7
+)
 def test_pointer(kernel: Kernel, find: Find) -> None:
     source = kernel.buffer("f32", np.zeros(256, np.float32))
     start = kernel.op(f"spirv.IMul %lane, {kernel.constant(8)} : i32")
@@ -128,7 +132,9 @@ def test_pointer(kernel: Kernel, find: Find) -> None:
     assert "32, 64, 96, 128" in finding.values[0]
 
 
-@pytest.mark.bug("a tile's Stride by invocation", rule="CM-27", op=LOAD, first=1, count=7)
+@pytest.mark.bug(
+    "a tile's Stride that differs between invocations", rule="CM-27", op=LOAD, first=1, count=7
+)
 def test_stride(kernel: Kernel, find: Find) -> None:
     source = kernel.buffer("f32", np.zeros(256, np.float32))
     four = kernel.op(f"spirv.IMul %lane, {kernel.constant(4)} : i32")
@@ -137,7 +143,7 @@ def test_stride(kernel: Kernel, find: Find) -> None:
 
 
 @pytest.mark.bug(
-    "MatrixTimesScalar by an invocation's number",
+    "MatrixTimesScalar whose scalar is the invocation's number",
     rule="CM-27",
     op="spirv.MatrixTimesScalar",
     first=1,
@@ -210,7 +216,13 @@ def test_dot_at_the_limit(kernel: Kernel, clean: Clean) -> None:
     clean(kernel)
 
 
-@pytest.mark.bug("a rotation by another Delta each", rule="ROT-08", op=ROTATE, first=1, count=31)
+@pytest.mark.bug(
+    "a rotation whose Delta differs between invocations",
+    rule="ROT-08",
+    op=ROTATE,
+    first=1,
+    count=31,
+)
 def test_delta(kernel: Kernel, find: Find) -> None:
     kernel.op(f"{ROTATE} <Subgroup> %id, %lane : i32, i32 -> i32")
     find(kernel)
@@ -230,7 +242,7 @@ def test_rotate_inactive(kernel: Kernel, find: Find) -> None:
 
 
 @pytest.mark.bug(
-    "a broadcast from another invocation each",
+    "a broadcast whose source differs between invocations",
     rule="GROUP-01",
     op="spirv.GroupNonUniformBroadcast",
     first=1,
@@ -280,7 +292,7 @@ def test_divergent_barrier(kernel: Kernel, find: Find) -> None:
 
 
 @pytest.mark.bug(
-    "a barrier that some have returned before",
+    "a barrier that some invocations do not reach because they have returned",
     rule="BARRIER-01",
     op="spirv.ControlBarrier",
     first=4,

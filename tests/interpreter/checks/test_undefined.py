@@ -81,7 +81,9 @@ def test_half_set_variable(kernel: Kernel, find: Find) -> None:
     find(kernel)
 
 
-@pytest.mark.bug("an array's element that no one set", rule="UNDEF-01", op=STORE, first=4, count=28)
+@pytest.mark.bug(
+    "an array's element read before it is set", rule="UNDEF-01", op=STORE, first=4, count=28
+)
 def test_array_element(kernel: Kernel, find: Find) -> None:
     type = "!spirv.ptr<!spirv.array<8 x i32>, Function>"
     array = kernel.op(f"spirv.Variable : {type}")
@@ -191,7 +193,9 @@ def test_shuffle_of_inactive(kernel: Kernel, find: Find) -> None:
     find(kernel)
 
 
-@pytest.mark.bug("what was read outside a buffer", rule="UNDEF-07", op=STORE, first=20, count=12)
+@pytest.mark.bug(
+    "a value read outside a buffer is stored", rule="UNDEF-07", op=STORE, first=20, count=12
+)
 def test_read_outside(kernel: Kernel, find: Find) -> None:
     allow = (Allowed(rule="BOUNDS-01"),)
     out(kernel, load(kernel, np.zeros(20, I32), "i32"))
@@ -314,7 +318,7 @@ def test_atomic(kernel: Kernel, find: Find) -> None:
     find(kernel)
 
 
-@pytest.mark.bug("an undefined value through a call", rule="UNDEF-03", op=STORE, count=32)
+@pytest.mark.bug("an undefined value returned from a call", rule="UNDEF-03", op=STORE, count=32)
 def test_call(kernel: Kernel, find: Find) -> None:
     kernel.functions.append("""
       spirv.func @shifted(%n: i32) -> i32 "None" {
@@ -327,7 +331,9 @@ def test_call(kernel: Kernel, find: Find) -> None:
     find(kernel)
 
 
-@pytest.mark.bug("an undefined value through Workgroup memory", rule="UNDEF-04", op=STORE, first=0)
+@pytest.mark.bug(
+    "an undefined value passed through Workgroup memory", rule="UNDEF-04", op=STORE, first=0
+)
 def test_through_memory(kernel: Kernel, find: Find) -> None:
     type = "!spirv.ptr<!spirv.array<32 x i32>, Workgroup>"
     kernel.globals.append(f"spirv.GlobalVariable @tile : {type}")

@@ -179,21 +179,25 @@ def keep(kernel: Kernel, buffer: int, value: str, index: str = "%zero") -> None:
     kernel(f"{NV}Store {pointer}, {value}, {kernel.constant(8)}, {rows} : {F32}, {MATRIX}, i32, i1")
 
 
-@pytest.mark.bug("a first version's matrix beyond a buffer", rule="BOUNDS-04", op=f"{NV}Load")
+@pytest.mark.bug("an NV cooperative matrix beyond a buffer", rule="BOUNDS-04", op=f"{NV}Load")
 def test_matrix_bounds(kernel: Kernel, find: Find) -> None:
     data, out = (kernel.buffer("f32", np.ones(n, np.float32)) for n in (60, 64))
     keep(kernel, out, matrix(kernel, data))
     find(kernel, checks=Checks.all(allow=(Allowed(rule="UNDEF-07"),)), **EIGHT)
 
 
-@pytest.mark.bug("a first version's matrix by invocation", rule="CM-27", op=f"{NV}Load")
+@pytest.mark.bug(
+    "an NV cooperative matrix whose pointer differs between invocations",
+    rule="CM-27",
+    op=f"{NV}Load",
+)
 def test_matrix_uniform(kernel: Kernel, find: Find) -> None:
     data, out = (kernel.buffer("f32", np.ones(n, np.float32)) for n in (256, 64))
     keep(kernel, out, matrix(kernel, data, "%lane"))
     find(kernel, checks=Checks.all(allow=(Allowed(rule="ALIGN-03"),)), **EIGHT)
 
 
-@pytest.mark.bug("a first version's matrices race", rule="RACE-01", op=f"{NV}Load")
+@pytest.mark.bug("NV cooperative matrices of two subgroups race", rule="RACE-01", op=f"{NV}Load")
 def test_matrix_race(kernel: Kernel, find: Find) -> None:
     """Two subgroups: one stores what the other loads."""
     data, out = (kernel.buffer("f32", np.ones(n, np.float32)) for n in (128, 128))

@@ -161,9 +161,15 @@ LIVELOCKS = {
 }
 
 
-@pytest.mark.bug("a flag that is never set", rule="WAIT-01", op="spirv.AtomicIAdd")
-@pytest.mark.bug("a flag of a workgroup beyond the grid", rule="WAIT-01", op="spirv.AtomicIAdd")
-@pytest.mark.bug("a lock of each lane", rule="WAIT-02", op="spirv.AtomicCompareExchange")
+@pytest.mark.bug(
+    "a loop that waits for a flag that is never set", rule="WAIT-01", op="spirv.AtomicIAdd"
+)
+@pytest.mark.bug(
+    "a loop that waits for a workgroup beyond the grid", rule="WAIT-01", op="spirv.AtomicIAdd"
+)
+@pytest.mark.bug(
+    "a lock that each lane of a subgroup takes", rule="WAIT-02", op="spirv.AtomicCompareExchange"
+)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", LIVELOCKS)
 def test_a_livelock_is_found_soon_and_explained(name: str, way: str) -> None:
@@ -247,7 +253,7 @@ TOGETHER = ("look_back", "from_the_last", "from_the_next", "ticket_lock", "spin_
 
 
 @pytest.mark.bug(
-    "a workgroup that waits for the one before", rule="PROGRESS-01", op="spirv.AtomicIAdd"
+    "a workgroup that waits for the previous workgroup", rule="PROGRESS-01", op="spirv.AtomicIAdd"
 )
 @pytest.mark.parametrize(
     ("name", "budget", "rules"),
