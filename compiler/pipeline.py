@@ -122,7 +122,7 @@ class LinalgToSPIRVPass(LimitedPass):
     """A known device's name or the path of a target file."""
 
     allow: str = ""
-    """`bf16x3`: products of f32 may be three of bf16 parts."""
+    """With `bf16x3`, three products of bf16 parts may replace a product of f32."""
 
     @property
     def passes(self) -> tuple[ModulePass, ...]:

@@ -86,7 +86,7 @@ class DecomposeLinalgPass(ModulePass):
     name = "decompose-linalg"
 
     target: str = ""
-    """A known device's name or the path of a target file; without one bf16 sums are kept."""
+    """A known device's name or the path of a target file. If empty, bf16 sums do not change."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         named = Softmax(), Pack(), Unpack(), WinogradTransform(), Allocate()

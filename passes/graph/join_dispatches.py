@@ -70,7 +70,10 @@ class JoinDispatchesPass(ModulePass):
     name = PASS
 
     target: str = ""
-    """A device's name or target file; without it the module's, or any device."""
+    """
+    A device's name or a target file. If empty, the module's target; if the module has none, the
+    pass assumes nothing about the device.
+    """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = op.attributes.get(TARGET)

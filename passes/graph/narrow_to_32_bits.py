@@ -44,12 +44,12 @@ class NarrowTo32BitsPass(ModulePass):
 
     target: str = ""
     """
-    A device's name. The pass refuses remaining f64 if the device cannot compute it. Empty: no
-    check.
+    A device's name. The pass refuses f64 that remains if the device cannot compute in f64. If
+    empty, nothing is refused.
     """
 
     addresses: bool = True
-    """True if indices count as within their tensors, which ONNX and MLIR both require."""
+    """Assume that every index lies inside its tensor, as ONNX and MLIR both require."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = load(self.target) if self.target else None

@@ -37,11 +37,13 @@ class QuantizedContractionsPass(ModulePass):
     """Also rewrites contractions of floats that were just dequantized; the sum is rounded once."""
 
     same_signs: bool = False
-    """Give bytes of different signs the same one."""
+    """If the operands are bytes of different signedness, makes both signed or both unsigned."""
 
     target: str = ""
-    """A known device's name or a target file. If the device multiplies only bytes of equal signs,
-    signs are made equal unless that needs another sum of an operand."""
+    """
+    A known device's name or a target file. If the device multiplies only bytes of equal
+    signedness, the pass makes the signedness equal unless that needs another sum of an operand.
+    """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = load_target(self.target, op, self.name) if self.target else None

@@ -42,7 +42,7 @@ class UnrollHostLoopsPass(ModulePass):
     name = "unroll-host-loops"
 
     limit: int = 20_000
-    """Most operations that unrolling one loop may give."""
+    """The largest number of operations that an unrolled loop may have."""
 
     longest: int = 4
     """Most steps of a loop of tensors that is unrolled."""

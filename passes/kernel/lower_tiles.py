@@ -40,10 +40,10 @@ class LowerTilesPass(ModulePass):
     """A known device's name or the path of a target file."""
 
     subgroups: tuple[int, ...] = ()
-    """Subgroups of a workgroup, along rows and columns of products."""
+    """Numbers of subgroups along the rows and along the columns of products."""
 
     instruction: str = ""
-    """The matrices' shape as MxNxK, or `fma`."""
+    """The shape of the cooperative matrices as MxNxK, or `fma`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         programs = [inner for inner in op.body.block.ops if isinstance(inner, tile.ProgramOp)]

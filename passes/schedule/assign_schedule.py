@@ -44,7 +44,7 @@ class AssignSchedulePass(LimitedPass):
     """A known device's name or the path of a target file."""
 
     typical_size: int = TYPICAL
-    """The number assumed for a dynamic size when schedules are compared."""
+    """The number that stands for a dynamic size when the pass compares schedules."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = op.attributes.get(TARGET)

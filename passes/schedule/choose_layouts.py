@@ -70,7 +70,10 @@ class ChooseLayoutsPass(LimitedPass):
     name = "choose-layouts"
 
     target: str = ""
-    """A device's name or target file; without it the module's, or none: every order stays."""
+    """
+    A device's name or a target file. If empty, the module's target; if the module has none,
+    no order changes.
+    """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = find_target(self.target, op, self.name)

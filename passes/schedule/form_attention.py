@@ -89,7 +89,10 @@ class FormAttentionPass(ModulePass):
     name = "form-attention"
 
     target: str = ""
-    """A device's name or target file; without it the module's, or any device."""
+    """
+    A device's name or a target file. If empty, the module's target; if the module has none, the
+    pass assumes nothing about the device.
+    """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = find_target(self.target, op, self.name)

@@ -170,10 +170,10 @@ class LimitedPass(ModulePass, ABC):
     """A pass that chooses paths of layers within limits."""
 
     only: tuple[str, ...] = ()
-    """The layers that alone may take a path, each as PATH=PATTERN."""
+    """Allows a path only for the layers that match: PATH=PATTERN."""
 
     barred: tuple[str, ...] = ()
-    """The layers that may not take a path, each as PATH=PATTERN."""
+    """Forbids a path for the layers that match: PATH=PATTERN."""
 
     @property
     def limits(self) -> Limits:

@@ -46,7 +46,10 @@ class SplitProductsPass(ModulePass):
     name = "split-products"
 
     target: str = ""
-    """A device's name or target file; without it the module's, or none: all products are split."""
+    """
+    A device's name or a target file. If empty, the module's target; if the module has none,
+    all products are split.
+    """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = find_target(self.target, op, self.name)

@@ -81,10 +81,13 @@ class SplitReductionsPass(LimitedPass):
     name = "split-reductions"
 
     target: str = ""
-    """A device's name or target file; without it the module's, or none: nothing is cut."""
+    """
+    A device's name or a target file. If empty, the module's target; if the module has none,
+    no reduction is cut.
+    """
 
     parts: int = 0
-    """Cuts every contraction that can be cut into so many parts, without an estimate."""
+    """If not 0, cuts every contraction for which this is possible into this number of parts."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = find_target(self.target, op, self.name)

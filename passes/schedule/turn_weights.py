@@ -53,7 +53,10 @@ class TurnWeightsPass(LimitedPass):
     name = "turn-weights"
 
     target: str = ""
-    """A device's name or target file; without it the module's, or none: nothing is turned."""
+    """
+    A device's name or a target file. If empty, the module's target; if the module has none,
+    no weight is turned.
+    """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = find_target(self.target, op, self.name)

@@ -102,18 +102,21 @@ class CooperativeMatrixToInvocationsPass(ModulePass):
     name = NAME
 
     subgroup_size: int = 0
-    """Invocations that share a matrix; 0: the module's SubgroupSize, or the target's."""
+    """
+    The number of invocations that share a matrix. If 0: the module's SubgroupSize, or else the
+    target's subgroup size.
+    """
     subgroups: str = "virtual"
-    """virtual, or device: the device's own subgroups, which must have that size."""
+    """`virtual`, or `device`: the device's subgroups must have `subgroup-size` invocations."""
     workgroup_memory: int = 0
-    """Size of Workgroup memory in bytes; 0: the target's size, or 32768."""
+    """The size of Workgroup memory in bytes. If 0: the target's size, or else 32768."""
     assume_uniform: bool = False
     """
     Assume that a workgroup's invocations execute every MulAdd together, even if that is not
     provable.
     """
     target: str = ""
-    """A device's name or target file; without it the module's, if it names one."""
+    """A device's name or a target file. If empty, the module's target if the module has one."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         if self.subgroups not in SUBGROUPS:

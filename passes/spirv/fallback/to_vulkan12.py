@@ -64,13 +64,16 @@ class ToVulkan12Pass(ModulePass):
     name = NAME
 
     target: str = ""
-    """A device's name or target file; without it no feature beyond Vulkan 1.2 is assumed."""
+    """A device's name or a target file. If empty, the device has only features of Vulkan 1.2."""
     subgroup_size: int = 0
-    """Invocations that share a matrix; 0: the module's SubgroupSize, or the target's."""
+    """
+    The number of invocations that share a matrix. If 0: the module's SubgroupSize, or else the
+    target's subgroup size.
+    """
     subgroups: str = "virtual"
-    """virtual, or device: the device's own subgroups, which must have that size."""
+    """`virtual`, or `device`: the device's subgroups must have `subgroup-size` invocations."""
     workgroup_memory: int = 0
-    """Size of Workgroup memory in bytes; 0: the target's size, or 32768."""
+    """The size of Workgroup memory in bytes. If 0: the target's size, or else 32768."""
     assume_uniform: bool = False
     """
     Assume that a workgroup's invocations execute every MulAdd together, even if that is not
