@@ -389,7 +389,10 @@ def _extract(op: Operation, operands: Sequence[Interval], where: str) -> Interva
     computed from floats and may be rounded to either of two elements.
     """
     source, *indexes = operands
-    spans = [int((index.high - index.low).max(initial=0)) + 1 for index in indexes]
+    # In floats, since the ends of an unknown i64 are further apart than an i64 can say.
+    spans = [
+        1 + np.subtract(index.high, index.low, dtype=np.float64).max(initial=0) for index in indexes
+    ]
     if prod(spans) > MOST_ELEMENTS:
         raise ProgramError(
             f"no error bound is known for {op.name}: its index is not known, as it is computed "
@@ -397,7 +400,7 @@ def _extract(op: Operation, operands: Sequence[Interval], where: str) -> Interva
             where,
         )
     low, high = np.inf, -np.inf
-    for offsets in product(*map(range, spans)):
+    for offsets in product(*(range(int(span)) for span in spans)):
         at = tuple(
             np.clip(np.minimum(index.low + offset, index.high), 0, size - 1)
             for index, offset, size in zip(indexes, offsets, source.low.shape, strict=True)

@@ -116,9 +116,16 @@ def _arithmetic(function: Callable[[Any, Any], Any]) -> Function:
 
     def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
         x, y = operands
-        corners = [function(a, b) for a, b in product((x.low, x.high), (y.low, y.high))]
+        pairs = list(product((x.low, x.high), (y.low, y.high)))
+        corners = [function(a, b) for a, b in pairs]
         low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
         if not is_float(dtype):
+            known = (x.low == x.high) & (y.low == y.high)
+            sizes = [np.abs(function(np.float64(a), np.float64(b))) for a, b in pairs]
+            # A corner of inexact 64-bit integers does not bound the result if it wraps.
+            wraps = ~known & (np.maximum.reduce(sizes) >= 2.0**62)
+            info = np.iinfo(np.int64)
+            low, high = np.where(wraps, info.min, low), np.where(wraps, info.max, high)
             return wrap_interval(low, high, dtype)
         if not isinstance(op, arith.DivfOp) and _is_whole(dtype, x, y):
             return Interval(low, high, dtype)
@@ -185,12 +192,13 @@ def _to_integer(op: Operation, operands: Sequence[Interval], dtype: DType) -> In
     """Rounds toward zero; gives any number if the type may not hold the result."""
     (x,) = operands
     info = np.iinfo(dtype)
-    least = 0 if isinstance(op, arith.FPToUIOp) else info.min
-    most = info.max - info.min if isinstance(op, arith.FPToUIOp) else info.max
-    low, high = np.trunc(x.low), np.trunc(x.high)
-    fits = (low >= least) & (high <= most)
-    low = np.where(fits, low, float(info.min)).astype(np.int64)
-    high = np.where(fits, high, float(info.max)).astype(np.int64)
+    unsigned = isinstance(op, arith.FPToUIOp)
+    least = 0 if unsigned else info.min
+    beyond = min(2.0**63, float(2 ** (8 * dtype.itemsize)) if unsigned else -float(info.min))
+    fits = (np.trunc(x.low) >= least) & (np.trunc(x.high) < beyond)
+    # The conversion of numbers that do not fit is undefined, so they are replaced before it.
+    low, high = (np.where(fits, end, 0.0).astype(np.int64) for end in (x.low, x.high))
+    low, high = np.where(fits, low, info.min), np.where(fits, high, info.max)
     return wrap_interval(low, high, dtype)
 
 

@@ -43,11 +43,19 @@ ROUNDED = """%third = arith.constant 3.0 : f32
     %i = arith.fptosi %t : f32 to i32
     %n = arith.index_cast %i : i32 to index"""
 
-CANCELLED = """%much = arith.constant 1.0e9 : f32
+WRAPPED = """%much = arith.constant 1.0e30 : f32
     %s = arith.mulf %place, %much : f32
     %t = arith.subf %s, %much : f32
-    %i = arith.fptosi %t : f32 to i32
-    %n = arith.index_cast %i : i32 to index"""
+    %i = arith.fptosi %t : f32 to i64
+    %one = arith.constant 1 : i64
+    %next = arith.addi %i, %one : i64
+    %n = arith.index_cast %next : i64 to index"""
+
+CANCELLED = """%much = arith.constant {much} : f32
+    %s = arith.mulf %place, %much : f32
+    %t = arith.subf %s, %much : f32
+    %i = arith.fptosi %t : f32 to {type}
+    %n = arith.index_cast %i : {type} to index"""
 
 X = np.array([1, 20, 3, 40, 5], np.float32)
 
@@ -75,9 +83,19 @@ def test_an_element_at_a_rounded_index_is_one_of_two():
     assert bounds.high.tolist() == [1, 1, 20, 40]
 
 
-def test_an_element_at_an_unknown_index_has_no_bound():
+@pytest.mark.parametrize(
+    "index",
+    [
+        CANCELLED.format(much="1.0e9", type="i32"),
+        CANCELLED.format(much="1.0e30", type="i64"),
+        WRAPPED,
+    ],
+    ids=["i32", "i64", "i64 + 1"],
+)
+def test_an_element_at_an_unknown_index_has_no_bound(index: str):
+    """In i64 the index may be any number of its type, whose ends are 2^64 - 1 apart."""
     with pytest.raises(ProgramError, match=r"tensor\.extract: its index is not known"):
-        interval(READ.format(index=CANCELLED), X, np.ones(4, np.float32))
+        interval(READ.format(index=index), X, np.ones(4, np.float32))
 
 
 MIXED = """
