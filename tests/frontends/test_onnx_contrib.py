@@ -7,9 +7,6 @@ Operators that onnxruntime's CPU has no kernel for are compared with numpy.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,9 +23,8 @@ from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.frontends.onnx.registry import registered
 from xdsl_spirv.runtime.modules import context
 from xdsl_spirv.testing.differential.onnx_references import run_onnxruntime
-
-Array = Any
-"""An array; numpy's own types say more than tests need."""
+from xdsl_spirv.testing.single_nodes import Array, declare_results
+from xdsl_spirv.testing.single_nodes import NodeCase as Case
 
 pytestmark = pytest.mark.skipif(
     find_spec("onnx") is None or find_spec("onnxruntime") is None,
@@ -45,68 +41,6 @@ def normal(*shape: int, dtype: Any = np.float32) -> Array:
 
 def integers(low: int, high: int, shape: tuple[int, ...], dtype: Any = np.int32) -> Array:
     return GENERATOR.integers(low, high, shape).astype(dtype)
-
-
-@dataclass
-class Case:
-    """A node: inputs that are None are left out, those whose places `constant` has are weights."""
-
-    operator: str
-    inputs: list[Array | None]
-    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
-    constant: tuple[int, ...] = ()
-    outputs: tuple[int, ...] = (0,)
-    """The places of the results that are asked for."""
-    expected: Callable[..., Any] | None = None
-    """The result from all inputs, where onnxruntime has no kernel."""
-    domain: str = "com.microsoft"
-    title: str = ""
-
-    def __str__(self) -> str:
-        named = "-".join(f"{k}={v}" for k, v in self.attributes.items())
-        return "-".join(filter(None, (self.operator, self.title, named)))[:90].replace(" ", "")
-
-    def model(self) -> Any:
-        onnx = import_module("onnx")
-        helper, tools = onnx.helper, onnx.numpy_helper
-        names = ["" if x is None else f"x{i}" for i, x in enumerate(self.inputs)]
-        outputs = [f"y{i}" if i in self.outputs else "" for i in range(self.outputs[-1] + 1)]
-        node = helper.make_node(
-            self.operator, names, outputs, name="it", domain=self.domain, **self.attributes
-        )
-        arrays = {n: x for n, x in zip(names, self.inputs, strict=True) if x is not None}
-        weights = {f"x{i}" for i in self.constant}
-        graph = helper.make_graph(
-            [node],
-            "graph",
-            [
-                helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
-                for n, x in arrays.items()
-                if n not in weights
-            ],
-            [onnx.ValueInfoProto(name=n) for n in outputs if n],
-            [tools.from_array(arrays[n], n) for n in sorted(weights)],
-        )
-        domains = {"": 17, "com.microsoft": 1, self.domain: 1 if self.domain else 17}
-        opsets = [helper.make_opsetid(name, version) for name, version in domains.items()]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=8)
-
-    def given(self) -> dict[str, Array]:
-        return {
-            f"x{i}": x
-            for i, x in enumerate(self.inputs)
-            if x is not None and i not in self.constant
-        }
-
-
-def declare(model: Any, expected: list[Array]) -> None:
-    """Gives the results the types that they turned out to have."""
-    helper: Any = import_module("onnx.helper")
-    names = [value.name for value in model.graph.output]
-    del model.graph.output[:]
-    for name, array in zip(names, expected, strict=True):
-        number = helper.np_dtype_to_tensor_dtype(array.dtype)
-        model.graph.output.append(helper.make_tensor_value_info(name, number, array.shape))
 
 
 X = normal(2, 3, 8)
@@ -446,7 +380,7 @@ def test_operator(case: Case):
     else:
         result = case.expected(*case.inputs)
         expected = result if isinstance(result, list) else [result]
-    declare(model, expected)
+    declare_results(model, expected)
     imported = import_onnx(model)
     imported.module.verify()
     results = run_reference(imported, case.given())
@@ -546,7 +480,7 @@ REFUSED = [
 @pytest.mark.parametrize(("case", "remedy"), REFUSED, ids=lambda case: str(case)[:30])
 def test_refusals_name_the_node_and_the_remedy(case: Case, remedy: str):
     model = case.model()
-    declare(model, [X])
+    declare_results(model, [X])
     with pytest.raises(FrontendError, match="'it'") as error:
         import_onnx(model)
     assert case.operator in str(error.value)
@@ -580,7 +514,7 @@ def test_attention_is_recognised(case: Case):
     if not case.domain:
         model.opset_import[0].version = 23
     kept = [np.zeros((1, 2, 16, 8), np.float16)] * (len(case.outputs) - 1)
-    declare(model, [case.inputs[0], *kept])
+    declare_results(model, [case.inputs[0], *kept])
     module = import_onnx(model).module
     spec = "linalg-to-contraction,form-attention{target=lavapipe}"
     PassPipeline.parse_spec(Universe.get_multiverse().all_passes, spec).apply(context(), module)
@@ -598,6 +532,6 @@ def test_the_page_lists_the_operators():
 def test_sinks_are_a_part_of_attention(title: str):
     (case,) = (case for case in group_query_cases() if case.title == title)
     model = case.model()
-    declare(model, run_onnxruntime(model, case.given()))
+    declare_results(model, run_onnxruntime(model, case.given()))
     program = compile_model(import_onnx(model), "lavapipe")
     assert [layer.path for layer in program.layers] == ["loops", "attention"]
