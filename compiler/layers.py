@@ -31,7 +31,7 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
-    NotAContraction,
+    as_contraction,
     contraction_of,
     element_type,
 )
@@ -172,12 +172,7 @@ def _computes(body: Sequence[Operation], contraction: Contraction | None) -> str
 
 
 def _contraction(op: Operation) -> Contraction | None:
-    if not isinstance(op, LinalgStructuredOperation) or SCHEDULE not in op.attributes:
-        return None
-    try:
-        return contraction_of(op)
-    except NotAContraction:
-        return None
+    return as_contraction(op) if SCHEDULE in op.attributes else None
 
 
 def _types(

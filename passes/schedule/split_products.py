@@ -26,7 +26,7 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes import refuse
-from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.contraction import as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import BodyCode, Code, make_generic, product_body
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.analysis.target import find_target
@@ -66,9 +66,8 @@ class SplitProductsPass(ModulePass):
 
 def _split(op: LinalgStructuredOperation) -> None:
     """Replaces a product of f32; the loop over the parts is the first of K."""
-    try:
-        contraction = contraction_of(op)
-    except NotAContraction:
+    contraction = as_contraction(op)
+    if contraction is None:
         return
     sizes = (contraction.m, contraction.n)
     if contraction.types != ("f32",) * 3 or min(map(typical, sizes)) < LEAST:

@@ -33,7 +33,12 @@ from xdsl.utils.hints import isa
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
-from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.contraction import (
+    Contraction,
+    NotAContraction,
+    as_contraction,
+    contraction_of,
+)
 from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.choosing import choose
@@ -79,9 +84,8 @@ def _turn(
     turned: Turned,
 ) -> None:
     """Lets a product read its weight transposed, if that makes it one of few rows."""
-    try:
-        contraction = contraction_of(root)
-    except NotAContraction:
+    contraction = as_contraction(root)
+    if contraction is None:
         return
     order = _order(contraction)
     if order is None or lookup(contraction, target) is not None:
