@@ -43,6 +43,8 @@ class Comparison:
     bound: float
     not_finite: int = 0
     """Elements that are NaN or infinite."""
+    unbounded: int = 0
+    """Elements for which any result is legal, so that the comparison says nothing."""
 
     @property
     def passed(self) -> bool:
@@ -50,9 +52,11 @@ class Comparison:
 
     def __str__(self) -> str:
         verdict = "within" if self.passed else "BEYOND"
+        any_passes = f"; NO BOUND: any result of {self.unbounded} elements passes"
         return (
             f"{self.name}: max abs error {self.max_abs:.3g}, max rel error {self.max_rel:.3g}, "
             f"{verdict} the bound ({self.share:.2%} of {self.bound:.3g}){warning(self.not_finite)}"
+            f"{any_passes if self.unbounded else ''}"
         )
 
 
@@ -184,4 +188,5 @@ def compare_result(name: str, result: Array, expected: Array, allowed: Array) ->
         float(share.max()),
         float(allowed.flat[worst]),
         count_not_finite(result),
+        int(np.isinf(allowed).sum()),
     )

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from xdsl_spirv.compare.bounds import compare_result
 from xdsl_spirv.compare.intervals import Intervals
 from xdsl_spirv.compare.scalar_intervals import Interval
 from xdsl_spirv.interpreter.api import interpret
@@ -96,6 +97,13 @@ def test_an_element_at_an_unknown_index_has_no_bound(index: str):
     """In i64 the index may be any number of its type, whose ends are 2^64 - 1 apart."""
     with pytest.raises(ProgramError, match=r"tensor\.extract: its index is not known"):
         interval(READ.format(index=index), X, np.ones(4, np.float32))
+
+
+def test_a_comparison_says_where_any_result_passes():
+    result = np.array([1, 2, 3], np.float32)
+    told = str(compare_result("y", result, result + 1, np.array([2, np.inf, np.inf])))
+    assert told.endswith("; NO BOUND: any result of 2 elements passes")
+    assert "NO BOUND" not in str(compare_result("y", result, result, np.zeros(3)))
 
 
 MIXED = """
