@@ -56,7 +56,7 @@ class NodeCase:
         opsets = [helper.make_opsetid(name, version) for name, version in domains.items()]
         return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
-    def given(self) -> dict[str, Array]:
+    def name_inputs(self) -> dict[str, Array]:
         """Returns the inputs of the model by name, without the weights."""
         return {
             f"x{i}": x

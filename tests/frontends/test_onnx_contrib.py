@@ -70,7 +70,7 @@ def attention_cases() -> list[Case]:
 
     def without_bias(x: Array, weights: Array) -> list[Array]:
         case = Case("Attention", [x, weights, np.zeros_like(BIAS)], BERT, (1, 2))
-        return run_onnxruntime(case.model(), case.given())
+        return run_onnxruntime(case.model(), case.name_inputs())
 
     return [
         fused("plain"),
@@ -127,7 +127,7 @@ def multi_head_cases() -> list[Case]:
 
 def alike(case: Case, other: Case) -> Case:
     """A case that onnxruntime has no kernel for, expected to give what another one does."""
-    case.expected = lambda *_: run_onnxruntime(other.model(), other.given())
+    case.expected = lambda *_: run_onnxruntime(other.model(), other.name_inputs())
     return case
 
 
@@ -376,14 +376,14 @@ CASES = [
 def test_operator(case: Case):
     model = case.model()
     if case.expected is None:
-        expected = run_onnxruntime(model, case.given())
+        expected = run_onnxruntime(model, case.name_inputs())
     else:
         result = case.expected(*case.inputs)
         expected = result if isinstance(result, list) else [result]
     declare_results(model, expected)
     imported = import_onnx(model)
     imported.module.verify()
-    results = run_reference(imported, case.given())
+    results = run_reference(imported, case.name_inputs())
     for computed, truth in zip(results.values(), expected, strict=True):
         assert computed.dtype == truth.dtype
         assert computed.shape == truth.shape
@@ -405,7 +405,9 @@ def images() -> list[Case]:
     pads = np.array([1, 0, 0, 1])
 
     def channels_last(*_: Array) -> list[Array]:
-        return [y.transpose(0, 2, 3, 1) for y in run_onnxruntime(plain.model(), plain.given())]
+        return [
+            y.transpose(0, 2, 3, 1) for y in run_onnxruntime(plain.model(), plain.name_inputs())
+        ]
 
     given = [last, KERNEL, plain.inputs[2]]
     quiet = {"pads": [1, 1, 1, 1], "strides": [2, 1]}
@@ -424,7 +426,7 @@ def images() -> list[Case]:
 
 def _nhwc(window: dict[str, Any]) -> list[Array]:
     plain = Case("FusedConv", [IMAGE, KERNEL], window)
-    return [y.transpose(0, 2, 3, 1) for y in run_onnxruntime(plain.model(), plain.given())]
+    return [y.transpose(0, 2, 3, 1) for y in run_onnxruntime(plain.model(), plain.name_inputs())]
 
 
 def quantized_cases() -> list[Case]:
@@ -532,6 +534,6 @@ def test_the_page_lists_the_operators():
 def test_sinks_are_a_part_of_attention(title: str):
     (case,) = (case for case in group_query_cases() if case.title == title)
     model = case.model()
-    declare_results(model, run_onnxruntime(model, case.given()))
+    declare_results(model, run_onnxruntime(model, case.name_inputs()))
     program = compile_model(import_onnx(model), "lavapipe")
     assert [layer.path for layer in program.layers] == ["loops", "attention"]
