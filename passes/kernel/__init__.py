@@ -1,6 +1,4 @@
-"""
-From scheduled operations to the code of a kernel's invocations: a function for each kind of kernel.
-"""
+"""Passes that turn scheduled operations into kernel code, by one function per kernel kind."""
 
 from __future__ import annotations
 
@@ -24,14 +22,14 @@ from xdsl_spirv.passes.schedule.kinds import KINDS, ScheduleDoesNotFit, kind_of,
 
 Code: TypeAlias = Callable[[Any, Any, CollectiveOp], Callable[[], None] | None]
 """
-Writes the code of a kernel with an emitter, by the plan of its kind, for its collective; may return
-a function that improves the code when the collective is gone.
+Function (emitter, plan, collective) that writes a kernel's code before the collective. The
+function may return a callback that runs after the collective is erased.
 """
 
 
 @dataclass(frozen=True)
 class KernelPass(ModulePass, ABC):
-    """Writes out the kernels of the kinds that it has code for (see `schedule.kinds`)."""
+    """A pass that writes the code of the kernel kinds listed in `codes` (see `schedule.kinds`)."""
 
     codes: ClassVar[Mapping[str, Code]]
     emitter: ClassVar[type[KernelEmitter]] = KernelEmitter
@@ -43,13 +41,13 @@ class KernelPass(ModulePass, ABC):
 @dataclass
 class KernelPattern(RewritePattern):
     """
-    Writes out the body of a kernel: the collective becomes what each of its invocations does.
+    Replaces a kernel's collective by the code that each invocation runs.
 
         schedule.collective { ... }  ->  gpu.block_id ... scf.for ... memref.store
     """
 
     pass_name: str
-    """The name of the pass, for its refusals."""
+    """Name of the pass, used in error messages."""
 
     module: ModuleOp
     codes: Mapping[str, Code]
@@ -59,7 +57,11 @@ class KernelPattern(RewritePattern):
     def match_and_rewrite(self, op: CollectiveOp, rewriter: PatternRewriter) -> None:
         root = root_of(op)
         if root is None:
-            refuse(self.pass_name, op, "nothing in it is scheduled: run assign-schedule first")
+            refuse(
+                self.pass_name,
+                op,
+                "the collective has no scheduled operation: run assign-schedule first",
+            )
         kind = kind_of(root)
         if kind in KINDS and kind not in self.codes:
             return

@@ -1,16 +1,16 @@
 """
-The code of an attention's kernel by matrices: scores, softmax and values, one tile of keys after
-the other.
+Writes the attention kernel that multiplies cooperative matrices, one tile of keys per iteration.
 
-A subgroup goes through the keys with its own rows of queries. For each row it carries the greatest
-score m so far, the sum of the powers exp(s - m), and the result times that sum. When m grows, both
-are multiplied by exp(m_before - m). Sums stay spread over the row's cells until the end: only the
-maximum needs a whole row at once, and it only has to be near enough that no power leaves the range
-of f16. So with `rescale = seldom` a vote of the subgroup decides whether rows are looked at at all.
+Each subgroup loops over the keys for its own rows of queries. For each row the loop carries the
+greatest score m so far, the sum of exp(s - m) over the scores s, and the unnormalized result. When
+m grows, the sum and the result are multiplied by exp(m_before - m). Row sums stay split over the
+row's cells until the end. The maximum needs the whole row in every iteration, but may be too small
+as long as no power overflows f16. With `rescale = seldom` a vote of the subgroup therefore decides
+whether the maxima are updated.
 
-`attention_rows` says how numbers of a row meet and how powers become an operand, `attention_lines`
-how queries, keys and values are read. A tile of keys goes through the stages of the plan's
-pipeline; the loop carries what is read or computed ahead of the products that need it.
+`attention_rows` reduces rows and converts powers to operands. `attention_lines` reads queries,
+keys and values. A tile of keys passes through the stages of the plan's pipeline. The loop carries
+the values that are read or computed one or more iterations ahead.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ from xdsl_spirv.passes.schedule.pipeline import FIRST_STAGES, READS, WRITES, Sta
 from xdsl_spirv.passes.schedule.plan import ceil_div
 
 Cells = list[list[list[Cell]]]
-"""The cells of fragments, by strip and fragment."""
+"""Cells (see `attention_rows.Cell`) of fragments: one list for each strip and fragment."""
 
 
 class AttentionCode(Numbers):
-    """Writes the body of the kernel."""
+    """Writes the body of an attention kernel that uses cooperative matrices."""
 
     def __init__(self, b: KernelEmitter, plan: AttentionPlan):
         self.b, self.plan = b, plan
         schedule = plan.schedule
         self.m, self.n, self.k = schedule.instruction.sizes
         self.strips, self.keys = schedule.strips, schedule.key_tile.data
-        # In units of the exponent of two where nothing is done to scores, so that one multiply-add
-        # makes the exponent of a raw score; else scores are scaled first.
+        # Without mask and cap, maxima include the factor, so that one multiply-add of a raw score
+        # gives an exponent of 2. Otherwise scores are scaled first.
         scale = plan.op.scale.value.data
         self.raw = plan.op.mask is None and plan.op.cap is None and scale > 0
         self.factor = scale * LOG2_E if self.raw else LOG2_E
@@ -77,37 +77,38 @@ class AttentionCode(Numbers):
         self.first_row, self.last_row = self.row, schedule.rows - 1
         """The first row that bounds which tiles are read, and the number of rows after it."""
         if schedule.staged or self.rows.waits:
-            # Subgroups wait for each other, and drivers may take a subgroup's barrier for the
-            # workgroup's: all need to meet as many.
+            # Drivers may treat a subgroup barrier as a workgroup barrier: all subgroups must
+            # execute the same number of barriers.
             self.first_row, self.last_row = self.tile_row, schedule.query_tile.data - 1
         self.tile_count = ceil_div(plan.extents[1], self.keys)
         self.whole = plan.extents[1] // self.keys
         self.mask, self.sink = self._view("mask"), self._load_sink()
         self.is_filled = False
-        """True once a tile was stored in Workgroup memory, which subgroups may still read."""
+        """True after the first store to a Workgroup buffer that subgroups may still read."""
 
     def _workgroup(self) -> tuple[Index, Index]:
-        """Returns the numbers of the workgroup's tile of queries and of its matrices."""
+        """Returns the workgroup's index of the query tile and its batch index."""
         b, plan = self.b, self.plan
         x, y = gpu.DimensionEnum.X, gpu.DimensionEnum.Y
         if plan.schedule.order.data == "batch":
             x, y = y, x
         tile: Index = b.block_id(x, "query_tile")
         if plan.causal is not None:
-            # The last rows see most keys: they begin first.
+            # The last rows see the most keys and take longest: they start first.
             tile = b.add(arith.SubiOp(b.index(plan.tiles - 1), tile))
         batched = plan.sizes.batch != 1
         return tile, b.block_id(y, "batch") if batched else 0
 
     def _view(self, name: str) -> SSAValue | None:
-        """Views an operand, if there is one, as a row of elements."""
         value = self.plan.value(name)
         if value is None:
             return None
         return self.b.at_top(FlatViewOp(value, self.plan.element_of(name)), f"{name}_elements")
 
     def _load_sink(self) -> SSAValue | None:
-        """Loads the sink of the workgroup's rows, in the unit of their maxima."""
+        """
+        Loads the attention sink of the batch in the unit of the maxima; None if there is no sink.
+        """
         b, view = self.b, self._view("sink")
         if view is None:
             return None
@@ -117,13 +118,13 @@ class AttentionCode(Numbers):
         return self.times(sink, self.number(LOG2_E)) if self.raw else sink
 
     def splat(self, value: float) -> Fragment:
-        """Returns an accumulator with a number in every component."""
+        """Returns an accumulator whose components all have the same value."""
         return self.b.at_top(spv.ConstantOp(FloatAttr(value, f32), self.rows.accumulator))
 
     # The loop over keys
 
     def write(self) -> None:
-        """Writes the whole body."""
+        """Writes the whole kernel body."""
         self.q = self._queries() if self.plan.schedule.holds_queries else None
         self.sources = {name: self._open(name) for name in "kv"}
         zero, low, empty = self.rows.number(0.0), self.rows.number(LOWEST), self.splat(0.0)
@@ -144,21 +145,19 @@ class AttentionCode(Numbers):
             self.b.when(self.b.below(self.part, 1), lambda: self._finish(self._merge(state, load)))
 
     def _whole_tiles(self, upper: Index, state: State) -> State:
-        """Runs the tiles of which every row sees all keys."""
         if self.whole == 0 or self.plan.sizes.window is not None:
             return state
-        # There may be none whole, which only the device knows.
+        # The count is dynamic and may be 0: then the first read is redirected to tile 0.
         first: Index = 0
         if self.key_parts > 1:
             first = self.b.index_inside(self.b.below(self.part, self.whole), self.part)
         return self._tiles(first, (self.part, upper), state, masked=False)
 
     def _masked_tiles(self, lower: Index, upper: Index, state: State) -> State:
-        """Runs the tiles that need a mask."""
         if not self.plan.hides:
             return state
         if self.key_parts > 1:
-            # The first of the part's own tiles from there on.
+            # Rounds up to the next tile that belongs to this part.
             b = self.b
             over = b.remainder(b.index(lower), self.key_parts)
             over = b.minus(b.plus(self.part, self.key_parts), over)
@@ -169,7 +168,7 @@ class AttentionCode(Numbers):
         return self._tiles(first, (lower, upper), state, masked=True)
 
     def _bounds(self) -> tuple[Index, Index]:
-        """Returns how many tiles every row sees whole, and where the tiles end that any sees."""
+        """Returns the ends of the tiles that every row sees completely and that any row sees."""
         b = self.b
         plan, last = self.plan, self.last_row
         causal, window = plan.causal, plan.sizes.window
@@ -179,12 +178,13 @@ class AttentionCode(Numbers):
             begin = b.divided(self._up_to(causal + 1), self.keys)
             end = b.divided(b.plus(self._up_to(causal + (last + 1)), self.keys - 1), self.keys)
         if window is not None:
-            # Two edges move along with rows: no tile is known to be whole.
+            # Both ends of a sliding window depend on the row: no tile is known to be visible
+            # to all rows.
             begin = b.divided(self._up_to(window), self.keys)
         return begin, end
 
     def _up_to(self, bound: Size) -> Index:
-        """Returns the number of keys below the first row plus `bound`, at least 0."""
+        """Returns the first row plus `bound`, clamped to 0 ... number of keys."""
         b, (_, keys, _, _) = self.b, self.plan.extents
         seen = b.add(arith.AddiOp(self.as_signed(self.first_row), b.i32(bound)))
         seen = b.add(arith.MinSIOp(seen, b.i32(keys)))
@@ -194,10 +194,10 @@ class AttentionCode(Numbers):
     def _tiles(
         self, first: Index, bounds: tuple[Index, Index], state: State, masked: bool
     ) -> State:
-        """Loops over the tiles between two bounds; `first` may be read even if there is none."""
+        """Loops over the tiles between two bounds; may read `first` even in an empty range."""
         self.masked, self.pipeline = masked, self.plan.pipeline(masked)
         self.count = self.tile_count if masked else self.whole
-        """The number of tiles that may be read ahead."""
+        """Number of tiles that exist for reads ahead."""
 
         def step(number: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             return self._tile(number, state.like(carried)).flat()
@@ -213,7 +213,7 @@ class AttentionCode(Numbers):
         return state.like(results).carried
 
     def _begin(self, first: Index, state: State) -> None:
-        """Runs the stages that are ahead for the first tiles of a loop."""
+        """Writes the prologue of the pipeline for the first tiles of a loop."""
         pipeline, tiles = self.pipeline, [first]
         guarded = self.masked or is_dynamic(self.whole)
         self._buffer(first)
@@ -225,7 +225,7 @@ class AttentionCode(Numbers):
         self.is_filled = True
 
     def _tile(self, tile: Index, state: State) -> State:
-        """Runs an iteration's stages: for the tile, or for a later one where a stage is ahead."""
+        """Writes one iteration; stages that run ahead process a later tile."""
         late, tiles, kept = self.plan.schedule.rescale.data == "late", [tile], state.carried
         for source in self.sources.values():
             source.buffer = self._buffer(tile)
@@ -250,7 +250,7 @@ class AttentionCode(Numbers):
     def _move(
         self, stage: Stage, tiles: list[Index], ahead: int, state: State, guarded: bool
     ) -> None:
-        """Runs a stage before the softmax for the tile that is `ahead` of the first of `tiles`."""
+        """Writes a stage before the softmax for the tile `ahead` steps after `tiles[0]`."""
         name = READS.get(stage) or WRITES.get(stage, "k")
         if stage in READS:
             tile, guarded = self._number(tiles, ahead), guarded and self.plan.ragged
@@ -264,14 +264,14 @@ class AttentionCode(Numbers):
             state.scores = self._scores(self._take("k", state))
 
     def _take(self, name: str, state: State) -> list[Words]:
-        """Takes the words of a tile that is multiplied; none if it lies in Workgroup memory."""
+        """Removes a tile's words from the state and returns them; [] for staged tiles."""
         if self.plan.schedule.staged:
             return []
         words, state.words[name] = state.words[name], []
         return words
 
     def _number(self, tiles: list[Index], ahead: int) -> Index:
-        """Returns the tile that is `ahead` of the first of `tiles`, or the last one."""
+        """Returns the tile index `ahead` steps after `tiles[0]`, at most the last tile."""
         b, count = self.b, self.count
         while len(tiles) <= ahead:
             after = b.plus(tiles[-1], self.key_parts)
@@ -282,18 +282,16 @@ class AttentionCode(Numbers):
         return tiles[ahead]
 
     def _buffer(self, tile: Index, ahead: int = 0) -> Index:
-        """Returns the buffer in Workgroup memory of the tile that is `ahead` of one."""
+        """Returns the Workgroup buffer index of the tile `ahead` tiles after `tile`."""
         count = self.plan.schedule.buffers.data
         return self.b.remainder(self.b.plus(tile, ahead), count) if count > 1 else 0
 
     # Products
 
     def _open(self, name: str) -> Lines:
-        """Prepares the reads of queries, keys or values."""
         return LINES[self.plan.path(name)](self.b, self.plan, name, self.batch, self.lane)
 
     def _queries(self) -> list[list[Fragment]]:
-        """Loads the subgroup's rows of queries."""
         source = self._open("q")
         first = self.b.divided(self.row, self.m)
         lines = source.read(first, self.strips, self.plan.ends_within)
@@ -306,8 +304,8 @@ class AttentionCode(Numbers):
         """
         Computes the scores of each strip of queries for a tile of keys.
 
-        Where subgroups wait for each other, one fragment of scores is summed as two, so that a
-        product need not wait for the last.
+        With staging, a single score fragment is summed in two independent chains, so that
+        consecutive matrix multiply-adds do not depend on each other.
         """
         source, count = self.sources["k"], self.plan.key_fragments
         queries, zero = self.q or self._queries(), self.splat(0.0)
@@ -324,7 +322,7 @@ class AttentionCode(Numbers):
     def _add_values(
         self, values: list[Words], lefts: list[list[Fragment]], results: list[list[Fragment]]
     ) -> None:
-        """Adds the probabilities times lines of values to the results."""
+        """Adds the product of probabilities (`lefts`) and values to the results, in place."""
         source = self.sources["v"]
         for step in range(self.keys // self.k):
             for block in range(source.blocks):
@@ -336,7 +334,7 @@ class AttentionCode(Numbers):
     # Scores
 
     def _cells(self, scores: list[list[Fragment]], tile: Index) -> Cells:
-        """Returns the cells of scores by strip and fragment, scaled and masked."""
+        """Splits scores into cells by strip and fragment, after scaling and masking."""
         if self.raw:
             cells = [[self.rows.cells(fragment) for fragment in row] for row in scores]
         else:
@@ -353,7 +351,7 @@ class AttentionCode(Numbers):
         ]
 
     def _scale(self, scores: list[list[Fragment]], tile: Index) -> Cells:
-        """Returns the cells of scores times the scale, capped, plus the mask."""
+        """Splits scores into cells after scaling, capping and adding the mask operand."""
         b, rows, cap = self.b, self.rows, self.plan.op.cap
         scale = self.splat(self.plan.op.scale.value.data)
         first = b.times(tile, self.keys)
@@ -375,7 +373,7 @@ class AttentionCode(Numbers):
         return self.times(self.b.add(math.TanhOp(score)), self.number(cap))
 
     def _mask_at(self, strip: int, key: Index, place: Place, score: SSAValue) -> SSAValue:
-        """Loads an element of the mask as f32; -inf outside the mask."""
+        """Loads an element of the mask operand as f32; -inf outside of the mask."""
         b, plan, layout = self.b, self.plan, self.plan.layout("mask")
         assert self.mask is not None
         start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
@@ -393,12 +391,12 @@ class AttentionCode(Numbers):
     def _hide(
         self, strip: int, first: Index, column: int, place: Place, score: SSAValue
     ) -> SSAValue:
-        """Replaces the score of a key that does not exist or is hidden from the row by -inf."""
+        """Replaces a score by -inf if its key does not exist or is hidden from the row."""
         b, plan = self.b, self.plan
         key = b.plus(first, place.lane_column)
 
         def limit(bound: Size) -> SSAValue:
-            """Returns the row's number plus a bound, minus the lane's first key."""
+            """Returns row index + bound - index of the lane's first key, as i32."""
             diagonal = self.difference(b.plus(self.row, place.lane_row), key)
             return b.pure(arith.AddiOp, diagonal, b.i32(bound + (strip * self.m + place.row)))
 
@@ -419,7 +417,6 @@ class AttentionCode(Numbers):
     # Softmax
 
     def _greatest(self, scores: Cells) -> list[list[Cell]]:
-        """Returns the greatest of the invocation's own scores, by strip and row."""
         greater = partial(self.rows.each, self.greater)
         return [
             [reduce(greater, [part[i] for part in row for i in own]) for own in self.rows.groups]
@@ -427,7 +424,7 @@ class AttentionCode(Numbers):
         ]
 
     def _rescale(self, scores: Cells, state: State) -> State:
-        """Updates the state to maxima that hold for these scores."""
+        """Raises maxima for these scores: always, or if a score exceeds them by `EXCESS`."""
         greatest = self._greatest(scores)
 
         def new() -> Sequence[SSAValue]:
@@ -445,20 +442,22 @@ class AttentionCode(Numbers):
         return state.like(self.b.choose(over, types, new, lambda: kept))
 
     def _any_exceeds(self, cells: list[Cell], limit: float, predicate: str) -> SSAValue:
-        """True if any number of the subgroup's invocations is above a limit."""
+        """
+        True if the comparison with `limit` holds for a cell of any invocation in the subgroup.
+        """
         greatest = reduce(self.greater, [x for cell in cells for x in self.rows.votes(cell)])
         over = self.b.add(arith.CmpfOp(greatest, self.number(limit), predicate))
         return self.b.add(spv.GroupNonUniformAnyOp(spv.Scope.Subgroup, over))
 
     def _with_maxima(self, greatest: list[list[Cell]], state: State) -> State:
-        """Raises the maxima to the greatest new scores, and rescales the state."""
+        """Raises the maxima to the greatest new scores and rescales sums and results."""
         risen, over_rows = partial(self.rows.each, self._risen), self.rows.over_rows
         pairs = zip(state.maxima, greatest, strict=True)
         maxima = (map(risen, own, over_rows(values, self.greater)) for own, values in pairs)
         return self._move_maxima(state, maxima)
 
     def _move_maxima(self, state: State, maxima: Iterable[Iterable[Cell]]) -> State:
-        """Rescales sums and results to other maxima."""
+        """Replaces the maxima and rescales sums and results accordingly."""
         moved = State([], [], [])
         for strip, tops in enumerate(maxima):
             own: list[Cell] = []
@@ -473,14 +472,13 @@ class AttentionCode(Numbers):
         return moved
 
     def _by_row(self, fragment: Fragment, factors: list[Cell]) -> Fragment:
-        """Multiplies each row of a fragment by its factor."""
         rows = self.rows
         return rows.replace_cells(
             list(map(self.times, rows.cells(fragment), rows.by_row(factors))), fragment
         )
 
     def _risen(self, maximum: SSAValue, score: SSAValue) -> SSAValue:
-        """Returns the greater of a maximum and a score, in the unit of the exponents."""
+        """Returns the greater of a maximum and a score, in the unit of the maxima."""
         if self.raw:
             score = self.times(score, self.number(self.factor))
         return self.greater(maximum, score)
@@ -488,7 +486,9 @@ class AttentionCode(Numbers):
     def _correct(
         self, scores: Cells, kept: State, lefts: list[list[Fragment]], sums: list[list[Cell]]
     ) -> tuple[State, list[list[Fragment]], list[list[Cell]]]:
-        """Corrects powers and sums that use old maxima, if a sum shows that one grew."""
+        """
+        Recomputes powers and row sums with new maxima if a sum is too large for the old maxima.
+        """
         totals = [total for row in sums for total in row]
         over = self._any_exceeds(totals, 2.0**EXCESS, "ugt")
         whole = replace(kept, words={"k": lefts, "v": sums})
@@ -506,7 +506,9 @@ class AttentionCode(Numbers):
     def _powers(
         self, scores: Cells, maxima: list[list[Cell]]
     ) -> tuple[list[list[Fragment]], list[list[Cell]]]:
-        """Computes exp(score - maximum) as operands of the second product, and row sums."""
+        """
+        Computes exp(score - maximum) as left operands of the second product, and the row sums.
+        """
         rows, sums = self.rows, list[list[Cell]]()
 
         def strips() -> Iterator[list[list[Cell]]]:
@@ -526,26 +528,27 @@ class AttentionCode(Numbers):
         return self.power(self.exponent(score, maximum))
 
     def exponent(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
-        """Returns the exponent of two of a power; the maximum is scaled where scores are raw."""
+        """Returns the exponent of 2 that gives exp(score - maximum)."""
         b, factor = self.b, self.number(self.factor)
         if self.raw:
             return b.add(math.FmaOp(score, factor, b.add(arith.NegfOp(maximum))))
         return self.times(b.add(arith.SubfOp(score, maximum)), factor)
 
     def shrink(self, before: SSAValue, now: SSAValue) -> SSAValue:
-        """Returns the factor by which sums shrink when a maximum grows."""
+        """Returns the factor for sums and results when a maximum grows from `before` to `now`."""
         lost = self.b.add(arith.SubfOp(before, now))
         return self.power(lost if self.raw else self.times(lost, self.number(self.factor)))
 
     # Parts of the keys
 
     def _in_cells(self, state: State) -> State:
-        """Splits the results into cells."""
         results = [[x for f in row for x in self.rows.cells(f)] for row in state.results]
         return State(state.maxima, state.sums, results)
 
     def _merge(self, state: State, load: Callable[[int], list[SSAValue]]) -> State:
-        """Merges the states of all parts: brings two to one maximum, and adds them up."""
+        """
+        Merges the states of all key parts: rescales two states to a common maximum and adds them.
+        """
         empty, held = self.splat(0.0), self._in_cells(state)
         for part in range(1, self.key_parts):
             other = held.like(load(part))
@@ -571,7 +574,7 @@ class AttentionCode(Numbers):
     # The result
 
     def _finish(self, state: State) -> None:
-        """Stores the results divided by the sums."""
+        """Divides the results by the row sums and stores the quotients."""
         rows, guarded = self.rows, self.plan.op.nan_to_zero is not None
         result = AttentionResult(self.b, self.plan, rows, (self.batch, self.row))
         for strip, sums in enumerate(state.sums):
@@ -596,5 +599,4 @@ class AttentionCode(Numbers):
         return self.b.add(arith.DivfOp(self.number(1.0), total))
 
     def _or_zero(self, value: SSAValue, total: SSAValue) -> SSAValue:
-        """Returns the value, or 0 if its row has no sum."""
         return self.b.select(self.has_sum(total), value, self.number(0.0))

@@ -1,7 +1,8 @@
 """
-Reads the operands and writes the result of an attention's kernel without matrices.
+Reads the operands and stores the result of an attention kernel without cooperative matrices.
 
-A key's or value's vectors go round the lanes of a group, so that neighbours read neighbours.
+The vectors of a key or value are assigned to lanes in turn, so that neighbouring lanes read
+neighbouring vectors.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from xdsl_spirv.passes.schedule.attention_lanes import FIRST, OUTER, SECOND, SHA
 
 
 class Elements:
-    """Loads and stores of one matrix of the batch."""
+    """Loads operands and stores results for one matrix of the batch."""
 
     def __init__(self, b: KernelEmitter, plan: LanesPlan, batch: Index):
         self.b, self.plan = b, plan
@@ -34,7 +35,7 @@ class Elements:
         unpackings = {name: plan.unpacking(name) for name in plan.op.named}
         self.units = {name: UnitSource(b, of, batch) for name, of in unpackings.items() if of}
         names = [name for name in plan.op.named if name not in self.units]
-        # In units of one load or store.
+        # Strides are in vectors.
         self.layouts = {n: plan.layout(n).in_vectors(SECOND, plan.vector(n)) for n in names}
         self.starts = {
             name: b.plus(self._along(name, OUTER, batch), layout.start)
@@ -55,7 +56,7 @@ class Elements:
     # Vectors of a key or value
 
     def load(self, name: str, key: Index, lane: Index) -> list[SSAValue]:
-        """Loads the lane's vectors in their stored type; missing vectors have any value."""
+        """Loads the lane's vectors of a key or value; undefined beyond the end."""
         b, width = self.b, self.plan.vector(name)
         if name in self.units:
             vectors = (b.index_inside(exists, n) for n, exists in self._vectors(name, lane))
@@ -69,14 +70,16 @@ class Elements:
         return loaded
 
     def _vectors(self, name: str, lane: Index) -> Iterator[tuple[Index, Condition]]:
-        """Returns the numbers of the lane's vectors, and whether each of them exists."""
+        """
+        Yields the index of each of the lane's vectors, and the condition that the vector exists.
+        """
         count, lanes = self.plan.vectors(name), self.plan.schedule.lanes.data
         for first in range(0, count, lanes):
             number = self.b.plus(lane, first)
             yield number, self.b.below(lane, count - first) if first + lanes > count else True
 
     def numbers(self, name: str, vectors: Sequence[SSAValue]) -> list[SSAValue]:
-        """The elements of vectors as f32."""
+        """Returns the elements of loaded vectors as f32; dequantizes packed operands."""
         element = self.plan.element_of(name)
         if name in self.units:
             source = self.units[name]
@@ -103,7 +106,7 @@ class Elements:
     def pieces(
         self, name: str, numbers: Sequence[SSAValue], lane: Index
     ) -> Iterator[tuple[Index, list[SSAValue], Condition]]:
-        """Returns each vector's first element, whether it exists, and the lane's numbers in it."""
+        """Yields first element, numbers and existence of each of the lane's vectors."""
         width = self.plan.vector(name)
         for i, (number, exists) in enumerate(self._vectors(name, lane)):
             yield self.b.times(number, width), list(numbers[i * width : (i + 1) * width]), exists
@@ -111,7 +114,6 @@ class Elements:
     # Rows
 
     def _row(self, name: str, row: Index) -> Index:
-        """Returns where a row of queries, of the mask or of the result begins."""
         b, heads = self.b, self.plan.heads
         head = b.remainder(row, heads)
         at = b.plus(
@@ -120,7 +122,7 @@ class Elements:
         return b.plus(self.starts[name], at)
 
     def query(self, row: Index, lane: Index) -> list[SSAValue]:
-        """Loads the lane's elements of a query as f32; elements that do not exist are 0."""
+        """Loads the lane's elements of a query row as f32; 0 beyond the end of the row."""
         b, plan = self.b, self.plan
         width, own = plan.vector("k"), plan.vector("q")
         view, element = self._view("q", own), plan.element_of("q")
@@ -137,7 +139,7 @@ class Elements:
         return numbers
 
     def number(self, name: str, row: Index, key: Index) -> SSAValue:
-        """Returns a number of the mask or the sink, as f32."""
+        """Loads an element of the mask or the sink as f32."""
         b = self.b
         at = b.plus(self._row(name, row), self._along(name, SECOND, key))
         (number,) = self._wide(b.load(self._view(name, 1), (at,)), self.plan.element_of(name))
@@ -146,21 +148,20 @@ class Elements:
     def store(
         self, row: Index, column: Index, numbers: Sequence[SSAValue], part: Index = 0
     ) -> None:
-        """Stores neighbouring elements of a result row, rounded to its element type."""
+        """Stores neighbouring elements of a result row; `numbers` must fill whole vectors."""
         b, plan = self.b, self.plan
         element, width = plan.element_of("result"), plan.width("result")
         start = self._row("result", row)
         if plan.op.parts is not None:
             start = b.plus(start, b.times(part, self._part_size()))
         for i in range(0, len(numbers), width):
-            # Columns are whole vectors: whoever calls has as many numbers as begin at one.
             at = b.plus(start, self._along("result", SECOND, b.divided(b.plus(column, i), width)))
             rounded = round_numbers(b, numbers[i : i + width], element)
             moved = as_one(b, rounded, moved_type(element, width))
             b.store(moved, self._view("result", width), (at,))
 
     def _part_size(self) -> Index:
-        """Returns the number of elements in one part's result."""
+        """Returns the size of one part's result, in vectors."""
         plan = self.plan
         pitch = typical(plan.sizes.extents[E]) + 2
         return plan.batch * plan.row_count * (pitch // plan.width("result"))

@@ -1,12 +1,12 @@
 """
-The code of an attention's kernel without matrices.
+Writes the attention kernel without cooperative matrices.
 
-A group of lanes goes through keys with a few rows of queries. Each lane has a part of the head: the
-lanes' partial sums of a step's scores are added up so that each lane ends with scores of its own
-(`Scores`), of which it makes powers of two; the others get these by exchanges. For each row the
-group carries the greatest score so far, the sum of the powers of the other scores below it, and the
-result times that sum. Groups that lie across keys put together what they have at the end, by
-exchanges in a subgroup and through Workgroup memory between them.
+A group of lanes loops over the keys for a few rows of queries. Each lane computes a partial dot
+product over its part of the head. Exchanges between lanes add these partial sums up so that each
+lane ends with different complete scores (`Scores`). The lane computes the powers of its scores and
+passes them to the other lanes of the group. For each row the group carries the greatest score, the
+sum of powers and the unnormalized result. If several groups share the rows, their states are
+merged at the end: by exchanges in the subgroup, then through Workgroup memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Values = list[SSAValue]
 
 
 class LanesCode(Numbers):
-    """Writes the body of the kernel."""
+    """Writes the body of an attention kernel without cooperative matrices."""
 
     def __init__(self, b: KernelEmitter, plan: LanesPlan):
         self.b, self.plan = b, plan
@@ -57,7 +57,7 @@ class LanesCode(Numbers):
         self.elements = Elements(b, plan, self.batch)
 
     def distant(self, x: SSAValue, top: SSAValue) -> SSAValue:
-        """Returns 2 to the power of the score minus the maximum."""
+        """Returns 2 to the power of `x - top`."""
         return self.power(self.b.add(arith.SubfOp(x, top)))
 
     # Rows
@@ -66,12 +66,12 @@ class LanesCode(Numbers):
         return self.b.divided(row, self.plan.heads)
 
     def last_row(self) -> Index:
-        """Returns the subgroup's last existing row: under a causal mask it sees the most keys."""
+        """Returns the subgroup's last row, which sees the most keys under a causal mask."""
         last = self.b.plus(self.subgroup_row(), self.plan.subgroup_rows - 1)
         return self.b.least(last, self.b.minus(self.plan.row_count, 1))
 
     def subgroup_row(self) -> Index:
-        """Returns the first row of the subgroup."""
+        """Returns the index of the subgroup's first row."""
         b, plan = self.b, self.plan
         tile = b.times(self.tile, plan.tile)
         rows = plan.subgroup_rows if plan.across_rows else 0
@@ -80,7 +80,7 @@ class LanesCode(Numbers):
     # The loop over keys
 
     def write(self) -> None:
-        """Writes the whole body."""
+        """Writes the whole kernel body."""
         rows = [self.b.plus(self.first_row, i) for i in range(self.rows)]
         self.inside = [self.b.below(row, self.plan.row_count) for row in rows]
         places = [
@@ -97,8 +97,8 @@ class LanesCode(Numbers):
 
     def _start(self) -> State:
         """
-        The state before all keys: a lane has the maximum and the sum of its own powers for its own
-        rows, and its part of the result for all rows.
+        Returns the state before the first key: maxima and sums for the lane's own rows, results
+        for all rows of the group.
         """
         b, scores, own = self.b, self.scores, self.scores.own_rows
         zero, low = self.number(0.0), self.number(LOWEST)
@@ -106,7 +106,7 @@ class LanesCode(Numbers):
         state = State([[low] * own], [[zero] * own], [[zero] * width for _ in range(self.rows)])
         if self.plan.op.sink is None:
             return state
-        # A sink is a key of the first part, group and lane; the others' maxima may be as large.
+        # The first part, group and lane count the sink. All lanes may include it in their maxima.
         first: Condition = b.below(self.part, 1)
         if not self.plan.across_rows:
             first = b.both(first, b.below(self.group, 1))
@@ -121,7 +121,7 @@ class LanesCode(Numbers):
         return state
 
     def _own_row(self, slot: int) -> Index:
-        """Returns the row of the lane's score in a slot, or row 0 if there is none."""
+        """Returns the row of the lane's score in a slot; 0 if the row does not exist."""
         b, scores = self.b, self.scores
         width, (start, _) = min(scores.width, scores.pitch), scores.first(slot)
         row = b.plus(self.first_row, b.plus(b.remainder(self.lane, width), start))
@@ -131,19 +131,19 @@ class LanesCode(Numbers):
         return [self.elements.query(row, self.lane) for row in self.places]
 
     def _all_keys(self, state: State) -> State:
-        """Loops over all keys of the part: first steps that need no mask, then masked steps."""
+        """Loops over all keys of the part: steps without a mask first, then masked steps."""
         b, plan = self.b, self.plan
         keys, step = plan.sizes.extents[N], plan.step
         start: Index = 0
         end: Index = keys
         if plan.parts > 1:
-            # The last part may have fewer.
+            # The last part may have fewer keys.
             length = ceil_div(keys, plan.parts)
             start = b.times(self.part, length)
             end = self.b.least(b.plus(start, length), keys)
         whole = end
         if plan.causal is not None:
-            # Signed: more queries than keys may leave the first of them without any.
+            # Signed arithmetic: with more queries than keys, the first queries may see no key.
             seen = b.plus(plan.causal, 1)
             end = self.b.least(end, b.plus(self.query_of(self.last_row()), seen))
             whole = self.b.least(whole, b.plus(self.query_of(self.subgroup_row()), seen))
@@ -168,9 +168,10 @@ class LanesCode(Numbers):
         self, lower: Index, upper: Index, state: State, masked: bool, end: Index = 0
     ) -> State:
         """
-        Runs the steps from `lower` to `upper`; some loads are issued in the step before.
+        Writes the loop from key `lower` to key `upper`; the pipeline may issue loads one step
+        ahead.
 
-        Queries are loaded after the first keys then, so that no load waits for another one.
+        With loads ahead, queries are loaded after the first keys, so that the two loads overlap.
         """
         b = self.b
 
@@ -196,19 +197,19 @@ class LanesCode(Numbers):
         return state.like(b.choose(some, types, steps, state.flat))
 
     def _load_ahead(self, first: Index, end: Index) -> dict[str, list[Values]]:
-        """Loads the keys and values that the step before loads, where the pipeline says so."""
+        """Loads the keys and values that the pipeline reads one step ahead."""
         ahead = {READS.get(stage) for stage, steps in self.plan.pipeline.steps if steps}
         return {x: self._load(x, first, True, end) if x in ahead else [] for x in "kv"}
 
     def _key(self, first: Index, number: Index) -> Index:
-        """Returns which key the group reads as the `number`-th of a step."""
+        """Returns the index of the group's `number`-th key in the step that begins at `first`."""
         b, plan = self.b, self.plan
         if plan.across_rows:
             return b.plus(first, number)
         return b.plus(b.plus(first, b.times(number, plan.groups)), self.group)
 
     def _load(self, name: str, first: Index, masked: bool, end: Index) -> list[Values]:
-        """Loads the lane's vectors of a step's keys or values; undefined beyond the end."""
+        """Loads the lane's vectors of a step's keys or values; undefined from key `end` on."""
         loaded: list[Values] = []
         for number in range(self.plan.schedule.keys.data):
             key = self._key(first, number)
@@ -225,7 +226,7 @@ class LanesCode(Numbers):
         masked: bool,
         end: Index,
     ) -> State:
-        """Computes the scores of a few keys, then the new state from their values."""
+        """Computes the scores of a step's keys, then the new state from the step's values."""
         b, scores = self.b, self.scores
         keys, values = loaded
         own = self._scores(first, keys, masked, end)
@@ -258,7 +259,7 @@ class LanesCode(Numbers):
         return state
 
     def _rise(self, state: State, tops: Values) -> State:
-        """Rescales the state to the greater of its maxima and `tops`."""
+        """Raises the maxima to `tops` where greater, and rescales sums and results."""
         new = [self.greater(own, top) for own, top in zip(state.maxima[0], tops, strict=True)]
         factors = [self.distant(own, top) for own, top in zip(state.maxima[0], new, strict=True)]
         sums = list(map(self.times, state.sums[0], factors))
@@ -269,7 +270,6 @@ class LanesCode(Numbers):
         return State([new], [sums], results)
 
     def _from(self, value: SSAValue, lane: int) -> SSAValue:
-        """Broadcasts the value of one lane to its group."""
         b, lanes = self.b, self.plan.schedule.lanes.data
         if lanes == 1:
             return value
@@ -278,14 +278,13 @@ class LanesCode(Numbers):
         return b.add(spv.GroupNonUniformShuffleOp(spv.Scope.Subgroup, value, number))
 
     def _of_row(self, own: Values, row: int) -> SSAValue:
-        """Broadcasts a row's number from the lane that owns the row."""
         slot, lane = self.scores.place(row, 0)
         return self._from(own[slot], lane)
 
     def _scores(
         self, first: Index, loaded: list[Values], masked: bool, end: Index
     ) -> list[SSAValue | None]:
-        """Returns the lane's scores as exponents of two; hidden keys have -inf."""
+        """Returns the lane's scores, scaled to exponents of 2; -inf for hidden keys."""
         scores = self.scores
         partial: list[SSAValue | None] = []
         for vectors in loaded:
@@ -304,7 +303,7 @@ class LanesCode(Numbers):
         return total
 
     def _added_up(self, partial: list[SSAValue | None]) -> list[SSAValue | None]:
-        """Adds the lanes' partial sums, so that each lane ends with the scores that it owns."""
+        """Adds the partial sums of all lanes; each lane gets the scores that it owns."""
         b, width, lanes = self.b, self.scores.width, self.plan.schedule.lanes.data
         slots = [partial[i : i + width] for i in range(0, len(partial), width)]
         return [
@@ -319,7 +318,7 @@ class LanesCode(Numbers):
     def _score(
         self, total: SSAValue, slot: int, first: Index, masked: bool, end: Index
     ) -> SSAValue:
-        """Computes the lane's own score from a product of query and key."""
+        """Computes a score from the dot product `total`: scales, caps and masks it."""
         b, plan, scores = self.b, self.plan, self.scores
         scale = plan.op.scale.value.data
         if plan.op.cap is None:
@@ -342,7 +341,6 @@ class LanesCode(Numbers):
         return score if visible is True else b.select(visible, score, self.number(-inf))
 
     def _visible(self, row: Index, key: Index) -> Condition:
-        """True if the mask by index shows the key to the row."""
         b, plan = self.b, self.plan
         visible: Condition = True
         query = self.query_of(row)
@@ -356,13 +354,11 @@ class LanesCode(Numbers):
     # The end
 
     def _row_sums(self, state: State, size: int) -> Values:
-        """Adds the lanes' partial row sums over all groups of `size` neighbouring lanes."""
         b, scores = self.b, self.scores
         sums = [exchanged(b, s, scores.pitch, scores.width, self.plus) for s in state.sums[0]]
         return [exchanged(b, s, self.plan.schedule.lanes.data, size, self.plus) for s in sums]
 
     def _of_subgroup(self, state: State) -> State:
-        """Combines the states of all groups of a subgroup."""
         b, plan = self.b, self.plan
         lanes, size = plan.schedule.lanes.data, plan.target.subgroup_size
         if lanes < size:
@@ -376,7 +372,7 @@ class LanesCode(Numbers):
         return state
 
     def _store_together(self, state: State) -> None:
-        """Exchanges subgroups' sums through Workgroup memory, then stores their joint result."""
+        """Merges the states of all subgroups through Workgroup memory and stores the result."""
         b, plan = self.b, self.plan
         width = plan.exchanged_at_a_time
         vectors = plan.op.extents[-1] // width
@@ -418,14 +414,13 @@ class LanesCode(Numbers):
     def _put_vectors(
         self, memory: SSAValue, start: Index, place: Index, numbers: Sequence[SSAValue], width: int
     ) -> None:
-        """Stores numbers as vectors behind a start, from the vector of element `place` on."""
         b = self.b
         for i in range(0, len(numbers), width):
             at = b.plus(start, b.plus(b.divided(place, width), i // width))
             b.store(pack_elements(b, numbers[i : i + width], f32), memory, (at,))
 
     def _finish(self, results: SSAValue, totals: SSAValue, number: Index, vectors: int) -> None:
-        """Computes some elements of the workgroup's result from its subgroups' results."""
+        """Merges the subgroups' values of result vector `number` and stores the vector."""
         b, plan = self.b, self.plan
         row, vector = b.divided(number, vectors), b.remainder(number, vectors)
         subgroups = range(plan.schedule.subgroups.data)
@@ -455,7 +450,6 @@ class LanesCode(Numbers):
         b.when(b.below(place, plan.row_count), store)
 
     def _store_rows(self, rows: list[Index], state: State) -> None:
-        """Stores the rows of each group."""
         b = self.b
         sums = self._row_sums(state, self.plan.schedule.lanes.data)
         for row, place in enumerate(rows):

@@ -1,16 +1,15 @@
 """
-Fragments of an attention's operands, line by line.
+Reads queries, keys and values as fragments, one line of fragments at a time.
 
-A line is what one fragment along queries or keys has along the head: `read` reads the words of
-lines, so that words can wait in registers, and `fragments` makes a line's fragments of them. Words
-come from packed fragments, from cooperative loads, or in pieces as wide as an invocation can load:
-from where the operand lies (`vectors`), or from a tile of it that the workgroup moves into
-Workgroup memory (`staged`).
+A line is one row of fragments along the head. `read` loads a line's 32-bit words, which can wait
+in registers; `fragments` builds fragments from these words. Words come from packed fragments
+(`PackedLines`), from cooperative loads (`RowLines`), or from vector loads of an unpacked operand,
+either directly (`VectorLines`) or through Workgroup memory (`StagedLines`).
 
-Pieces need to know which component is where (CM-18). A product does not care in which order it
-goes along its inner loop, nor in which order columns of the result stand, if all who take part
-agree. So elements are dealt out such that an invocation's components along the head are neighbours:
-of `count` fragments side by side it holds `vector` elements that follow each other.
+Vector loads need the position of each fragment component (CM-18). A product allows any order of
+its inner dimension, and any order of its result's columns, if both operands and the result use the
+same order. The order is chosen so that an invocation's components along the head are contiguous:
+`vector` neighbouring elements, spread over `count` fragments.
 """
 
 from __future__ import annotations
@@ -53,16 +52,16 @@ from xdsl_spirv.passes.schedule.tiles import vector_type
 
 
 class Lines(ABC):
-    """Reads queries, keys or values of one matrix of the batch (`name` is q, k or v)."""
+    """Reads queries (`name` "q"), keys ("k") or values ("v") of one matrix of the batch."""
 
     blocks = 1
-    """Blocks of a line: keys are multiplied block by block."""
+    """Number of blocks of a line; keys and values are multiplied block by block."""
 
     block_fragments = 0
-    """Fragments of each of several blocks."""
+    """Number of fragments in a block, if a line has several blocks."""
 
     buffer: Index = 0
-    """The buffer in Workgroup memory of the tile that is multiplied."""
+    """Index of the Workgroup buffer that holds the tile to multiply."""
 
     def __init__(
         self, b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
@@ -74,18 +73,18 @@ class Lines(ABC):
 
     @abstractmethod
     def _open(self, value: SSAValue) -> None:
-        """Writes code that comes before all reads."""
+        """Writes the code that must precede all reads."""
 
     @abstractmethod
     def read(self, first: Index, count: int, guarded: bool) -> Iterator[Words]:
         """
-        Reads the words of `count` lines from `first` on; `guarded` if some may lie outside the
-        operand.
+        Yields the words of `count` lines, starting with line `first`. `guarded` is True if lines
+        may lie outside of the operand.
         """
 
     @abstractmethod
     def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
-        """Builds the fragments of a line from its words."""
+        """Yields the fragments of a line, built from the line's words."""
 
     def read_tile(self, tile: Index, guarded: bool) -> list[Words]:
         """Reads the words of a tile of keys or values."""
@@ -97,12 +96,14 @@ class Lines(ABC):
         raise NotImplementedError
 
     def block(self, tile: Sequence[Words], line: int, block: int) -> Iterator[SSAValue]:
-        """Builds the fragments of a block of a line of a tile that was read."""
+        """Yields the fragments of one block of a line, from the words of its tile."""
         return self.fragments(tile[line])
 
 
 class PackedLines(Lines):
-    """Reads an operand packed in fragments: one wide load of each invocation for a fragment."""
+    """
+    Reads an operand that is packed in fragments, by one wide load per invocation and fragment.
+    """
 
     def _open(self, value: SSAValue) -> None:
         b, plan, name, owner = self.b, self.plan, self.name, value.owner
@@ -121,7 +122,7 @@ class PackedLines(Lines):
         if name == "v":
             self.line, self.apart, self.count = step, lanes, plan.columns
         self.pitch = stride // plan.key_fragments if together else self.line
-        """Distance of tiles in memory, in lines."""
+        """Stride between lines, in shares of a fragment."""
 
     def read(self, first: Index, count: int, guarded: bool) -> Iterator[Words]:
         b = self.b
@@ -147,7 +148,7 @@ class RowLines(Lines):
         self.start = b.plus(offset_along(b, self.layout, 0, self.batch), self.layout.start)
         by_inner = plan.by_inner(name)
         self.stride = stride_of(self.layout, 1 if by_inner else 2)
-        # A's rows lie along M, B's along K.
+        # The rows of an A matrix run along M, the rows of a B matrix along K.
         self.kind = ROW_MAJOR if by_inner == (name == "q") else COLUMN_MAJOR
         self.count = plan.columns if name == "v" else plan.steps
 
@@ -171,7 +172,7 @@ class RowLines(Lines):
 
 
 class VectorLines(Lines):
-    """Reads rows in wide pieces; each invocation loads the pieces that have its components."""
+    """Reads an unpacked operand by vector loads; invocations load only their own components."""
 
     def _open(self, value: SSAValue) -> None:
         b, plan, name, lane = self.b, self.plan, self.name, self.lane
@@ -183,7 +184,7 @@ class VectorLines(Lines):
         self.lane_row = moved_bits(b, lane, self.deal.lane_row_bits)
         self.lane_vector = moved_bits(b, lane, self.deal.lane_vector_bits)
         self.line = plan.line(name) // self.deal.apart
-        """Rows of a line."""
+        """Number of operand rows in a line."""
         vector, head = self.deal.vector, plan.head_walk(name)
         self.rows = 3 - head
         self.layout = plan.layout(name).in_vectors(head, vector)
@@ -192,15 +193,15 @@ class VectorLines(Lines):
         self.size = plan.extent_along(name)
         _, _, d, e = plan.extents
         self.width = (e if name == "v" else d) // vector
-        """Vectors of a row."""
+        """Number of vectors in a row."""
         self.start = b.plus(offset_along(b, self.layout, 0, self.batch), self.layout.start)
 
     def offset_row(self, row: Index) -> Index:
-        """Returns the number of vectors before a row of the operand."""
+        """Returns the offset of an operand row, in vectors."""
         return offset_along(self.b, self.layout, self.rows, row)
 
     def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
-        """Builds the fragments of a line from the pieces of its rows, row by row."""
+        """Yields the fragments of a line, built from the vectors of its rows."""
         blocks = self.deal.blocks
         parts = [components_of(self.b, word) for word in words]
         for number in range(self.deal.count):
@@ -208,11 +209,10 @@ class VectorLines(Lines):
             yield self._fragment(parts[block::blocks], place)
 
     def _fragment(self, rows: Sequence[Sequence[SSAValue]], number: int) -> SSAValue:
-        """Builds a block's fragment from the words of the block's piece of each row."""
         b = self.b
 
         def component(row: int, word: int, half: int) -> SSAValue:
-            # Shifted and masked, halves of two words became one in more instructions.
+            # Extracting a component takes fewer instructions than shifting and masking.
             return b.add(spv.CompositeExtractOp(b.pure(self._pair, rows[row][word]), [half]))
 
         components = (component(*place) for place in self.deal.halves(number))
@@ -239,7 +239,9 @@ class VectorLines(Lines):
             yield words
 
     def _read_row(self, begin: Index, offset: Index, inside: Condition) -> Words:
-        """Loads the pieces of one row; pieces beyond the end of the head or of the values are 0."""
+        """
+        Loads the vectors of one row; vectors beyond the end of the head, or of the values, are 0.
+        """
         b = self.b
         words: Words = []
         at = b.plus(begin, self.lane_vector)
@@ -260,11 +262,12 @@ class VectorLines(Lines):
 
 class StagedLines(VectorLines):
     """
-    Moves tiles of keys or values into Workgroup memory, and reads pieces of their rows there.
+    Copies tiles of keys or values into Workgroup memory and reads the vectors of their rows from
+    the copy.
 
-    Long heads leave a subgroup registers for one strip of rows only, so that each subgroup would
-    read all keys and values for itself. Here all invocations of the workgroup move a tile once.
-    Values lie in pairs of rows, two numbers a word, as fragments need them.
+    With long heads, a subgroup has registers for one strip of rows only, so each subgroup would
+    read all keys and values from global memory. Staging makes the workgroup read each tile once.
+    Values are stored with pairs of rows interleaved, because fragments need two rows in one word.
     """
 
     def _open(self, value: SSAValue) -> None:
@@ -285,8 +288,8 @@ class StagedLines(VectorLines):
 
     def _places(self, row: Index, first: Index, step: int) -> list[Index]:
         """
-        Returns the places of a row's vectors `first`, `first` + `step`, ..., until flipped bits
-        repeat.
+        Returns the addresses of a row's vectors `first`, `first` + `step`, ..., up to the period
+        of the XOR swizzle.
         """
         b, order = self.b, self.order
         begin, flipped = b.times(row, order.stride), order.period
@@ -297,18 +300,17 @@ class StagedLines(VectorLines):
         return [b.plus(begin, column) for column in columns]
 
     def _place(self, places: list[Index], number: int, step: int, buffer: Index) -> Index:
-        """Returns the place of the `number`-th vector of those that are `step` apart."""
+        """Returns the address of vector `number` * `step`, from the places of one period."""
         repeated, at = divmod(number, len(places))
         place = self.b.plus(places[at], self.b.times(buffer, self.pitch))
         return self.b.plus(place, repeated * len(places) * step)
 
     def _exists(self, column: int) -> Condition:
-        """True if a row has a vector `column` places after the invocation's first one."""
         beyond = column + self.apart > self.width
         return self.b.below(self.column, self.width - column) if beyond else True
 
     def read_tile(self, tile: Index, guarded: bool) -> list[Words]:
-        """Reads the invocation's vectors of a tile."""
+        """Loads the invocation's vectors of a tile from global memory."""
         b, words = self.b, Words()
         first = b.times(tile, self.plan.schedule.key_tile.data)
         first = b.plus(first, b.times(self.row, self.deal.apart))
@@ -331,7 +333,6 @@ class StagedLines(VectorLines):
             b.when(self._exists(column), partial(b.store, piece, self.tiles, (place,)))
 
     def _pair_rows(self, *vectors: SSAValue) -> SSAValue:
-        """Interleaves the elements of two rows, if the tile has them in pairs."""
         b, element = self.b, self.plan.element
         if not self.deal.paired:
             return vectors[0]
@@ -339,7 +340,7 @@ class StagedLines(VectorLines):
         return pack_elements(b, [x for pair in zip(*rows, strict=True) for x in pair], element)
 
     def block(self, tile: Sequence[Words], line: int, block: int) -> Iterator[SSAValue]:
-        """Reads the fragments of a block of a line of the tile in Workgroup memory."""
+        """Yields the fragments of one block of a line, read from Workgroup memory."""
         b = self.b
         pieces: list[list[SSAValue]] = []
         own = self._place(self.reads, block, self.deal.block_vectors, self.buffer)
@@ -350,10 +351,10 @@ class StagedLines(VectorLines):
 
 
 def stride_of(layout: Layout, walk: int) -> Size:
-    """Returns the elements between neighbours along a walk of one axis; 0 if it has none."""
+    """Returns the stride of a walk with one axis, in elements; 0 for a walk without axes."""
     axes = layout.walks[walk]
     return axes[0].stride if axes else 0
 
 
 LINES = {"vectors": VectorLines, "rows": RowLines, "direct": PackedLines, "staged": StagedLines}
-"""The readers of queries, keys and values by the schedule's path."""
+"""Reader class for each value of `AttentionPlan.path`."""

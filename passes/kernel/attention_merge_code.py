@@ -1,9 +1,4 @@
-"""
-The code of the kernel that merges the parts of an attention: a workgroup for each row.
-
-Each lane of a subgroup reads maximum and sum of a part of the row, or a few, and computes its
-factor, which the others get by exchanges; so there is no barrier, and code is short.
-"""
+"""Indices of the result layout's walks along rows and along columns."""
 
 from __future__ import annotations
 
@@ -28,7 +23,7 @@ ROW, COLUMN = 0, 1
 
 
 class MergeCode(Numbers):
-    """Writes the body of the kernel."""
+    """Writes the body of the merge kernel."""
 
     def __init__(self, b: KernelEmitter, plan: MergePlan):
         self.b, self.plan = b, plan
@@ -42,14 +37,13 @@ class MergeCode(Numbers):
         self.lane = b.lane_id()
 
     def _load(self, part: Index, column: Index) -> list[SSAValue]:
-        """A vector of a part's row."""
         b, plan = self.b, self.plan
         pitch = (plan.width + 2) // plan.vector
         row = b.times(b.plus(self.row, b.times(part, plan.rows)), pitch)
         return components_of(b, b.load(self.parts, (b.plus(row, column),)))
 
     def write(self) -> None:
-        """Writes the whole body."""
+        """Writes the whole kernel body."""
         b, plan = self.b, self.plan
         factors, total = self._factors()
         vectors = plan.width // plan.vector
@@ -60,7 +54,7 @@ class MergeCode(Numbers):
             b.when(exists, lambda c=column, v=values: self._store(c, v, total))
 
     def _factors(self) -> tuple[list[SSAValue], SSAValue]:
-        """Returns the lane's factors (0 for parts that do not exist), and the sum of all parts."""
+        """Returns the factors of the lane's parts (0 if missing), and the row's total sum."""
         b, plan = self.b, self.plan
         size, width = plan.target.subgroup_size, plan.width // plan.vector
         parts = [b.plus(self.lane, first) for first in range(0, plan.count, size)]
@@ -85,7 +79,6 @@ class MergeCode(Numbers):
         return factors, exchanged(b, reduce(self.plus, sums), 1, size, self.plus)
 
     def _sum_parts(self, factors: list[SSAValue], column: Index) -> list[SSAValue]:
-        """Returns a vector of the sum of the parts, each times its factor."""
         b, size, parts = self.b, self.plan.target.subgroup_size, range(self.plan.count)
 
         def factor_of(part: int) -> SSAValue:

@@ -1,4 +1,4 @@
-"""Arithmetic of every attention's kernel, and the state of the loop over keys."""
+"""Arithmetic on f32 for all attention kernels, and the state of their loop over keys."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from xdsl_spirv.passes.kernel.elements import WORD_BITS, convert_factor
 Fragment: TypeAlias = SSAValue
 
 LOWEST = -3.4028234663852886e38
-"""Initial maximum: greater than -inf, so that masked scores give powers of 0 instead of NaN."""
+"""Initial row maximum. Finite, because -inf - -inf would make the powers of masked scores NaN."""
 
 EXCESS = 8.0
-"""Powers of two that a score may exceed its row's maximum by: f16 holds 2^15, times head sums."""
+"""Exponent of 2 by which a score may exceed its row's maximum. f16 holds at most 2^15."""
 
 LOG2_E = log2(2.718281828459045)
 
@@ -37,8 +37,8 @@ Words = list[SSAValue]
 @dataclass
 class State:
     """
-    The values that the loop over keys carries: each strip's row maxima, row sums and part of the
-    result; the words of keys and values that were read ahead, and scores that were computed ahead.
+    The values that the loop over keys carries: maxima, sums and results of the rows, words of keys
+    and values that were read ahead, and scores that were computed ahead.
     """
 
     maxima: list[list[SSAValue]]
@@ -49,7 +49,7 @@ class State:
 
     @property
     def carried(self) -> State:
-        """The state without what is ahead."""
+        """A copy without the words and scores that are ahead."""
         return State(self.maxima, self.sums, self.results)
 
     def _parts(self) -> list[list[list[SSAValue]]]:
@@ -59,7 +59,7 @@ class State:
         return [value for part in self._parts() for row in part for value in row]
 
     def like(self, values: Sequence[SSAValue]) -> State:
-        """Builds a state from other values in the same order."""
+        """Builds a state of equal shape from values in the order of `flat`."""
         left = iter(values)
         maxima, sums, results, k, v, scores = (
             [[next(left) for _ in row] for row in part] for part in self._parts()
@@ -70,12 +70,12 @@ class State:
 def round_numbers(
     b: KernelEmitter, values: Sequence[SSAValue], element: Attribute
 ) -> list[SSAValue]:
-    """Rounds f32 to an element type."""
+    """Converts f32 numbers to an element type."""
     return [convert_factor(b, value, element, signed=True) for value in values]
 
 
 def moved_type(element: Attribute, count: int) -> Attribute:
-    """Returns the type in which `count` elements are moved: words for numbers of 16 bits."""
+    """Returns the load type of `count` elements: 32-bit words for narrower elements."""
     if count == 1:
         return element
     bits = bit_width(element)
@@ -85,7 +85,7 @@ def moved_type(element: Attribute, count: int) -> Attribute:
 
 
 class Numbers:
-    """Writes arithmetic on f32."""
+    """Base class of attention code writers: emits arithmetic on f32 numbers and f32 fragments."""
 
     b: KernelEmitter
     plan: Any
@@ -94,12 +94,12 @@ class Numbers:
         return self.b.constant(FloatAttr(value, f32))
 
     def plus(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        """Adds two numbers, or two fragments."""
+        """Adds two numbers or two fragments."""
         kind = spv.FAddOp if isinstance(x.type, spv.CooperativeMatrixType) else arith.AddfOp
         return self.b.add(kind(x, y))
 
     def times(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        """Multiplies two numbers, or two fragments component by component."""
+        """Multiplies two numbers, or two fragments componentwise."""
         kind = spv.FMulOp if isinstance(x.type, spv.CooperativeMatrixType) else arith.MulfOp
         return self.b.add(kind(x, y))
 
@@ -115,11 +115,11 @@ class Numbers:
         return self.b.pure(arith.SubiOp, self.as_signed(a), self.as_signed(c))
 
     def has_sum(self, total: SSAValue) -> SSAValue:
-        """Whether a row has a sum; a row has none if every score is -inf."""
+        """True if the row's sum is above 0. The sum is 0 if every score is -inf."""
         return self.b.pure(IS_GREATER, total, self.number(0.0))
 
     def quotient(self, value: SSAValue, total: SSAValue) -> SSAValue:
-        """Divides by a row's sum; 0 if the row has no sum and the operation wants no NaN."""
+        """Divides by a row's sum. With `nan_to_zero`, division by 0 gives 0."""
         quotient = self.b.add(arith.DivfOp(value, total))
         if self.plan.op.nan_to_zero is None:
             return quotient
@@ -128,7 +128,7 @@ class Numbers:
     def weigh(
         self, parts: Iterable[Sequence[SSAValue]], factors: Iterable[SSAValue]
     ) -> list[SSAValue]:
-        """Adds vectors, each times its factor."""
+        """Returns the weighted sum of vectors: each vector is multiplied by its factor."""
         totals: list[SSAValue] = []
         for values, factor in zip(parts, factors, strict=True):
             if not totals:
@@ -139,5 +139,5 @@ class Numbers:
         return totals
 
     def power(self, exponent: SSAValue) -> SSAValue:
-        """Computes 2 to the power of the exponent."""
+        """Computes 2 to the power of `exponent`."""
         return self.b.add(math.Exp2Op(exponent))

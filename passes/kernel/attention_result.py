@@ -1,8 +1,9 @@
 """
-The result of an attention by matrices, from registers to where it belongs.
+Stores the result of an attention kernel that uses cooperative matrices.
 
-Where tiles are whole, fragments are stored cooperatively. Else an invocation stores each of its
-elements by its place; where the target knows the places, neighbours in a row as one.
+Fragments inside of the result are stored by cooperative stores. Otherwise each invocation stores
+its own elements. If the target defines the component positions, neighbouring elements are stored
+as vectors.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from xdsl_spirv.targets import Fragment as PlacedFragment
 
 
 class AttentionResult:
-    """Stores a subgroup's strips; `at` is the batch's number and the subgroup's first row."""
+    """
+    Stores a subgroup's strips of the result. `at` is the batch index and the subgroup's first row.
+    """
 
     def __init__(
         self, b: KernelEmitter, plan: AttentionPlan, rows: LaneRows, at: tuple[Index, Index]
@@ -37,7 +40,7 @@ class AttentionResult:
         self.m, self.n, _ = plan.schedule.instruction.sizes
 
     def store(self, strip: int, columns: list[list[Cell]]) -> None:
-        """Stores the cells of a strip's fragments, which are given by column."""
+        """Stores one strip; `columns` has the cells of each of the strip's fragments."""
         if self.plan.stores_fragments:
             self._store_fragments(strip, columns)
         elif self.plan.schedule.in_registers:
@@ -79,19 +82,19 @@ class AttentionResult:
             self.held.each_place(partial(store, column), cells)
 
     def _weights(self) -> dict[int, int]:
-        """The part of an element's number for each bit of a column of the result's fragments."""
+        """Maps each bit of a fragment column to the element offset that the bit adds."""
         if self.plan.is_dealt("v"):
             return self.plan.deal("v").weights
         return {1 << bit: 1 << bit for bit in range(self.n.bit_length() - 1)}
 
     def _element_of(self, number: int, column: int) -> int:
-        """The element of a value at a column of one of the result's fragments."""
+        """Returns the result column of a fragment column; `number` is the fragment's index."""
         if self.plan.is_dealt("v"):
             return self.plan.deal("v").element(number, column)
         return number * self.n + column
 
     def _count_at_once(self, fragment: PlacedFragment) -> int:
-        """Elements of the result that are neighbours in an invocation and in memory."""
+        """Returns the widest store vector that is contiguous in memory and in an invocation."""
         weights = self._weights()
         own = {weights[place] for _, place in fragment.component.bits_along(1)}
         if self.plan.is_dealt("v"):
@@ -104,7 +107,6 @@ class AttentionResult:
         return width
 
     def _store_rows(self, strip: int, columns: list[list[Cell]]) -> None:
-        """Stores an invocation's components of each row; neighbouring components as one vector."""
         b, plan, fragment = self.b, self.plan, self.plan.shared_places
         assert fragment is not None
         width, weights = self._count_at_once(fragment), self._weights()

@@ -1,11 +1,10 @@
 """
-Rows of an attention's fragments: where their components lie, how numbers of a row meet, and how
-probabilities become the first operand of the second product.
+Reduces rows of attention fragments and converts powers to left operands of the second product.
 
-An attention computes with cells of fragments. Where the target says which invocation holds which
-component (CM-18) they are components, and powers are an operand where they are. On any other device
-a row's numbers meet in Workgroup memory, or by instructions of SPV_NV_cooperative_matrix2: with
-these a cell is a whole fragment, which functions compute element by element.
+Attention code computes on cells. If the target defines which invocation holds which component
+(CM-18), a cell is a component, and powers stay in place as operands (`LaneRows`). On any other
+device, rows are reduced in Workgroup memory (`MemoryRows`) or by instructions of
+SPV_NV_cooperative_matrix2 (`ConvertedRows`). With these instructions a cell is a whole fragment.
 """
 
 from __future__ import annotations
@@ -37,14 +36,16 @@ from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
 Cell = SSAValue
-"""A component of a fragment, or a whole fragment."""
+"""
+The unit of arithmetic on a fragment: one component, or the whole fragment (see `ConvertedRows`).
+"""
 
 Combine = Callable[[SSAValue, SSAValue], SSAValue]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Row and column of a cell in its fragment: the invocation's part of each, and a number."""
+    """Position of a cell in its fragment: (`lane_row` + `row`, `lane_column` + `column`)."""
 
     lane_row: Index
     lane_column: Index
@@ -53,16 +54,18 @@ class Place:
 
 
 class LaneRows:
-    """Rows that neighbouring lanes share, in places that the target knows."""
+    """
+    Row operations on fragments with known component positions. Neighbouring lanes share a row.
+    """
 
     waits = False
-    """True if invocations of a subgroup wait for each other in the loop over keys."""
+    """True if row operations contain subgroup barriers."""
 
     places: Sequence[Place]
-    """The place of each cell."""
+    """Position of each cell."""
 
     groups: Sequence[Sequence[int]]
-    """The cells of each row for which the invocation has numbers of its own."""
+    """Cell indices by row: cells of a group share a maximum and a sum."""
 
     def __init__(self, b: KernelEmitter, plan: AttentionPlan, lane: SSAValue, subgroup: Index):
         self.b, self.plan, self.lane = b, plan, lane
@@ -80,12 +83,12 @@ class LaneRows:
         self.row_lanes = [1 << bit for bit, _ in fragment.lane.bits_along(1)]
 
     def by_row(self, values: Sequence[SSAValue]) -> list[SSAValue]:
-        """Repeats each row's value for every cell of the row."""
+        """Expands one value per row to one value per cell."""
         owners = {cell: row for row, cells in enumerate(self.groups) for cell in cells}
         return [values[owners[cell]] for cell in range(len(owners))]
 
     def number(self, value: float) -> Cell:
-        """Returns a number that is the same everywhere, as a row has it."""
+        """Returns a constant as a cell."""
         return self.b.number(value, f32)
 
     def cells(self, fragment: SSAValue) -> list[Cell]:
@@ -93,44 +96,46 @@ class LaneRows:
         return take_apart(self.b, fragment, self.plan.components)
 
     def replace_cells(self, cells: Sequence[Cell], fragment: SSAValue) -> SSAValue:
-        """Replaces the cells of a fragment."""
+        """Returns the fragment with all cells replaced."""
         return put_together(self.b, cells, fragment)
 
     def votes(self, cell: Cell) -> list[SSAValue]:
-        """Returns the invocation's numbers in a cell."""
+        """Lists the invocation's own numbers of a cell."""
         return [cell]
 
     def each(self, body: Callable[..., SSAValue], *cells: Cell) -> Cell:
-        """Computes a cell from the elements at the same place of others."""
+        """Applies a scalar function elementwise to cells and returns the resulting cell."""
         return body(*cells)
 
     def each_place(
         self, body: Callable[[Place, SSAValue], SSAValue], cells: Sequence[Cell]
     ) -> list[Cell]:
-        """Computes cells from the places and elements of a fragment's cells."""
+        """Applies body(place, element) to all cells of a fragment."""
         return [body(place, cell) for place, cell in zip(self.places, cells, strict=True)]
 
     def over_rows(self, values: Sequence[Cell], combine: Combine) -> Iterable[Cell]:
-        """Combines each row's numbers of all invocations that have some."""
+        """Reduces each row's value over all invocations that share the row."""
         for value in values:
             for distance in self.row_lanes:
                 value = exchanged(self.b, value, distance, 2 * distance, combine)
             yield value
 
     def narrow(self, cells: Sequence[Cell], element: Attribute) -> SSAValue:
-        """Rounds the cells of an accumulator; f32 stays."""
+        """Builds an accumulator of type `element` from f32 cells."""
         none = zeros(self.b, matrix_type("Acc", self.m, self.n, element))
         return self.replace_cells(round_numbers(self.b, cells, element), none)
 
     def convert(self, fragment: SSAValue, element: Attribute, use: str = "Acc") -> SSAValue:
-        """Converts an accumulator as a whole to another element type or use."""
+        """Converts a whole f32 accumulator to another element type or matrix use."""
         type = matrix_type(use, self.m, self.n, element)
         if type == fragment.type:
             return fragment
         return self.b.add(spv.FConvertOp.create(operands=[fragment], result_types=[type]))
 
     def operands(self, strips: Iterable[list[list[Cell]]]) -> list[list[SSAValue]]:
-        """Returns the first operands of the second product from cells of powers by fragment."""
+        """
+        Converts the cells of powers to left operands (A matrices) of the second product, by strip.
+        """
         none = zeros(self.b, self.left)
         return [
             [
@@ -143,10 +148,11 @@ class LaneRows:
 
 class MemoryRows(LaneRows):
     """
-    Rows whose numbers meet in the subgroup's own piece of Workgroup memory, on any device.
+    Row operations through Workgroup memory, for devices without known component positions.
 
-    A fragment is stored, each of the first invocations takes a row, and its result is loaded with
-    stride 0, so that every component gets its row's number. Barriers are the subgroup's.
+    Each subgroup has its own memory. The fragment is stored, each of the first invocations reduces
+    one row, and the results are loaded with stride 0, so that every component gets the value of
+    its row.
     """
 
     waits = True
@@ -169,7 +175,7 @@ class MemoryRows(LaneRows):
         self.groups = [[cell] for cell in range(plan.components)]
         if plan.stores_fragments and plan.op.mask is None and not plan.hides:
             return
-        # A fragment of its elements' numbers tells each component where it is.
+        # Loads a fragment of element indices: each component is then its own position.
         for first in range(0, size, plan.target.subgroup_size):
             number = b.plus(self.lane, first)
             value = b.add(arith.SIToFPOp(b.add(arith.IndexCastOp(b.index(number), i32)), f32))
@@ -187,7 +193,7 @@ class MemoryRows(LaneRows):
     def _load(
         self, name: str, at: int, stride: int, type: spv.CooperativeMatrixType | None = None
     ) -> SSAValue:
-        """Loads a fragment; each row's number in all of the row if the stride is 0."""
+        """Loads a fragment; with stride 0, one value per row in all components of the row."""
         place = (self.b.plus(self.start[name], at),)
         layout = () if stride else (COLUMN_MAJOR,)
         type = type or self.accumulator
@@ -216,9 +222,9 @@ class MemoryRows(LaneRows):
 
     def narrow(self, cells: Sequence[Cell], element: Attribute) -> SSAValue:
         """
-        Rounds an accumulator as a whole: narrower ones may have their components elsewhere.
+        Converts a whole accumulator, since narrower types may have other component positions.
 
-        bf16 travels as the bits of f16, of which there are accumulators.
+        bf16 is stored as bits in an f16 accumulator, because accumulators of bf16 may not exist.
         """
         b, carrier = self.b, matrix_type("Acc", self.m, self.n, f16)
         if isinstance(element, BFloat16Type):
@@ -234,7 +240,7 @@ class MemoryRows(LaneRows):
             for j, cells in enumerate(fragments):
                 fragment = self.narrow(cells, self.plan.element)
                 if strip == j == 0 and schedule.rescale.data != "always":
-                    # Reads of the last tile's probabilities come before the next writes.
+                    # The last tile's probabilities must be read before they are overwritten.
                     b.subgroup_barrier()
                 at = b.plus(self.start["probabilities"], strip * self.strip + j * self.n)
                 memory = self.memory["probabilities"]
@@ -251,12 +257,12 @@ class MemoryRows(LaneRows):
 
 
 class ConvertedRows(LaneRows):
-    """Rows of whole fragments: instructions reduce them, and call functions for each element."""
+    """Row operations on whole fragments, by instructions of SPV_NV_cooperative_matrix2."""
 
     groups = ((0,),)
 
     def _find_places(self, subgroup: Index) -> None:
-        """Does nothing: functions get the places as arguments."""
+        """Does nothing: per-element functions get the positions as arguments."""
 
     def number(self, value: float) -> Cell:
         return self.b.at_top(spv.ConstantOp(FloatAttr(value, f32), self.accumulator))
@@ -293,7 +299,7 @@ class ConvertedRows(LaneRows):
 
 
 ROWS = {"registers": LaneRows, "memory": MemoryRows, "converted": ConvertedRows}
-"""The kinds of rows by the schedule's `probabilities`."""
+"""Class of row operations for each `probabilities` of the schedule."""
 
 
 def exchange_parts(
@@ -303,10 +309,11 @@ def exchange_parts(
     numbers: Sequence[SSAValue],
 ) -> Callable[[int], list[SSAValue]]:
     """
-    Stores the numbers of all subgroups but the first of each group, before a barrier. Returns what
-    loads another subgroup's numbers, each from the invocation with the same number.
+    Stores the numbers of all subgroups except the first of each group in Workgroup memory, then
+    waits.
 
-    `at` gives the numbers of the group, of the subgroup in it, and of the invocation.
+    Returns a function that loads the numbers of another subgroup's invocation with the same lane
+    index. `at` is the index of the group, of the subgroup in the group, and of the lane.
     """
     lanes, count, (group, own, lane) = plan.target.subgroup_size, len(numbers), at
     memory = b.allocate(f32, [plan.workgroup_bytes // 4], "of_parts")

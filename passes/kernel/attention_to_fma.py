@@ -1,5 +1,5 @@
 """
-Scheduled attentions by multiply-adds, in one kernel.
+Lowers scheduled attentions to kernels of multiply-adds without cooperative matrices.
 
     schedule.collective {            scf.for %key = ... {
       schedule.attention ...    ->     scores: fma, exchanges; maximum, powers; values: fma
@@ -19,7 +19,7 @@ from xdsl_spirv.passes.kernel.attention_merge_code import MergeCode
 
 @dataclass(frozen=True)
 class AttentionToFMAPass(KernelPass):
-    """Writes out every kernel that computes an attention without matrices, and those that merge."""
+    """Writes the attention kernels without cooperative matrices, and their merge kernels."""
 
     name = "attention-to-fma"
     codes = {

@@ -1,11 +1,11 @@
 """
-Keeps small integers as bits of the word they were loaded in as long as possible.
+Represents small integers as bit fields of the loaded word, and delays their extraction.
 
     (byte >> 4) & 15 as a float   ->   bitcast(word & 0xf000 | 0x4b000000) * 2^-12 - 2^11
 
-A shift or mask by a known number writes no instruction: it only changes which bits are meant. Bits
-below the 23rd under the exponent of 2^23 are a float that is 2^23 too large. So a number takes two
-exact instructions, where a shift, a mask, a widening and a conversion are four.
+A shift or mask by a constant emits no instruction: it only changes the bit field. Bits below bit
+23, combined with the exponent of 2^23, form a float that is 2^23 too large. A conversion to float
+therefore takes two exact instructions; shift, mask, widening and conversion would take four.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import bfloat16_of_bits, components_of, constant_of
 
 Known: TypeAlias = dict[Hashable, Any]
-"""Values already computed at this place, by operation and operands."""
+"""Cache of the values already emitted in this scope, by operation and operands."""
 
 MANTISSA = 23
-"""Bits of a binary32 number below its exponent."""
+"""Number of mantissa bits of binary32."""
 
 EXPONENT = 0x4B000000
-"""The bits of 2^23."""
+"""Bit pattern of 2^23 in binary32."""
 
 HALF_WORD = 16
 
@@ -58,9 +58,8 @@ IN_EACH_BYTE = 0x01010101
 @dataclass(frozen=True)
 class Bits:
     """
-    The unsigned number in `count` bits of a word, from bit `low` on, times 2^`up`.
-
-    `width` is the width of its type.
+    An unsigned bit field: `count` bits of `word` from bit `low` on, times 2^`up`. `width` is the
+    bit width of the element's type.
     """
 
     word: SSAValue
@@ -71,18 +70,18 @@ class Bits:
 
     @property
     def end(self) -> int:
-        """Returns the number of bits up to the highest one that may be set."""
+        """The number of bits that the value needs: `up` + `count`."""
         return self.up + self.count
 
     @property
     def begin(self) -> int:
-        """Returns where the element begins in the word."""
+        """The first bit of the byte that contains bit `low`."""
         return self.low - self.low % BYTE
 
 
 @dataclass(frozen=True)
 class Whole:
-    """An integer converted to binary32: `bits` without sign, or all bits of their type with one."""
+    """An integer as binary32. If `signed`, `bits` are the whole integer in two's complement."""
 
     bits: Bits
     signed: bool = False
@@ -90,7 +89,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Affine:
-    """`value` * `scale` + `addend`: neighbouring elements share `scale` and `addend`."""
+    """The number `value` * `scale` + `addend`; neighbouring elements share the last two."""
 
     value: SSAValue | Whole
     scale: SSAValue | None = None
@@ -98,7 +97,7 @@ class Affine:
 
 
 Scalar: TypeAlias = SSAValue | Bits | Whole | Affine | int
-"""A value, bits, bits as a float, a value with separate scale and addend, or a constant."""
+"""A value, a bit field, a bit field as float, an affine expression, or a compile-time integer."""
 
 
 def fields_of(word: SSAValue, width: int) -> list[Bits]:
@@ -107,12 +106,12 @@ def fields_of(word: SSAValue, width: int) -> list[Bits]:
 
 
 class ScalarCode:
-    """Writes operations on scalars; with `keeps`, floats stay bits as long as possible."""
+    """Emits scalar operations. With `keeps`, bit fields are converted to float late."""
 
     def __init__(self, b: KernelEmitter, known: Known, keeps: bool = False):
         self.b, self.known, self.keeps = b, known, keeps
         self.shared: set[SSAValue] = known.setdefault("shared", set[SSAValue]())
-        """Values that neighbouring elements have in common."""
+        """Values that are equal for neighbouring elements."""
 
     def body(
         self,
@@ -122,8 +121,8 @@ class ScalarCode:
         wanted: SSAValue | None = None,
     ) -> Scalar:
         """
-        Computes the result of an elementwise operation, or the `wanted` value of its body, for one
-        element of each input. `index` gives the indices of its loops.
+        Computes the result of an elementwise operation for one element of each input. `wanted`
+        selects another value of the body. `index` returns the index of a loop.
         """
         b, block = self.b, op.body.block
         wanted = wanted or yields_of(block)[0]
@@ -151,13 +150,13 @@ class ScalarCode:
         return scalar_of(wanted)
 
     def _as_float(self, scalar: Scalar, operand: SSAValue) -> Scalar:
-        """Converts a bfloat16 that is given as its bits, for an operation on floats."""
+        """Reinterprets an i16 as bfloat16 if the operand's type is bfloat16."""
         if isinstance(operand.type, BFloat16Type) and _is_bfloat16(scalar):
             return self.b.add(arith.BitcastOp(scalar, operand.type))
         return scalar
 
     def copied(self, op: Operation, operands: Sequence[Scalar]) -> Scalar:
-        """Copies an operation to other operands; equal copies are written once."""
+        """Emits an operation with new operands: folded if possible, and once for equal ones."""
         key = (op.name, *operands, *op.result_types, str(op.properties))
         if key not in self.known:
             result = self._apart(op, operands) or self._copied(op, operands)
@@ -167,7 +166,7 @@ class ScalarCode:
         return self.known[key]
 
     def is_shared(self, scalar: Scalar) -> bool:
-        """True if neighbouring elements share this number."""
+        """True if neighbouring elements share this scalar."""
         if isinstance(scalar, Bits):
             return scalar.word in self.shared
         if isinstance(scalar, Whole):
@@ -177,7 +176,7 @@ class ScalarCode:
         return isinstance(scalar, int)
 
     def _apart(self, op: Operation, operands: Sequence[Scalar]) -> Affine | None:
-        """Keeps a shared factor or addend separate: moves it into the other operand's `Affine`."""
+        """Folds an operation with a shared f32 operand into an `Affine`; None if impossible."""
         if not isinstance(op, arith.MulfOp | arith.AddfOp | arith.SubfOp):
             return None
         if op.result.type != f32 or self.is_shared(operands[0]) == self.is_shared(operands[1]):
@@ -203,14 +202,13 @@ class ScalarCode:
         return Affine(apart.value, scale, addend)
 
     def once(self, kind: type[Any], *operands: SSAValue | Attribute) -> SSAValue:
-        """Returns an operation on these operands, which is written once."""
+        """Emits an operation on these operands, or returns the result of an equal operation."""
         key = (kind, *operands)
         if key not in self.known:
             self.known[key] = self.b.add(kind(*operands))
         return self.known[key]
 
     def _shared(self, kind: type[Any], x: SSAValue, y: SSAValue) -> SSAValue:
-        """Returns an operation on shared numbers; folds the difference of constants."""
         constants = [value.owner for value in (x, y)]
         if kind is arith.SubfOp and all(isinstance(c, arith.ConstantOp) for c in constants):
             first, second = (float(c.value.value.data) for c in constants)  # pyright: ignore
@@ -220,7 +218,7 @@ class ScalarCode:
         return result
 
     def whole(self, number: Affine) -> SSAValue:
-        """Computes `value * scale + addend` as a float."""
+        """Computes an affine expression as f32."""
         b, scale, addend = self.b, number.scale, number.addend
         if number not in self.known:
             value = self.value(number.value, f32)
@@ -234,7 +232,7 @@ class ScalarCode:
         return self.known[number]
 
     def value(self, scalar: Scalar, type: Attribute) -> SSAValue:
-        """Returns a scalar as a value of its type."""
+        """Returns a scalar as an SSA value of type `type`."""
         b = self.b
         if isinstance(scalar, int):
             return b.number(scalar, type)
@@ -257,7 +255,7 @@ class ScalarCode:
         return self._remembered(arith.AndIOp, bits, (1 << count) - 1)
 
     def _remembered(self, kind: type[Any], x: SSAValue, number: int) -> SSAValue:
-        """Writes an operation on a word and a number, once; shifts by 0 are dropped."""
+        """Emits an i32 operation with a constant operand once; returns `x` for a shift by 0."""
         if number == 0 and kind in (arith.ShRUIOp, arith.ShLIOp):
             return x
         return self.once(kind, x, self.b.number(number, i32))
@@ -282,7 +280,7 @@ class ScalarCode:
         return copy.results[0]
 
     def _of_bits(self, op: Operation, bits: Bits, others: Sequence[Scalar]) -> Scalar | None:
-        """Folds an operation on bits into bits or their float; None if that is not possible."""
+        """Folds an operation on a bit field into a bit field or float; None if impossible."""
         match op, others:
             case arith.OrIOp(), [Bits() as other]:
                 return self._joined(bits, other)
@@ -314,7 +312,7 @@ class ScalarCode:
                 return None
 
     def _joined(self, x: Bits, y: Bits) -> Bits | None:
-        """Joins low and high bits of the same byte of two words, for all four bytes at once."""
+        """Joins low and high bits of the same byte of two words, for all bytes at once."""
         lower, upper = (x, y) if x.up < y.up else (y, x)
         if lower.end > upper.up or x.width != BYTE or y.width != BYTE or x.begin != y.begin:
             return None
@@ -323,7 +321,7 @@ class ScalarCode:
 
     def in_cells(self, bits: Bits, size: int = BYTE) -> SSAValue:
         """
-        Returns a word that has this bit field in each of its bytes, or of its cells of `size` bits.
+        Returns a word that has the bit field's values right-aligned in each cell of `size` bits.
         """
         distance = bits.low % size - bits.up
         kind = arith.ShRUIOp if distance >= 0 else arith.ShLIOp
@@ -334,7 +332,7 @@ class ScalarCode:
         return self._remembered(arith.AndIOp, word, ((1 << bits.count) - 1 << bits.up) * ones)
 
     def _half(self, bits: Bits) -> SSAValue:
-        """Reinterprets 16 bits as binary16; both halves of a word are computed at once."""
+        """Reinterprets a 16-bit field as binary16; one bitcast serves both halves of the word."""
         halves = self.in_cells(bits, HALF_WORD)
         key = spv.BitcastOp, halves
         if key not in self.known:
@@ -342,7 +340,6 @@ class ScalarCode:
         return self.known[key][bits.low // HALF_WORD]
 
     def _shifted(self, word: SSAValue, distance: SSAValue) -> SSAValue:
-        """Shifts each of the four bytes of a word to the right."""
         b, key = self.b, (arith.ShRUIOp, word, distance)
         if distance not in self.known:
             amount = b.add(arith.ExtUIOp(distance, i32))
@@ -362,13 +359,12 @@ class ScalarCode:
         return self.known[number]
 
     def _signed(self, bits: Bits) -> SSAValue:
-        """Converts a signed field to a float: flips the sign bit and subtracts its weight."""
         signs = sum(1 << n for n in range(bits.width - 1, WORD, bits.width))
         word = self._remembered(arith.XOrIOp, bits.word, signs)
         return self._float(replace(bits, word=word), 1 << (bits.width - 1))
 
     def _float(self, bits: Bits, beyond: int) -> SSAValue:
-        """Converts unsigned bits to a float and subtracts `beyond`."""
+        """Converts a bit field to a float and subtracts `beyond`."""
         b, word, low = self.b, bits.word, bits.low
         if low + bits.count > MANTISSA:
             shift = HALF_WORD if 0 <= low - HALF_WORD else low
@@ -383,7 +379,7 @@ class ScalarCode:
 
 
 def _is_bfloat16(scalar: Scalar) -> TypeIs[SSAValue]:
-    """True if an operation's float operand is a bfloat16 that is given as its bits."""
+    """True if the scalar is an i16 that holds the bits of a bfloat16."""
     return isinstance(scalar, SSAValue) and scalar.type == IntegerType(16)
 
 
@@ -397,7 +393,7 @@ def _width(type: Attribute) -> int:
 
 
 def _fold_integers(op: Operation, numbers: Sequence[int]) -> int | None:
-    """Computes integer arithmetic on known unsigned numbers."""
+    """Evaluates an operation on unsigned constants; None for unsupported operations."""
     width = 64
     if isinstance(result := op.results[0].type, IntegerType):
         width = result.width.data
@@ -422,7 +418,7 @@ def _fold_integers(op: Operation, numbers: Sequence[int]) -> int | None:
 
 
 def known_number(b: KernelEmitter, value: SSAValue) -> Scalar:
-    """Returns a body's constant: an integer as an unsigned number, a float as a value."""
+    """Returns a constant of a body: an integer as an unsigned int, a float as an SSA value."""
     owner = value.owner
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
         if isinstance(type := owner.value.type, IntegerType):
