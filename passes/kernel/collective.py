@@ -1,14 +1,14 @@
 """
-The common bodies of all scheduled contractions: the K loop, staging, and the place of each
-workgroup and invocation.
+Writes the code that all contractions with an instruction share: K loop, staging, tile positions.
 
     schedule.collective {                      scf.for %k = 0 to K step TK iter_args(accumulators)
       linalg.fill ins(%0) outs(%d)      ->       stage A and B in Workgroup memory; gpu.barrier
       linalg.generic ins(%a, %b) ...             multiply what is staged onto the accumulators
     }                                          store the accumulators
 
-A `Core` multiplies, and assigns parts of the result to invocations: one for each instruction that a
-schedule may name. The schedule makes all choices; contractions that it does not fit are refused.
+A `Core` multiplies tiles and assigns parts of the result to invocations. There is one core for
+each instruction that a schedule may name. The schedule makes all choices; a contraction that does
+not fit its schedule is refused.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def write_contraction(
     make_core: MakeCore, builder: KernelEmitter, plan: Plan, collective: CollectiveOp
 ) -> None:
     """
-    Writes the kernel of a contraction whose schedule names an instruction: a * b, the initial value
-    if there is one, and the epilogue.
+    Writes the kernel of a contraction whose schedule names an instruction: the product a * b, the
+    initial value and the epilogue.
     """
     place, contraction = _place(builder, plan), plan.contraction
     core = make_core(builder, plan, place)
@@ -71,14 +71,14 @@ def write_panels(builder: KernelEmitter, plan: PanelsPlan, collective: Collectiv
 
 
 def _find_operands(collective: CollectiveOp) -> tuple[SSAValue, SSAValue]:
-    """Returns the operand that a collective packs, and the packed one."""
+    """Returns source and destination of the collective's pack operation."""
     op = collective.body.block.last_op
     assert isinstance(op, PackOp)
     return op.source, op.destination
 
 
 def init_of(collective: CollectiveOp, plan: ContractionPlan) -> SSAValue | None:
-    """The initial value of a contraction's result; None for zero."""
+    """Returns the initial value of a contraction's result; None if the value is zero."""
     init: SSAValue | None = None
     root = plan.contraction.op
     for op in collective.body.block.ops:
@@ -88,7 +88,7 @@ def init_of(collective: CollectiveOp, plan: ContractionPlan) -> SSAValue | None:
 
 
 def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SSAValue) -> Operand:
-    """Chooses the code that loads A (0) or B (1) for multiplication."""
+    """Creates the object that loads A (`number` 0) or B (1) for multiplication."""
     tile, buffers = (plan.a, plan.b)[number], plan.pipeline.buffers
     part = Part(
         place.batch,
@@ -145,10 +145,10 @@ def _place(b: KernelEmitter, plan: Plan) -> Place:
 
 def _tile_place(b: KernelEmitter, plan: Plan) -> tuple[Index, Index]:
     """
-    Returns the workgroup's tile along the raster's dimension, and across it.
+    Returns the workgroup's tile indices: along the raster dimension, and across it.
 
-    In groups, consecutive workgroups go across a group before they go along it, so that workgroups
-    that run at a time read the same parts of both operands.
+    With raster groups, consecutive workgroups fill a group across the raster dimension first, so
+    that concurrent workgroups read the same parts of both operands.
     """
     by_rows = plan.schedule.raster.data == "rows"
     names = ("tile_column", "tile_row") if by_rows else ("tile_row", "tile_column")
@@ -162,7 +162,7 @@ def _tile_place(b: KernelEmitter, plan: Plan) -> tuple[Index, Index]:
     before = b.times(b.divided(number, group * length), group)
     within = b.remainder(number, group * length)
     along, across = b.divided(within, group), b.remainder(within, group)
-    # Where a size is not known, groups are of one.
+    # Groups above 1 require static sizes.
     (width,) = static([width])
     if last := width % group:
         whole = b.below(before, width - last)

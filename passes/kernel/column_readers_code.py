@@ -1,6 +1,7 @@
 """
-Computes elements from the columns of a kernel of few rows; one invocation has all columns that an
-element depends on.
+Computes the elements that depend on a few columns of a contraction with few rows.
+
+One invocation holds all columns that an element depends on.
 """
 
 from __future__ import annotations
@@ -20,24 +21,24 @@ from xdsl_spirv.passes.loops.groups import Point
 def store_readers(
     b: HoistingEmitter, readers: ColumnReaders, column: Index, values: Sequence[SSAValue]
 ) -> None:
-    """Computes and stores the results of a group of columns that begins at `column`."""
+    """Computes and stores the readers' results for the group of columns that starts at `column`."""
     code = ColumnsCode(b, readers, values)
     group = b.index(b.divided(column, readers.count))
     for reader in readers.readers:
-        # Adds without recording the sum: `_place` needs the known multiples of the number itself.
+        # Not `b.plus`: `_place` needs the known factors of `own`, which the recorded sum hides.
         own = b.pure(b.instructions.add, group, b.index(-reader.first)) if reader.first else group
         b.when(b.below(own, reader.groups), lambda r=reader, g=own: code.store_group(r, g))
 
 
 class ColumnsCode(LoopsCode):
-    """Computes elements of arrays from `values`, columns of the contraction."""
+    """Computes array elements from `values`, the contraction's columns of one group."""
 
     def __init__(self, b: HoistingEmitter, readers: ColumnReaders, values: Sequence[SSAValue]):
         super().__init__(b, readers.reader)
         self.readers, self.source, self.values = readers, readers.source, values
 
     def store_group(self, reader: ColumnReader, group: Index) -> None:
-        """Stores the elements that depend on a group; `group` counts from the reader's first."""
+        """Stores the elements that depend on group `group`, counted from the reader's first."""
         b, nest = self.b, reader.nest
         ((array, _),) = nest.results
         group = b.assume(group, reader.groups)
@@ -51,7 +52,7 @@ class ColumnsCode(LoopsCode):
         return super()._element(array, indices)
 
     def _column(self, column: Index) -> SSAValue:
-        """Returns the value of a column in the group; most column numbers are constants."""
+        """Returns a column's value; emits selects if the column index is not constant."""
         b, count = self.b, len(self.values)
         place = self._place(column)
         if isinstance(place, int):
@@ -63,7 +64,7 @@ class ColumnsCode(LoopsCode):
         return value
 
     def _place(self, column: Index) -> Index:
-        """Renumbers a column so that its place in the group is a constant, if that is provable."""
+        """Renumbers a column so that its position in the group is constant, if provable."""
         b, readers = self.b, self.readers
         base, added = b.split(column) if isinstance(column, SSAValue) else (0, column)
         if not isinstance(added, int):

@@ -1,9 +1,9 @@
 """
-Computes the elements of an operand where it is multiplied, from vectors of stored elements.
+Computes the elements of an operand from stored tensors, in the invocation that multiplies them.
 
     %w[n, k] = (%q[n, k / 32, k % 16] >> ...) * %d[n, k / 32]
 
-A load is written once for all elements that it serves, and so is an operation on equal numbers.
+Each load, and each operation on equal values, is emitted once for all elements that use it.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ MOST_BYTES = 16
 """Largest size of one load in bytes."""
 
 Point: TypeAlias = dict[int, tuple[Index, int]]
-"""A point by loop: the index at which the unit begins, plus a constant."""
+"""Position by loop: the loop index at which the unit begins, plus a constant."""
 
 
 def stored_type(element: Attribute) -> Attribute:
-    """Returns an element's type in memory: the integer of its bits for bfloat16."""
+    """Returns an element's type in memory: i16 for bfloat16, otherwise the element type."""
     return IntegerType(16) if isinstance(element, BFloat16Type) else element
 
 
 class LeafCode:
-    """Reads one tensor."""
+    """Reads the elements of one stored tensor."""
 
     def __init__(self, b: HoistingEmitter, leaf: Leaf, unit: dict[int, int], fast: int | None):
         self.b, self.leaf = b, leaf
         self.is_shared = fast is not None and leaf.strides[fast] == 0
-        """True if neighbouring elements of the operand read the same elements here."""
+        """True if neighbouring elements of the operand read the same element of this tensor."""
         self.width = leaf.width(unit, MOST_BYTES)
         self.type = stored_type(leaf.element)
         memory = leaf.placed.value
         self.selected: tuple[SSAValue, int] | None = None
-        """The tensor of part numbers, and the loop that walks it, if parts are selected."""
+        """The tensor of part indices and the loop that runs over it, for a `SelectedViewOp`."""
         if isinstance(memory.owner, SelectedViewOp):
             (first, *_), selection = leaf.placed.map.results, memory.owner
             assert isinstance(first, AffineDimExpr)
@@ -76,17 +76,16 @@ class LeafCode:
         self.in_words = narrow and bits % WORD == 0
         view = FlatViewOp(memory, self._moved(bits))
         self.memory = b.at_top(view, f"{memory.name_hint or 'operand'}_elements")
-        # Adds the terms that K's loop does not change first: they are hoisted out of it.
+        # Adds loop-invariant terms first, so that their sum is hoisted out of the K loop.
         self.order = sorted(leaf.loops)
 
     def _moved(self, bits: int) -> Attribute:
-        """Returns the type of a load of `bits` bits."""
         return (
             vector_type(i32, bits // WORD) if self.in_words else vector_type(self.type, self.width)
         )
 
     def load(self, point: Point) -> tuple[SSAValue, int]:
-        """Loads the vector or element that contains a point; returns the position in it, too."""
+        """Loads the vector that contains a point; also returns the element's index in it."""
         number, place = self.place(point)
         vector = self.b.load_once(self.memory, (number,))
         inside = self._inside(point)
@@ -95,7 +94,7 @@ class LeafCode:
         return self.b.select(inside, vector, self.b.number(self._fill(), vector.type)), place
 
     def _inside(self, point: Point) -> Condition:
-        """Returns whether a point is in memory; a point in the padding is not."""
+        """True if the point lies in memory, not in the padding."""
         b = self.b
         inside: Condition = True
         for index, size in self.leaf.guards:
@@ -103,14 +102,14 @@ class LeafCode:
         return inside
 
     def _fill(self) -> int:
-        """Returns the padding value; in words, repeated for each element of a word."""
+        """Returns the padding value, repeated for each element of a word."""
         fill, bits = self.leaf.fill, bit_width(self.type)
         if not self.in_words:
             return fill
         return sum((fill % (1 << bits)) << place for place in range(0, WORD, bits))
 
     def place(self, point: Point) -> tuple[Index, int]:
-        """Returns the memory index of the vector that contains a point, and the position in it."""
+        """Returns the memory index of the vector that contains a point, and the index in it."""
         b, leaf, width = self.b, self.leaf, self.width
         base: Index = leaf.start // width if width > 1 else leaf.start
         constant = 0
@@ -127,7 +126,7 @@ class LeafCode:
         return b.index_inside(self._inside(point), b.plus(base, number)), place
 
     def _select_part(self, loop: int, first: Index, added: int) -> tuple[Index, int]:
-        """Returns a loop's index, or the number of the part that it selects."""
+        """Returns a loop's position, or the part index that the loop selects."""
         if self.selected is None or self.selected[1] != loop:
             return first, added
         b = self.b
@@ -135,14 +134,14 @@ class LeafCode:
         return b.add(arith.IndexCastOp(number, IndexType())), 0
 
     def _in_vectors(self, first: Index, stride: Size) -> Index:
-        """`first` * `stride` in vectors: one of the two is a multiple of the vector's length."""
+        """Returns `first` * `stride` in vectors; one factor is a multiple of the vector width."""
         b = self.b
         if is_multiple(stride, self.width):
             return b.times(first, stride // self.width)
         return b.divided(b.times(first, stride), self.width)
 
     def element(self, point: Point, known: Known) -> Scalar:
-        """Returns the element at a point."""
+        """Returns the element at a point; `known` caches emitted values."""
         vector, place = self.load(point)
         if vector not in known:
             known[vector] = self._elements(vector)
@@ -154,7 +153,7 @@ class LeafCode:
         return known[vector][place]
 
     def _elements(self, vector: SSAValue) -> Sequence[Scalar]:
-        """Returns the elements of one load; small integers stay in their words."""
+        """Splits a loaded vector into elements; small integers become bit fields of words."""
         if not self.in_words:
             return unpack_elements(self.b, vector, self.type, self.width)
         bits = bit_width(self.type)
@@ -163,9 +162,10 @@ class LeafCode:
 
 class ComputedOperand:
     """
-    Computes elements of an operand whose dimensions `map` gives by the contraction's loops.
+    Computes single elements of an operand, at points of the contraction's loops.
 
-    Elements are in `type`, the type of the sums; `signed` says how integers are extended to it.
+    `map` maps the loops to the operand's dimensions. Elements have type `type`, the type of the
+    sums; `signed` selects the extension of integers.
     """
 
     def __init__(
@@ -182,8 +182,8 @@ class ComputedOperand:
         code: Callable[[HoistingEmitter, Leaf, dict[int, int], int | None], LeafCode] = LeafCode,
     ):
         """
-        `fast` is the loop whose next iteration is the neighbouring element. With `keeps`, small
-        integers stay integers until they are multiplied. `code` reads a tensor.
+        `fast` is the loop along which elements are neighbours. With `keeps`, small integers are
+        converted to float late. `code` constructs the reader of a tensor.
         """
         self.b, self.type, self.signed, self.keeps = b, type, signed, keeps
         self.root = Placed(value, map)
@@ -192,20 +192,15 @@ class ComputedOperand:
         self.loops = sorted(used)
 
     def sources(self, point: Point) -> list[tuple[SSAValue, Index]]:
-        """Lists the loads for the element at a point, each as memory and a vector's number."""
+        """Lists the loads for the element at a point, as memory and vector index."""
         return [(leaf.memory, leaf.place(point)[0]) for leaf in self.leaves.values()]
 
     def element(self, point: Point, known: Known) -> SSAValue:
-        """
-        Returns the element at a point in the type of the sums; `known` holds values already
-        written.
-        """
+        """Returns the element at a point in type `type`; `known` caches emitted values."""
         return ScalarCode(self.b, known).whole(self.apart(point, known))
 
     def apart(self, point: Point, known: Known) -> Affine:
-        """
-        Returns the element as value * scale + addend; factors shared by neighbours stay separate.
-        """
+        """Returns the element at a point as an affine expression with separate shared factors."""
         key = (self, *(point[loop] for loop in self.loops))
         if key not in known:
             value = self._value(self.root, point, known)
@@ -242,10 +237,7 @@ class ComputedOperand:
         point: Point,
         known: Known,
     ) -> Scalar:
-        """
-        Computes the body of an elementwise operation on one element of each input; `places` gives
-        its loops by the contraction's.
-        """
+        """Computes an elementwise operation. `places` maps its loops to the contraction's."""
         code = ScalarCode(self.b, known, self.keeps)
         result = code.body(op, inputs, lambda loop: self._index(places[loop], point))
         if isinstance(result, Affine):
@@ -255,14 +247,13 @@ class ComputedOperand:
         return code.value(result, yields_of(op.body.block)[0].type)
 
     def _index(self, place: AffineExpr | None, point: Point) -> Index:
-        """Computes a linear expression of the contraction's loops at a point."""
         if place is None:
             return 0
         return index_at(self.b, linear(place, max(point) + 1), point)
 
 
 def index_at(b: HoistingEmitter, index: Linear, point: Point) -> Index:
-    """Computes a linear function of loops at a point."""
+    """Emits the value of a linear function of loops at a point."""
     total: Index = index.start
     for loop, (first, added) in point.items():
         total = b.plus(total, b.times(b.plus(first, added), index.factors[loop]))

@@ -1,7 +1,7 @@
 """
-Scheduled contractions by cooperative matrices: a subgroup multiplies fragments together.
+Lowers contractions to cooperative matrices: each subgroup multiplies fragments.
 
-The schedule's instruction is `coopmat MxNxK`. See `collective` for the code around it.
+The schedule's instruction is `coopmat MxNxK`. See `collective` for the surrounding code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class CooperativeCore(FragmentCore):
-    """Computes a subgroup's fragments of the result, row by row."""
+    """Multiplies a subgroup's fragments; the accumulators are ordered row by row."""
 
     def __init__(self, builder: KernelEmitter, plan: Plan, place: Place):
         self.builder, self.plan, self.place = builder, plan, place
@@ -45,7 +45,7 @@ class CooperativeCore(FragmentCore):
             reused = self.tile.reuses_sums
             self.slices = SliceSums(builder, plan, place, self.types[2], reused)
             if reused:
-                # A single fragment never takes a tile's place.
+                # The sums of a single fragment never overwrite an operand's tile.
                 self.tile.scratch = self.slices.memory
 
     def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
@@ -62,7 +62,7 @@ class CooperativeCore(FragmentCore):
             self.slices.add(totals, self._finish)
 
     def _finish(self, numbers: Sequence[int], sums: Sequence[SSAValue], mine: Condition) -> None:
-        """Adds the initial values to the sums of the slices of K, and stores them."""
+        """Adds the initial values to complete sums over all slices of K, and stores them."""
         assert self.slices is not None
         totals = sums
         if self.init is not None:
@@ -89,7 +89,7 @@ class CooperativeCore(FragmentCore):
 
 @dataclass(frozen=True)
 class ContractionToCooperativeMatrixPass(KernelPass):
-    """Writes out every kernel whose schedule says `coopmat`: subgroups multiply fragments."""
+    """Writes the kernels whose schedule names the instruction `coopmat`, and packing kernels."""
 
     name = "contraction-to-cooperative-matrix"
     codes = {

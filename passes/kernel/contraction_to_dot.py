@@ -1,10 +1,11 @@
 """
-Scheduled contractions by packed dot products: four 8-bit products in each instruction.
+Lowers contractions to packed dot products: each instruction multiplies four pairs of 8-bit
+integers.
 
-The schedule's instruction is `dot MxNxK`; see `collective` for the code around it. Operands lie in
-Workgroup memory as words of four elements along K, whichever way they lie in global memory. The
-instruction's exact sum fits 32 bits. A plain addition adds it and wraps, as the source's
-multiply-adds do; instructions that also add saturate, so they are not used.
+The schedule's instruction is `dot MxNxK`; see `collective` for the surrounding code. Workgroup
+memory holds the operands as words of four elements along K, independent of their layout in global
+memory. A separate addition accumulates the exact 32-bit dot product, because it wraps like the
+source's multiply-adds; the accumulating dot instructions saturate.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ PACKED_4X8 = spv.PackedVectorFormat.PackedVectorFormat4x8Bit
 
 
 class DotCore(InvocationCore):
-    """Computes an invocation's m x n results, row by row, each in its own accumulator."""
+    """Computes an invocation's m x n results, row by row, with one accumulator for each result."""
 
     def factors_of(self, value: SSAValue, name: str) -> list[SSAValue]:
-        """Lists the words of a vector."""
+        """Splits a vector into 32-bit words."""
         return components_of(self.builder, value)
 
     def multiply_add(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
-        """Adds four products; each factor is extended by its type's signedness."""
+        """Adds the dot product of two words of four bytes to `total`."""
         signs = "".join(name[0] for name in self.plan.contraction.types[:2])
         if signs == "us":
             x, y = y, x
@@ -43,7 +44,7 @@ class DotCore(InvocationCore):
 
 @dataclass(frozen=True)
 class ContractionToDotPass(KernelPass):
-    """Writes out every kernel whose schedule says `dot`: invocations multiply words of bytes."""
+    """Writes the kernels whose schedule names the instruction `dot`."""
 
     name = "contraction-to-dot"
     codes = {"dot": partial(write_contraction, DotCore)}

@@ -1,9 +1,10 @@
 """
-Scheduled contractions by fused multiply-adds: each invocation computes a few elements by itself.
+Lowers contractions to fused multiply-adds: each invocation computes a few elements of the result.
 
-The schedule's instruction is `fma MxNxK`; see `collective` for the code around it. This takes every
-type that a device can store, and needs no cooperative matrices: inputs are converted to the
-result's type in registers, bfloat16 by a shift of its bits, which is exact and needs no extension.
+The schedule's instruction is `fma MxNxK`; see `collective` for the surrounding code. This lowering
+supports every type that the device can store and needs no cooperative matrices. Inputs are
+converted to the result's type in registers. bfloat16 is widened by a shift of its bits, which is
+exact and needs no extension.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class InvocationCore(Core):
     """
     Computes an invocation's m x n elements, row by row in vectors of `plan.result.width`.
 
-    Invocations are interleaved: neighbours own neighbouring rows or vectors, and an invocation's
-    next one comes after one of each other invocation. So they read neighbours in Workgroup memory.
+    Rows and vectors are assigned to invocations in turn, so that neighbouring invocations read
+    neighbouring elements of Workgroup memory.
     """
 
     def __init__(self, builder: KernelEmitter, plan: Plan, place: Place):
@@ -62,13 +63,13 @@ class InvocationCore(Core):
 
     @property
     def vector(self) -> Attribute:
-        """The type of an accumulator."""
+        """Type of an accumulator."""
         return vector_type(self.element, self.width)
 
     # The result
 
     def _vectors(self) -> list[tuple[Index, Index]]:
-        """Returns row and column of the first element of each accumulator."""
+        """Lists row and column of each accumulator's first element."""
         b = self.builder
         return [
             (b.plus(self.row, row), b.plus(self.column, column))
@@ -88,7 +89,7 @@ class InvocationCore(Core):
         ]
 
     def _load(self, source: SSAValue, row: Index, column: Index) -> SSAValue:
-        """Loads an element or vector of the initial value; any value if it lies outside."""
+        """Loads a vector of the initial value; undefined outside of the result."""
         b, inside = self.builder, self.tile.inside(row, column)
         at = b.divided(self.tile.offset(row, column), self.plan.result.vector)
         return b.load(source, (at if inside is True else b.select(inside, at, 0),))
@@ -120,7 +121,7 @@ class InvocationCore(Core):
         return self.builder.loop(count, 1, carried, step, "step")
 
     def _factors(self, number: int, operand: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """Loads the invocation's factors of A (0) or B (1), ordered by M or N, then K."""
+        """Loads the invocation's factors of A (`number` 0) or B (1): a list for each M or N."""
         b, tile, schedule = self.builder, operand.tile, self.plan.schedule
         vector = tile.vector if tile.k_axis == 0 else 1
         part = schedule.tile[number] // schedule.grid[number] // vector
@@ -134,10 +135,10 @@ class InvocationCore(Core):
         return parts if tile.k_axis == 1 else list(map(list, zip(*parts, strict=True)))
 
     def factors_of(self, value: SSAValue, name: str) -> list[SSAValue]:
-        """Converts the components of an input's vector to the result's type."""
+        """Splits an input's vector into components of the result's type."""
         b, to = self.builder, vector_type(self.element, len(components_of_type(value.type)))
         if name.startswith("f") and value.type != to:
-            # Vectors of floats are converted whole; xDSL's integer extensions take scalars only.
+            # Floats are converted as a vector. xDSL's integer extensions accept scalars only.
             value = b.add(arith.ExtFOp(value, cast(AnyFloat, to)))
         signed = name.startswith("s")
         return [convert_factor(b, x, self.element, signed) for x in components_of(b, value)]
@@ -160,11 +161,10 @@ class InvocationCore(Core):
         return results
 
     def multiply_add(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
-        """Computes x * y + total of an accumulator's numbers."""
+        """Computes x * y + total for a scalar or vector accumulator."""
         return multiply_add(self.builder, x, y, total)
 
     def _spread(self, value: SSAValue) -> SSAValue:
-        """Repeats a value in every component of an accumulator."""
         type = self.vector
         if not isinstance(type, VectorType):
             return value
@@ -173,7 +173,7 @@ class InvocationCore(Core):
 
 @dataclass(frozen=True)
 class ContractionToFMAPass(KernelPass):
-    """Writes out every kernel whose schedule says `fma`: invocations compute by themselves."""
+    """Writes the kernels whose schedule names the instruction `fma`."""
 
     name = "contraction-to-fma"
     codes = {"fma": partial(write_contraction, InvocationCore)}

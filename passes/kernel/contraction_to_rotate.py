@@ -1,13 +1,14 @@
 """
-Contractions over sliding windows, with neighbours exchanged in registers by rotations.
+Lowers convolutions to kernels that slide windows by rotating registers within a subgroup.
 
     x0 = X[w0 + lane], x1 = X[w0 + size + lane]        once for each row of the windows
     X[w0 + lane + d] = rotate(lane < d ? x1 : x0, d)   for every further element of a window
 
-x1 is not loaded if no result needs it, or if it lies outside for all invocations.
+x1 is omitted if no result needs it or if it lies outside of the input for all invocations.
 
-A subgroup computes `size` neighbours of the result's row; see passes/schedule/window.py. Nothing is
-staged in Workgroup memory: all invocations read the same filter's element at a time.
+A subgroup computes `size` neighbouring elements of a result row; see passes/schedule/window.py.
+Nothing is staged in Workgroup memory, because all invocations read the same filter element at a
+time.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from xdsl_spirv.passes.kernel.result_tile import BatchTile
 from xdsl_spirv.passes.schedule.window import WindowPlan
 
 Loops = dict[int, Index]
-"""The values of loops."""
+"""Loop index values, by loop."""
 
 
 class WindowKernel:
-    """Computes one subgroup's segment of the result."""
+    """Writes the code of a subgroup, which computes one segment of a result row."""
 
     def __init__(self, builder: KernelEmitter, plan: WindowPlan, init: SSAValue | None):
         self.builder, self.plan = builder, plan
@@ -60,7 +61,7 @@ class WindowKernel:
         b, plan = self.builder, self.plan
         workgroup = b.block_id(gpu.DimensionEnum.X, "workgroup")
         task = b.plus(b.times(workgroup, plan.subgroups), b.subgroup_id(plan.subgroups))
-        # A subgroup's invocations have one task: all of them reach the rotations in the branch.
+        # The branch is uniform in a subgroup, so all invocations execute the rotations.
         exists = b.below(task, plan.tasks) if plan.tasks % plan.subgroups else True
         b.when(exists, partial(self._segment, task))
 
@@ -108,7 +109,7 @@ class WindowKernel:
             code.store(row, column, total)
 
     def _numbers(self, loops: Loops) -> tuple[Index, Index, Index]:
-        """Returns the loop indices of batch, M and N; one number counts through each group."""
+        """Returns the linearized loop indices of batch, M and N."""
         b, contraction = self.builder, self.plan.contraction
         numbers: list[Index] = []
         for group in contraction.groups[:3]:
@@ -127,7 +128,7 @@ class WindowKernel:
         return self.builder.plus(offset, elements.start)
 
     def _inside(self, loops: Loops, ahead: int) -> Condition:
-        """True if the element `ahead` further along the row lies inside the input."""
+        """True if the element `ahead` columns further lies inside of the input."""
         b, elements, sizes = self.builder, self.input_elements, self.plan.sizes
         condition: Condition = True
         last = len(elements.shape) - 1
@@ -143,7 +144,7 @@ class WindowKernel:
         return condition
 
     def _row_is_inside(self, ahead: int) -> bool:
-        """True if every invocation's element lies inside the row."""
+        """True if the element `ahead` lies inside of the row for every invocation."""
         start = self.input_elements.indices[-1].start + ahead
         end = start + self.plan.segments * self.size
         return start >= 0 and surely_below(end - 1, self.input_elements.shape[-1])
@@ -167,7 +168,7 @@ class WindowKernel:
         return nested(0, loops, totals)
 
     def _row(self, loops: Loops, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Loads one row of the windows once, and rotates it along."""
+        """Loads one row of the windows and adds its products, one rotation per window element."""
         b, plan = self.builder, self.plan
         window = plan.window
         assert window is not None
@@ -183,12 +184,12 @@ class WindowKernel:
         return sums
 
     def _filter(self, loops: Loops, number: int, window: int, k: int) -> Loops:
-        """Returns the loop indices that select the filter and its element."""
+        """Returns the loop indices of filter `number` at window position `k`."""
         chosen = self._output(loops, number) | {window: k}
         return {loop: v for loop, v in chosen.items() if loop != self.plan.sliding}
 
     def _load(self, loops: Loops, ahead: int) -> SSAValue:
-        """Loads the row element `ahead` of the invocation's own, or the value outside."""
+        """Loads the row element `ahead` columns further, or the padding value."""
         b = self.builder
         at = b.plus(self._offset(self.input_elements, loops), ahead)
         inside = self._inside(loops, ahead)
@@ -198,7 +199,7 @@ class WindowKernel:
         return value if inside is True else b.select(inside, value, self._outside())
 
     def _outside(self) -> SSAValue:
-        """Returns the padding value around the input, in the type of the sums."""
+        """Returns the padding value in the type of the sums."""
         contraction = self.plan.contraction
         fill, type = fill_of(contraction.b), element_type(contraction.b)
         if not isinstance(type, IntegerType):
@@ -209,7 +210,7 @@ class WindowKernel:
         )
 
     def _shifted(self, near: SSAValue, far: SSAValue | None, distance: int) -> SSAValue:
-        """Returns the row element `distance` ahead; without `far`, elements there are outside."""
+        """Returns the row element `distance` columns further; padding if `far` is None."""
         b = self.builder
         if not distance:
             return near
@@ -227,13 +228,12 @@ class WindowKernel:
         return b.add(spv.GroupNonUniformRotateKHROp(spv.Scope.Subgroup, value, b.i32(distance)))
 
     def _widened(self, value: SSAValue, name: str) -> SSAValue:
-        """Converts an input's element to the result's type."""
         return convert_factor(self.builder, value, self.element, name.startswith("s"))
 
 
 @dataclass(frozen=True)
 class ContractionToRotatePass(KernelPass):
-    """Writes out every kernel whose contraction has a `#schedule.window`."""
+    """Writes the kernels of contractions with a `#schedule.window`."""
 
     name = "contraction-to-rotate"
     codes = {"window": lambda b, plan, op: WindowKernel(b, plan, init_of(op, plan)).emit()}

@@ -1,4 +1,4 @@
-"""Writes out contractions with few rows, by the kind of kernel that their schedule names."""
+"""Lowers contractions with few rows to the kernel kind that their schedule names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write_rows(builder: HoistingEmitter, plan: RowsPlan, collective: CollectiveO
 
 @dataclass(frozen=True)
 class ContractionToRowsPass(KernelPass):
-    """Writes out every kernel whose contraction has a `#schedule.rows`."""
+    """Writes the kernels of contractions with a `#schedule.rows`."""
 
     name = "contraction-to-rows"
     codes = {"rows": write_rows}

@@ -1,9 +1,10 @@
 """
-Emits the scalar code of a result's element from the accumulator of its place.
+Emits the epilogue of a contraction: computes a result's elements from their accumulators.
 
 Every operation of an epilogue is elementwise, so the code of an element is the operations' bodies
-in order; operands are read where the index maps say. Only operands and results are in memory.
-`EpilogueCode` goes through the operations, for elements here and for whole fragments in `matrices`.
+in order. Operands are loaded at the positions that the index maps give; intermediate values stay
+in registers. `EpilogueCode` evaluates the operations, here for elements and in `matrices` for
+whole fragments.
 """
 
 from __future__ import annotations
@@ -42,21 +43,21 @@ from xdsl_spirv.passes.schedule.tiles import StagedTile, vector_type
 WORD_BITS, HIGH_HALF = 32, 16
 
 Accumulator: TypeAlias = "SSAValue | tuple[SSAValue, ...]"
-"""The accumulator at a place of the result; one for each part of it, if there are several."""
+"""The accumulator of a result element; a tuple if the result consists of several parts."""
 
 Known: TypeAlias = Mapping[Placed, SSAValue]
-"""Values of an epilogue that are computed already."""
+"""Epilogue values that are already computed."""
 
 
 def bfloat16_of_bits(b: KernelEmitter, bits: SSAValue, to: Attribute = f32) -> SSAValue:
-    """Widens a bfloat16, given as an integer of its bits."""
+    """Converts an i16 with the bits of a bfloat16 to a wider float type."""
     word = b.add(arith.ExtUIOp(bits, i32))
     single = b.add(arith.BitcastOp(b.add(arith.ShLIOp(word, b.i32(HIGH_HALF))), f32))
     return single if to == f32 else b.add(arith.ExtFOp(single, cast(AnyFloat, to)))
 
 
 def convert_factor(b: KernelEmitter, value: SSAValue, to: Attribute, signed: bool) -> SSAValue:
-    """Converts a factor to the type of the sum; an integer stands for a bfloat16 of its bits."""
+    """Converts a factor to the type of the sum; an i16 converted to float is taken as bfloat16."""
     if value.type == to:
         return value
     if isinstance(to, IntegerType):
@@ -68,7 +69,7 @@ def convert_factor(b: KernelEmitter, value: SSAValue, to: Attribute, signed: boo
 
 
 def multiply_add(b: KernelEmitter, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
-    """Computes x * y + total of numbers, or of vectors of them."""
+    """Computes x * y + total for scalars or vectors."""
     type = total.type.element_type if isinstance(total.type, VectorType) else total.type
     if isinstance(type, IntegerType):
         return b.add(arith.AddiOp(total, b.add(arith.MuliOp(x, y))))
@@ -76,7 +77,7 @@ def multiply_add(b: KernelEmitter, x: SSAValue, y: SSAValue, total: SSAValue) ->
 
 
 def components_of(b: KernelEmitter, value: SSAValue) -> list[SSAValue]:
-    """The components of a vector, or a scalar as the only one."""
+    """Splits a vector into scalars; a scalar gives a list of one."""
     type = value.type
     if not isinstance(type, VectorType):
         return [value]
@@ -85,7 +86,7 @@ def components_of(b: KernelEmitter, value: SSAValue) -> list[SSAValue]:
 
 
 def inline_body(b: KernelEmitter, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
-    """The body of an elementwise operation on one element of each input."""
+    """Emits the body of an elementwise operation for one element of each input."""
     block = op.body.block
     known: dict[SSAValue, SSAValue] = dict(zip(block.args, inputs, strict=False))
 
@@ -109,9 +110,9 @@ def inline_body(b: KernelEmitter, op: linalg.ops.GenericOp, inputs: Sequence[SSA
 
 
 def constant_of(b: KernelEmitter, value: SSAValue) -> SSAValue:
-    """Returns the constant of a scalar that is known when the kernel is compiled."""
+    """Emits the constant that defines a scalar operand of a dispatch."""
     owner = value.owner
-    assert isinstance(owner, arith.ConstantOp), "only constants come into a dispatch as scalars"
+    assert isinstance(owner, arith.ConstantOp), "a scalar operand of a dispatch is a constant"
     number = owner.value
     if isinstance(number, DenseIntOrFPElementsAttr):
         number = next(number.iter_attrs())
@@ -120,7 +121,7 @@ def constant_of(b: KernelEmitter, value: SSAValue) -> SSAValue:
 
 
 def apply_prologue(b: KernelEmitter, tile: StagedTile, loaded: SSAValue) -> SSAValue:
-    """Applies the prologue to an element or vector before it is stored in Workgroup memory."""
+    """Applies the operand's prologue to a loaded element or vector, before staging."""
     count = 1 if tile.gathered else tile.vector
     flips = [flipped_bits(op) for op in tile.prologue]
     if len(components_of_type(loaded.type)) < count and None not in flips:
@@ -134,12 +135,12 @@ def apply_prologue(b: KernelEmitter, tile: StagedTile, loaded: SSAValue) -> SSAV
 
 
 def components_of_type(type: Attribute) -> range:
-    """Returns the components of a vector, or a scalar as the only one."""
+    """Returns the range of component indices of a vector type; range(1) for a scalar type."""
     return range(type.get_shape()[0] if isinstance(type, VectorType) else 1)
 
 
 def flipped_bits(op: linalg.ops.GenericOp) -> int | None:
-    """Returns the mask if an elementwise operation only computes `x xor mask`, else None."""
+    """Returns `mask` if an elementwise operation computes only `x xor mask`, otherwise None."""
     block = op.body.block
     last = block.last_op
     assert last is not None
@@ -153,7 +154,7 @@ def flipped_bits(op: linalg.ops.GenericOp) -> int | None:
 
 
 def _repeat_bits(b: KernelEmitter, bits: int, tile: StagedTile, type: Attribute) -> SSAValue:
-    """Repeats the bits of one element in all elements of a word or a vector of words."""
+    """Returns a word or vector of words in which every element has these bits."""
     width = bit_width(tile.stored_type)
     word = sum((bits % (1 << width)) << at for at in range(0, WORD_BITS, width))
     return b.number(word, type)
@@ -162,7 +163,7 @@ def _repeat_bits(b: KernelEmitter, bits: int, tile: StagedTile, type: Attribute)
 def unpack_elements(
     b: KernelEmitter, value: SSAValue, element: Attribute, count: int
 ) -> list[SSAValue]:
-    """Splits one moved value (a vector of elements or of words) into its `count` elements."""
+    """Splits a vector of elements or of 32-bit words into its `count` elements."""
     parts = components_of(b, value)
     if len(parts) == count:
         return parts
@@ -171,12 +172,12 @@ def unpack_elements(
 
 
 def pack_elements(b: KernelEmitter, values: Sequence[SSAValue], element: Attribute) -> SSAValue:
-    """Joins elements to one value that is stored at once."""
+    """Joins elements to one vector; a single element stays a scalar."""
     return as_one(b, values, vector_type(element, len(values)))
 
 
 def as_one(b: KernelEmitter, pieces: Sequence[SSAValue], type: Attribute) -> SSAValue:
-    """Joins consecutive elements or vectors to one vector of elements or of 32-bit words."""
+    """Joins consecutive elements or vectors to one value of a vector type, or to 32-bit words."""
     if len(pieces) == 1 and pieces[0].type == type:
         return pieces[0]
     if isinstance(type, VectorType) and type.element_type == _element(pieces[0]):
@@ -202,7 +203,7 @@ def _element(value: SSAValue) -> Attribute:
 
 @dataclass(frozen=True)
 class Access:
-    """A buffer viewed as a row of elements, or of vectors of `width`; `layout` counts elements."""
+    """A 1-D view of a buffer in vectors of `width` elements. Strides of `layout` count elements."""
 
     memory: SSAValue
     layout: Layout
@@ -211,22 +212,22 @@ class Access:
 
 @dataclass
 class Element:
-    """A place of the result, its accumulator, and the values that are known there."""
+    """A result element: its position, accumulator and already computed epilogue values."""
 
     row: Index
     column: Index
     accumulator: Accumulator
     known: dict[Placed, SSAValue]
     number: int
-    """The element's number among the neighbours that are computed together."""
+    """Index of the element in the group of neighbours that are computed together."""
     first_column: Index
-    """The column of the first of these neighbours."""
+    """Column of the group's first element."""
     loaded: dict[tuple[Placed, Index], list[SSAValue]]
-    """The operands that are loaded for these neighbours."""
+    """Operands that are already loaded for the group."""
 
 
 class EpilogueCode(ABC):
-    """Computes the values of an epilogue from accumulators and operands in memory."""
+    """Evaluates the values of an epilogue from accumulators and operands in memory."""
 
     def __init__(self, builder: KernelEmitter, epilogue: Epilogue):
         self.builder, self.epilogue = builder, epilogue
@@ -238,7 +239,9 @@ class EpilogueCode(ABC):
         known: dict[Placed, SSAValue],
         read: Callable[[Placed], SSAValue],
     ) -> SSAValue:
-        """Computes a value, each one that it needs once; `read` loads operands."""
+        """
+        Evaluates an epilogue value; computes each intermediate value once. `read` loads operands.
+        """
         if placed.value is self.epilogue.root.value:
             if isinstance(accumulator, tuple):
                 return accumulator[self.epilogue.part_of(placed)]
@@ -262,18 +265,18 @@ class EpilogueCode(ABC):
 
     @abstractmethod
     def constant(self, value: SSAValue) -> SSAValue:
-        """Returns a scalar that is known when the kernel is compiled."""
+        """Emits a scalar that is known at compile time."""
 
     @abstractmethod
     def body(self, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
-        """Applies the body of an elementwise operation."""
+        """Emits the body of an elementwise operation."""
 
 
 class ElementCode(EpilogueCode):
     """
-    The code of `width` elements of the result that lie side by side in a row.
+    Computes and stores `width` neighbouring elements of a result row.
 
-    Operands and results whose elements lie side by side as well are moved as vectors.
+    Operands and results are loaded and stored as vectors if their elements are contiguous.
     """
 
     def __init__(
@@ -284,7 +287,7 @@ class ElementCode(EpilogueCode):
         width: int,
         stored: int | None = None,
     ):
-        """`stored` is the vector width of the results in memory; by default `width`."""
+        """`stored` is the vector width of the results in memory; default: `width`."""
         super().__init__(builder, contraction.epilogue)
         self.contraction, self.tile, self.width = contraction, tile, width
         self.results = [self._access(placed, stored or width) for placed in self.epilogue.results]
@@ -307,10 +310,11 @@ class ElementCode(EpilogueCode):
         known: Known | None = None,
     ) -> None:
         """
-        Stores the results at existing places: a scalar, a vector of `width`, or a scalar for each
+        Stores the results of an accumulator: a scalar, a vector of `width`, or a scalar for each
         part.
 
-        `known` holds values of the epilogue that are equal at all these places.
+        All elements must lie inside of the result. `known` holds epilogue values that are equal
+        for all of them.
         """
         b = self.builder
         if isinstance(accumulators, tuple):
@@ -328,14 +332,14 @@ class ElementCode(EpilogueCode):
             self._store(access, values, row, column)
 
     def values(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
-        """Returns the results at one place."""
+        """Evaluates all results at one position."""
         (element,) = self._elements(row, column, [accumulator])
         return [self._value(placed, element) for placed in self.epilogue.results]
 
     def value(
         self, placed: Placed, row: Index, column: Index, accumulator: SSAValue, known: Known
     ) -> SSAValue:
-        """Returns a value of the epilogue at one existing place; see `store`."""
+        """Evaluates one epilogue value at a position inside of the result; see `store`."""
         (element,) = self._elements(row, column, [accumulator], known)
         return self._value(placed, element)
 
@@ -369,7 +373,7 @@ class ElementCode(EpilogueCode):
         return inline_body(self.builder, op, inputs)
 
     def _read(self, element: Element, placed: Placed) -> SSAValue:
-        """Loads an operand's element; loads neighbours together, and the same place once."""
+        """Loads an operand's element; contiguous neighbours are loaded as one vector."""
         b, access, read = self.builder, self.operands[placed], element.loaded
         column = element.first_column if access.width > 1 else element.column
         at = b.divided(self.tile.offset(element.row, column, access.layout), access.width)

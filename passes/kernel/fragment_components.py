@@ -1,8 +1,8 @@
 """
-Reaches single elements of a fragment by their places.
+Accesses single elements of a cooperative matrix fragment with their row and column.
 
-An invocation has components of its own, if the target says where they are; else an instruction
-calls a function for each element, which is told its place.
+If the target defines the component positions, an invocation accesses its own components. Otherwise
+an instruction calls a function for each element and passes its row and column.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ Body = Callable[[Index, Index, Accumulator], None]
 
 
 class FragmentElements(ABC):
-    """Takes fragments apart into elements, and puts them together."""
+    """Splits fragments into elements and builds fragments from elements."""
 
     width = 1
-    """The number of neighbours in a row that `for_each` may pass as one vector."""
+    """Largest number of neighbours in a row that `for_each` can pass as one vector."""
 
     @abstractmethod
     def for_each(self, at: Corner, value: Accumulator, width: int, body: Body) -> None:
-        """Calls body(row, column, elements) for each element, or `width` of them, of a fragment."""
+        """Calls body(row, column, elements) for each group of `width` elements in a row."""
 
     @abstractmethod
     def build_fragment(
         self, at: Corner, start: SSAValue, element: Callable[[Index, Index], SSAValue]
     ) -> SSAValue:
-        """Builds the fragment of element(row, column); `start` is any fragment of its type."""
+        """Builds a fragment from element(row, column). `start` is any fragment of equal type."""
 
 
 class FragmentComponents(FragmentElements):
-    """Reaches the components that an invocation holds."""
+    """Accesses the components that the invocation holds."""
 
     def __init__(self, builder: KernelEmitter, fragment: Fragment, lane: SSAValue):
         self.builder = builder
@@ -77,7 +77,7 @@ class FragmentComponents(FragmentElements):
 
 
 class ElementFunctions(FragmentElements):
-    """Reaches every element in a function that an instruction calls."""
+    """Accesses elements in a function that an instruction calls for every element."""
 
     def __init__(self, builder: KernelEmitter):
         self.builder = builder
@@ -98,10 +98,10 @@ class ElementFunctions(FragmentElements):
 
 
 def as_matrices(value: Accumulator) -> tuple[SSAValue, ...]:
-    """Lists the fragments of an accumulator, one for each part."""
+    """Returns the fragments of an accumulator: one for each part of the result."""
     return value if isinstance(value, tuple) else (value,)
 
 
 def as_accumulator(values: Sequence[SSAValue]) -> Accumulator:
-    """Returns an element of each part; of a single part, the element."""
+    """Returns the values as an accumulator: a tuple if there are several, else the value."""
     return tuple(values) if len(values) > 1 else values[0]

@@ -1,13 +1,13 @@
 """
-Moves the result's fragments between registers and global memory.
+Loads and stores the fragments of a contraction's result.
 
-A fragment is stored directly if its whole tile lies inside the result and the device's alignment
-rule for cooperative stores holds. In a tile that reaches beyond the result, fragments inside it are
-stored directly too. The others go through Workgroup memory, one of each subgroup at a time, and
-each invocation stores the elements that lie inside. Barriers stand outside of branches, because
-subgroups take different branches. With `result = components`, invocations store their own
-components, if the target gives the places. With `result = elements`, the device calls a function
-for each element and tells it the place. Both skip elements outside the result.
+A fragment is stored directly if its tile lies inside of the result and the device's alignment rule
+for cooperative stores holds. In a tile that exceeds the result, fragments that lie inside are
+stored directly too. The other fragments go through Workgroup memory, one fragment per subgroup at
+a time, and each invocation stores the elements inside of the result. Barriers are placed outside
+of branches, because subgroups take different branches. With `result = components`, invocations
+store their own components; this needs known component positions. With `result = elements`, the
+device calls a function for each element. These two modes also skip elements outside of the result.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from xdsl_spirv.passes.kernel.result_strips import ResultStrips
 
 UNROLLED_ROWS = 8
-"""Elements of a fragment up to which an invocation copies its own without a loop."""
+"""Largest number of elements that an invocation copies without a loop."""
 
 
 def _is_finished_alone(plan: Plan) -> bool:
     """
-    True if the slices of K share a single fragment, which the first slice finishes.
+    True if the slices of K share a single fragment that starts from zero.
 
-    It can then reuse the memory of the other slices' sums, unless it starts from initial values.
+    The first slice finishes this fragment and can reuse the memory of the other slices' sums.
     """
     if plan.schedule.slices == 1 or plan.schedule.fragments[:2] != (1, 1):
         return False
@@ -52,7 +52,7 @@ def _is_finished_alone(plan: Plan) -> bool:
 
 
 class FragmentTile(ResultTile):
-    """Loads and stores a subgroup's accumulators, which are ordered row by row."""
+    """Loads and stores a subgroup's accumulators, ordered row by row."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class FragmentTile(ResultTile):
         self.scratch: SSAValue | None = None
         shape = plan.result.scratch_shape
         self.reuses_sums = shape is not None and _is_finished_alone(plan)
-        """True if `scratch` reuses the memory of the other slices' sums; it is then set later."""
+        """True if the caller must set `scratch` to the memory of the slices' sums."""
         if shape is not None and not self.reuses_sums:
             self.scratch = builder.allocate(type.element_type, shape, "scratch")
         self._scratch_row = builder.times(place.subgroup, self.m) if shape else 0
@@ -90,7 +90,7 @@ class FragmentTile(ResultTile):
 
     @property
     def _together(self) -> int:
-        """The number of components stored at a time where fragments reach beyond the result."""
+        """Number of components in one store, for fragments that exceed the result."""
         if self._components is None or not self.plan.contraction.epilogue.is_empty:
             return 1
         width = self._components.width
@@ -102,22 +102,21 @@ class FragmentTile(ResultTile):
 
     @property
     def direct(self) -> bool:
-        """True if every fragment inside the result may be loaded and stored directly."""
+        """True if every fragment inside of the result is loaded and stored directly."""
         plan = self.plan
         whole = plan.result.whole_tiles or plan.result.whole_fragments or plan.result.stores_rows
         return plan.result.is_aligned and whole
 
     def flat(self, memory: SSAValue) -> SSAValue:
-        """Views the buffer of the result or of the initial value as one row of elements."""
+        """Returns a 1-D view of a buffer that has the result's layout."""
         return self.view(memory, self.type.element_type)
 
     def _stride(self) -> Size:
         stride = self.plan.result.stride
-        assert stride is not None, "only a matrix is moved directly"
+        assert stride is not None, "the result's layout has one stride between rows"
         return stride
 
     def _corners(self, numbers: Sequence[int] | None = None) -> list[tuple[Index, Index]]:
-        """Row and column of the first elements of fragments in the result."""
         b = self.builder
         if numbers is None:
             numbers = range(self.fragments_m * self.fragments_n)
@@ -125,11 +124,11 @@ class FragmentTile(ResultTile):
         return [(b.plus(self.row, i * self.m), b.plus(self.column, j * self.n)) for i, j in places]
 
     def zeros(self) -> list[SSAValue]:
-        """Returns accumulators of 0, all the same value."""
+        """Returns one zero accumulator for each fragment."""
         return [zeros(self.builder, self.type, "zero")] * (self.fragments_m * self.fragments_n)
 
     def load(self, source: SSAValue, numbers: Sequence[int] | None = None) -> list[SSAValue]:
-        """Loads all or some accumulators from the initial value; undefined outside it."""
+        """Loads all or some accumulators from the initial value; undefined outside of it."""
         b = self.builder
         if self.direct:
             stride = b.i32(self._stride())
@@ -149,9 +148,9 @@ class FragmentTile(ResultTile):
         mine: Condition = True,
     ) -> None:
         """
-        Stores the accumulators, all or some, or the epilogue's values of them, into the results.
+        Applies the epilogue to all or some accumulators and stores the results.
 
-        `mine` says whether the subgroup stores them. The others only take part in barriers.
+        Only subgroups for which `mine` holds store. The other subgroups execute the barriers only.
         """
         b, contraction, place = self.builder, self.plan.contraction, self.place
         if self._strips is not None:
@@ -169,7 +168,7 @@ class FragmentTile(ResultTile):
             (place.tile_column, contraction.n, tile_n),
         ):
             if not is_multiple(size, tile):
-                # In a result smaller than a tile no tile lies inside.
+                # No tile lies inside of a result that is smaller than a tile.
                 whole = size // tile
                 inside = b.both(inside, False if whole == 0 else b.below(index, whole))
         b.when(
@@ -181,7 +180,7 @@ class FragmentTile(ResultTile):
         )
 
     def _by_parts(self, values: Sequence[SSAValue]) -> Sequence[Accumulator]:
-        """Groups the accumulators of all parts of a result fragment, which are consecutive."""
+        """Groups consecutive accumulators: one group has all parts of a result fragment."""
         parts = self.plan.contraction.epilogue.parts
         if parts == 1:
             return values
@@ -190,7 +189,6 @@ class FragmentTile(ResultTile):
     def _store_direct(
         self, values: Sequence[Accumulator], corners: Sequence[tuple[Index, Index]]
     ) -> None:
-        """Stores fragments that lie inside of the result at their corners."""
         b = self.builder
         if not self.plan.contraction.epilogue.is_empty:
             code = self._matrix_code()
@@ -200,12 +198,11 @@ class FragmentTile(ResultTile):
         (access,) = self.code.results
         stride = b.i32(self._stride() // access.width)
         for at, value in zip(corners, values, strict=True):
-            assert isinstance(value, SSAValue), "parts are for epilogues"
+            assert isinstance(value, SSAValue), "a result of several parts has an epilogue"
             place = b.divided(self.offset(*at), access.width)
             store_matrix(b, value, access.memory, (place,), stride)
 
     def _matrix_code(self) -> MatrixCode:
-        """Chooses the code of the epilogue on whole fragments."""
         if self.plan.result.stores_elements:
             from xdsl_spirv.passes.kernel.matrices import FunctionCode as Code
         else:
@@ -227,7 +224,7 @@ class FragmentTile(ResultTile):
             b.subgroup_barrier()
         for number, (at, value) in enumerate(zip(corners, values, strict=True)):
             inside = self.fragment_inside(at) if pieces else False
-            assert isinstance(value, SSAValue), "parts are stored by components"
+            assert isinstance(value, SSAValue), "a result of several parts is stored by components"
             if plan.result.whole_fragments:
                 b.when(b.both(inside, mine), partial(self._store_direct, [value], [at]))
                 continue
@@ -244,10 +241,7 @@ class FragmentTile(ResultTile):
     def _store_components(
         self, values: Sequence[Accumulator], corners: Sequence[tuple[Index, Index]]
     ) -> None:
-        """
-        Stores fragments inside the result whole if they may be stored directly; stores only the
-        inner components of the others.
-        """
+        """Stores fragments by components; fragments inside of the result directly if allowed."""
         b, components, width = self.builder, self._components, self._together
         assert components is not None
         code = self.code if width == 1 else ElementCode(b, self.plan.contraction, self, width)
@@ -266,12 +260,11 @@ class FragmentTile(ResultTile):
     def _store_inside(
         self, code: ElementCode, row: Index, column: Index, element: Accumulator
     ) -> None:
-        """Stores an accumulator's results if their place lies inside the result."""
         inside = self.inside(row, column)
         self.builder.when(inside, partial(code.store, row, column, element))
 
     def _load_components(self, source: SSAValue, at: tuple[Index, Index]) -> SSAValue:
-        """Loads a fragment's elements inside the initial value; the others are undefined."""
+        """Loads a fragment of the initial value; elements outside of it are undefined."""
         b, components = self.builder, self._components
         assert components is not None
 
@@ -283,7 +276,7 @@ class FragmentTile(ResultTile):
         return components.build_fragment(at, self.zeros()[0], element)
 
     def _redirect_corner(self, at: tuple[Index, Index]) -> tuple[Index, Index]:
-        """The corner of a fragment, or (0, 0) if the fragment lies outside of the result."""
+        """Returns a fragment's corner; (0, 0) for a fragment outside of the result."""
         inside = self.fragment_inside(at)
         if inside is True:
             return at
@@ -295,14 +288,14 @@ class FragmentTile(ResultTile):
         store_matrix(self.builder, value, self._scratch(), place, self.n, shared=True)
 
     def _copy_fragment(self, at: tuple[Index, Index]) -> None:
-        """Copies a fragment's inner elements from Workgroup memory into the results."""
+        """Copies a fragment's elements inside of the result from Workgroup memory."""
         b, lanes = self.builder, self.plan.target.subgroup_size
         step = lanes // self.n
         few = lanes % self.n == 0 and self.m % step == 0 and self.m // step <= UNROLLED_ROWS
         if not few or not self.plan.contraction.epilogue.is_empty:
             self._for_each_element(at, self._copy)
             return
-        # All loads first: a loop would wait for each.
+        # Issues all loads first: a loop would wait for each load.
         row, column = b.divided(self.place.lane, self.n), b.remainder(self.place.lane, self.n)
         rows = [b.plus(row, first) for first in range(0, self.m, step)]
         values = [b.load(self._scratch(), (b.plus(self._scratch_row, r), column)) for r in rows]
@@ -312,7 +305,6 @@ class FragmentTile(ResultTile):
             b.when(self.inside(place, to), partial(self.code.store, place, to, value))
 
     def _copy(self, row: Index, column: Index, scratch_at: tuple[Index, Index]) -> None:
-        """Copies an element from Workgroup memory into the results if it lies inside."""
         b, scratch = self.builder, self._scratch()
         b.when(
             self.inside(row, column),
@@ -348,10 +340,9 @@ class FragmentTile(ResultTile):
         body: Callable[[Index, Index, tuple[Index, Index]], None],
     ) -> None:
         """
-        Calls body(row, column, place in scratch) for each element of a fragment, dealt to lanes.
+        Calls body(row, column, scratch position) for the lane's elements of a fragment.
 
-        Lanes run along a row of the fragment; a subgroup takes as many rows at a time as it has
-        lanes for.
+        Neighbouring lanes get neighbouring elements of a row.
         """
         b, lanes = self.builder, self.plan.target.subgroup_size
 

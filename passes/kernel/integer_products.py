@@ -1,14 +1,4 @@
-"""
-Products of small integers and floats as packed dot products: the floats become integers first.
-
-    sum of q * x   ->   2^-e * sum over d of 256^d * (sum of q * digit d of round(2^e * x))
-
-A dot product multiplies four bytes at once; converting each of them to float takes two or three
-instructions before the multiplication. The elements of a row in one unit share the exponent e: it
-scales the greatest of them below 2^(8 * digits - 3). So the error of each element is less than the
-greatest times 2^(3 - 8 * digits): with three digits, no more than one rounding of the greatest to
-binary32. An element that is infinite or NaN makes the unit's sum NaN.
-"""
+"""A float to which integers below 2^22 are added exactly, and its bit pattern."""
 
 from __future__ import annotations
 
@@ -36,23 +26,21 @@ WITHOUT_SIGN, INFINITE, NO_NUMBER = 0x7FFFFFFF, 0x7F800000, 0x7FC00000
 GREATEST_EXPONENT = 254
 
 LEAST_EXPONENT = 40
-"""
-Least exponent of the greatest element: smaller ones make powers of two that binary32 does not have.
-"""
+"""Least exponent of the greatest magnitude. Lower ones give scales outside of binary32."""
 
 SIGNS = 0x80 * IN_EACH_BYTE
 
 EVEN_BYTES, LOW_HALF, FULL = 0x00FF00FF, 0x0000FFFF, 0xFFFFFFFF
 
 Slots: TypeAlias = tuple[int | None, ...]
-"""For each byte of a word, the number of its element in the unit; None for an empty byte."""
+"""Element index in the unit for each byte of a word; None for an unused byte."""
 
 
 class RowDigits:
     """
-    Elements of a row as multi-byte signed integers times one power of two.
+    Elements of a row as integers of `digits` signed bytes with a common power-of-two scale.
 
-    Its code is written to the scope in which it is created.
+    The code is emitted in the scope in which the object is created.
     """
 
     def __init__(
@@ -62,7 +50,7 @@ class RowDigits:
         digits: int,
         of_unit: Callable[[SSAValue], SSAValue] | None = None,
     ):
-        """`of_unit` combines the greatest magnitude over a unit that several invocations share."""
+        """`of_unit` reduces the greatest magnitude over all invocations that share a unit."""
         self.b, self.elements, self.digits = b, elements, digits
         self.depth = b.depth
         self._known: dict[object, SSAValue] = {}
@@ -79,7 +67,7 @@ class RowDigits:
         finite = b.add(arith.CmpiOp(greatest, b.i32(INFINITE), "ult"))
         nothing = b.add(arith.BitcastOp(b.i32(NO_NUMBER), f32))
         self.scale = b.select(finite, down, nothing)
-        """The number by which the integers are multiplied."""
+        """Factor that converts the integers back to floats; NaN if an element is not finite."""
         self._integers = [self._integer(x) for x in elements]
 
     def _magnitude(self, x: SSAValue) -> SSAValue:
@@ -90,12 +78,12 @@ class RowDigits:
         return self.b.add(arith.MaxUIOp(x, y))
 
     def _power(self, exponent: SSAValue) -> SSAValue:
-        """Builds the power of two that has this exponent field."""
+        """Builds the power of two with this exponent field."""
         bits = self.b.add(arith.ShLIOp(exponent, self.b.i32(MANTISSA)))
         return self.b.add(arith.BitcastOp(bits, f32))
 
     def _integer(self, x: SSAValue) -> SSAValue:
-        """Returns an element's integer with 128 added to each byte, so that no byte has a sign."""
+        """Returns an element's integer plus 128 in each byte, which makes all bytes unsigned."""
         b = self.b
         rounded = b.add(math.FmaOp(x, self._factor, b.number(MIDDLE, f32)))
         added = sum(0x80 << BYTE * digit for digit in range(self.digits))
@@ -103,7 +91,7 @@ class RowDigits:
         return b.add(arith.AddiOp(number, b.number(added - MIDDLE_BITS, i32)))
 
     def word(self, digit: int, slots: Slots) -> SSAValue:
-        """Returns a word of four elements' signed digits; 0 in an empty slot."""
+        """Returns a word of four elements' digits at position `digit`; 0 for an unused slot."""
         key = digit, slots
         if key not in self._known:
             with self.b.at(self.depth):
@@ -127,10 +115,10 @@ class RowDigits:
 
     def _full_word(self, digit: int, numbers: Sequence[int]) -> SSAValue:
         """
-        Builds the word of a digit without empty slots: joins bytes of two integers, then halves of
-        two words.
+        Builds a digit word without unused slots.
 
-        The words of all digits are a transpose of the integers' bytes; they share its first half.
+        The words of all digits are a byte transpose of four integers and share the first half of
+        it.
         """
         b, half_word = self.b, 2 * BYTE
         low, high = (self._pair(digit % 2, *numbers[i : i + 2]) for i in (0, 2))
@@ -141,7 +129,7 @@ class RowDigits:
         return b.add(arith.XOrIOp(b.add(arith.OrIOp(low, high)), b.number(SIGNS, i32)))
 
     def _pair(self, odd: int, first: int, second: int) -> SSAValue:
-        """Interleaves the even, or the odd, bytes of two integers."""
+        """Interleaves the even or the odd bytes of two integers."""
         key = "pair", odd, first, second
         if key not in self._known:
             x, y = self._integers[first], self._integers[second]
@@ -160,7 +148,7 @@ class RowDigits:
         return self.b.add(kind(x, self.b.i32(abs(left))))
 
     def total(self, numbers: Sequence[int]) -> SSAValue:
-        """Returns the sum of some of the elements."""
+        """Returns the float sum of the elements with these indices."""
         key = tuple(numbers)
         if key not in self._known:
             with self.b.at(self.depth):
@@ -172,7 +160,7 @@ class RowDigits:
         return reduce(lambda x, y: self.b.add(arith.AddfOp(x, y)), terms)
 
     def product(self, words: Sequence[tuple[SSAValue, Slots]]) -> SSAValue:
-        """Sums the elements times the signed bytes that words have in the elements' slots."""
+        """Sums the products of elements and signed bytes. `words` has the bytes and their slots."""
         b = self.b
         result: SSAValue | None = None
         for digit in reversed(range(self.digits)):
@@ -192,8 +180,10 @@ def words_of(
     code: ScalarCode, elements: Sequence[tuple[int, Affine]]
 ) -> tuple[list[tuple[SSAValue, Slots]], int] | None:
     """
-    Packs a column's numbered elements as words of four signed bytes; also returns the element minus
-    the byte. Returns None if the elements are not bytes of words.
+    Packs a column's elements as words of four signed bytes, with slots.
+
+    Also returns the offset that was subtracted from each element: 0 or 128. Returns None if an
+    element is not a byte of a word.
     """
     slots: dict[SSAValue, list[int | None]] = {}
     unsigned: set[bool] = set()

@@ -1,11 +1,11 @@
 """
-The loop along K: tiles pass through the stages of the schedule's `Pipeline`.
+Writes the loop along K, in which tiles pass through the stages of the schedule's `Pipeline`.
 
-An iteration multiplies several tiles if buffers or registers take turns, so that each tile names
-its own. The loop carries the values that wait in registers and the fragments that are loaded ahead.
-After the last tile it reads the first one again and does not use it, unless the number of tiles is
-known. If nothing runs ahead, a last tile that reaches beyond K is multiplied behind the loop; tiles
-in the loop are then inside K and are not checked.
+With several buffers or register sets, an iteration multiplies several tiles, so that each tile has
+a fixed buffer. The loop carries the values that wait in registers and the fragments that are
+loaded ahead. If the number of tiles is dynamic, the loop reads the first tile again after the last
+one and ignores the values. If no stage runs ahead, a last tile that exceeds K is multiplied after
+the loop; the tiles in the loop then need no bounds check along K.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Values: TypeAlias = Sequence[SSAValue]
 
 class DirectOperand(ABC):
     """
-    An operand whose fragments are read from global memory.
+    An operand whose fragments are read directly from global memory.
 
-    If it reads `ahead`, the loop carries `held` values of its next fragments (`waiting`).
+    If `ahead` is not 0, the loop carries the `held` values of the next fragments in `waiting`.
     """
 
     within_k = False
-    """True if the tiles being loaded are known to lie inside K, so that K is not checked."""
+    """True if the loaded tiles are known to lie inside of K, so that no bounds check is needed."""
     held: int
 
     def __init__(self, builder: KernelEmitter, ahead: int):
@@ -49,46 +49,42 @@ class DirectOperand(ABC):
 
     @abstractmethod
     def enter(self, k: Index, following: Index | None = None) -> None:
-        """Selects the K tile at element `k`, and the tile at `following` to read ahead."""
+        """Selects the K tile at element `k`; `following` is the next tile to read ahead."""
 
     @abstractmethod
     def fragments(self, count: int, k: int, type: spv.CooperativeMatrixType) -> list[SSAValue]:
-        """Returns the subgroup's fragments at `k` elements along K in the tile."""
+        """Returns the subgroup's `count` fragments at element `k` of the selected K tile."""
 
 
 Operand: TypeAlias = TileInMemory | DirectOperand
 
 
 class Core(ABC):
-    """Computes an invocation's or a subgroup's part of the result."""
+    """Multiplies the operands' tiles: computes an invocation's or subgroup's part of the result."""
 
     @abstractmethod
     def begin(self, init: SSAValue | None) -> Values:
-        """Returns the initial accumulators: the initial value's elements, or 0."""
+        """Returns the initial accumulators: the elements of `init`, or 0 if `init` is None."""
 
     @abstractmethod
     def multiply(self, a: Operand, b: Operand, carried: Values) -> Values:
-        """Multiplies one K tile; returns the accumulators after it."""
+        """Multiplies one K tile and returns the new accumulators."""
 
     @abstractmethod
     def end(self, totals: Values, operands: Sequence[Operand]) -> None:
-        """
-        Stores the epilogue's values of the accumulators that lie inside the results.
-
-        The operands have been multiplied: the memory of their tiles is free.
-        """
+        """Applies the epilogue and stores the results. May overwrite the operands' tiles."""
 
 
 class FragmentCore(Core):
-    """A core that can load fragments before it multiplies them."""
+    """A core that can load fragments ahead of their multiplication."""
 
     @abstractmethod
     def load(self, a: Operand, b: Operand) -> Iterable[Values]:
-        """Loads A's and B's fragments of a K tile, one instruction along K after the other."""
+        """Yields A's and B's fragments of a K tile, one instruction's step along K at a time."""
 
     @abstractmethod
     def multiply_fragments(self, loaded: Iterable[Values], carried: Values) -> Values:
-        """Multiplies the fragments of a K tile; returns the accumulators after it."""
+        """Multiplies the fragments of a K tile and returns the new accumulators."""
 
     def multiply(self, a: Operand, b: Operand, carried: Values) -> Values:
         return self.multiply_fragments(self.load(a, b), carried)
@@ -96,7 +92,7 @@ class FragmentCore(Core):
 
 @dataclass
 class _State:
-    """Values carried to the next iteration, except those that operands carry."""
+    """Loop-carried values that do not belong to an operand."""
 
     totals: Values
     fragments: Values
@@ -104,7 +100,7 @@ class _State:
 
 
 class KLoop:
-    """The code that multiplies all K tiles."""
+    """Writes the code that multiplies all K tiles."""
 
     def __init__(
         self, builder: KernelEmitter, plan: Plan, core: Core, operands: tuple[Operand, Operand]
@@ -119,7 +115,7 @@ class KLoop:
         self.per_step = sum(plan.schedule.fragments[:2])
 
     def write(self, accumulators: Values) -> Values:
-        """Writes the loop and what is around it; returns the accumulators after all tiles."""
+        """Writes prologue, loop and remainder; returns the final accumulators."""
         self.totals = len(accumulators)
         state, unroll = self._begin(accumulators), self.pipeline.unroll
         if unroll > 1:
@@ -142,7 +138,7 @@ class KLoop:
         return self._multiply(whole, 0, state, 1, True).totals
 
     def _begin(self, accumulators: Values) -> _State:
-        """Runs the stages that are ahead for the first tiles."""
+        """Writes the prologue: runs the stages that are ahead for the first tiles."""
         pipeline = self.pipeline
         for operand in self.ahead:
             operand.begin_ahead()
@@ -157,7 +153,7 @@ class KLoop:
         return _State(accumulators, self._fragments() if pipeline.load else (), registers)
 
     def _loop(self, end: Size, state: _State, room: int) -> _State:
-        """Writes the loop up to `end`; each iteration has at least `room` tiles of K left."""
+        """Writes the loop up to `end`; at least `room` tiles are left in each iteration."""
         pipeline, tile = self.pipeline, self.tile
         fragments = len(state.fragments)
 
@@ -172,12 +168,11 @@ class KLoop:
         return self._unpack(carried, fragments)
 
     def _pack(self, state: _State) -> list[SSAValue]:
-        """Lists the values that an iteration leaves to the next one."""
         read_ahead = [value for operand in self.ahead for value in operand.waiting]
         return [*state.totals, *read_ahead, *state.fragments, *state.registers]
 
     def _unpack(self, carried: Values, fragments: int) -> _State:
-        """The inverse of `_pack`; gives operands the values that they read ahead."""
+        """The inverse of `_pack`; also restores the operands' `waiting` values."""
         values = list(carried)
         totals, values = values[: self.totals], values[self.totals :]
         for operand in self.ahead:
@@ -188,9 +183,10 @@ class KLoop:
         self, k: Index, number: int, state: _State, room: int, last: bool = False
     ) -> _State:
         """
-        Multiplies tile `number` behind `k`, and runs the other stages for the tiles ahead of it.
+        Multiplies the tile `number` tiles after `k`, and runs stages that are ahead for later
+        tiles.
 
-        K surely has `room` tiles from `k` on; if these are the `last`, it has no more.
+        At least `room` tiles remain from `k` on; exactly `room` if `last`.
         """
         b, pipeline = self.builder, self.pipeline
         here, following = self._place(k, number), None
@@ -228,15 +224,15 @@ class KLoop:
                         operand.enter(here, following)
                     totals = self.core.multiply(*self.operands, totals)
                 case _:
-                    raise AssertionError(f"{stage} is a stage of an attention")
+                    raise AssertionError(f"the K loop has no stage {stage}")
         return _State(totals, loaded, registers)
 
     def _place(self, k: Index, number: int) -> Index:
-        """The K index of tile `number` after `k`."""
+        """Returns the K index of the tile `number` tiles after `k`."""
         return self.builder.plus(self._place(k, number - 1), self.tile) if number else k
 
     def _ahead(self, k: Index, number: int, room: int) -> Index:
-        """The place of tile `number` behind `k`, or that of the first tile if there may be none."""
+        """Returns the K index of the tile `number` tiles after `k`; 0 if the tile may not exist."""
         b, place = self.builder, self._place(k, number)
         return place if number < room else b.select(b.below(place, self.size), place, 0)
 

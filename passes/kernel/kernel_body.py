@@ -1,10 +1,10 @@
 """
-Turns the body of a dispatch into a kernel's body on buffers: chooses the memory of each tensor.
+Converts the body of a dispatch to a kernel body on buffers and chooses the memory of each tensor.
 
 A result of the dispatch is computed in its kernel argument. A tensor that an operation updates
-stays in place. Every other tensor is a `memref.alloc` in the collective. Each operand of a
-contraction has its own argument, even if one tensor is passed twice, because the two are read in
-pieces of different sizes.
+keeps its memory. Every other tensor becomes a `memref.alloc` in the collective. Each operand of a
+contraction has its own argument, even if both are the same tensor, because they are read in pieces
+of different sizes.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from xdsl_spirv.passes.schedule.kinds import KernelPlan
 
 STORAGE_BUFFER = spv.StorageClassAttr(spv.StorageClass.StorageBuffer)
 READ_THROUGH = (tensor.PadOp, linalg.ops.GenericOp, PackedViewOp, SelectedViewOp)
-"""Operations that a kernel looks through to find an operand's memory."""
+"""Operations between an operand of a contraction and the kernel argument that holds its memory."""
 
 
 class Unplaced(ValueError):
-    """An operation that has no form on buffers; the message gives an alternative."""
+    """An operation `op` that cannot be converted to buffers; the message tells the cause."""
 
     def __init__(self, op: Operation, message: str):
         super().__init__(message)
@@ -61,7 +61,7 @@ class Unplaced(ValueError):
 
 
 def buffer_type(type: Attribute, space: Attribute | None = None) -> MemRefType:
-    """The memref that holds a tensor's elements row by row."""
+    """Returns the row-major memref type for a tensor type."""
     assert isa(type, TensorType)
     if space is None:
         return MemRefType(type.element_type, type.get_shape())
@@ -70,9 +70,9 @@ def buffer_type(type: Attribute, space: Attribute | None = None) -> MemRefType:
 
 class KernelBody:
     """
-    A kernel's region for a dispatch; `inputs` are what the host passes before the results.
+    The region of a dispatch's kernel. `inputs` are the host's values for the input arguments.
 
-    Raises `Unplaced` for an operation that has no form on buffers.
+    Raises `Unplaced` for an operation that cannot be converted to buffers.
     """
 
     def __init__(self, dispatch: DispatchOp, contraction: Contraction | None):
@@ -82,7 +82,7 @@ class KernelBody:
         self.region = Region(self.block)
         self.inputs: list[SSAValue] = []
         self.numbers: list[SSAValue] = []
-        """Numbers that the host passes behind the results."""
+        """Host values for the index arguments that follow the results."""
         self.results = [
             self.block.insert_arg(buffer_type(value.type, STORAGE_BUFFER), n)
             for n, value in enumerate(dispatch.outputs)
@@ -101,13 +101,13 @@ class KernelBody:
         self.block.add_ops([CollectiveOp(self.ops), gpu.ReturnOp([])])
 
     def grid_of(self, plan: KernelPlan) -> tuple[Size, Size, Size]:
-        """The workgroups of the launch, by sizes that the host knows."""
+        """Returns the launch's number of workgroups along x, y and z."""
         return plan.grid
 
     # Arguments
 
     def _read_by_root(self, contraction: Contraction) -> None:
-        """Adds the arguments for A, B and the initial value, in this order, by these names."""
+        """Adds arguments for A, B and the initial value, in this order, named a, b and c."""
         for value, role in ((contraction.a, "a"), (contraction.b, "b"), (contraction.init, "c")):
             while not isinstance(value, BlockArgument):
                 owner = value.owner
@@ -144,17 +144,16 @@ class KernelBody:
     # Memory
 
     def _of(self, value: SSAValue, role: str = "") -> SSAValue:
-        """Returns the buffer or scalar that holds a value in the kernel."""
         if value in self._memory:
             return self._memory[value]
         if isinstance(value, BlockArgument):
             return self._argument(value, role)
         owner = value.owner
         assert isinstance(owner, Operation)
-        raise Unplaced(owner, "its elements are read before anything is written into them")
+        raise Unplaced(owner, "its result is read before it is written")
 
     def _place(self, value: SSAValue) -> SSAValue:
-        """Returns the memory of an operation's result; allocates it at the first call."""
+        """Returns the memory of an operation's result; chooses it in the first call."""
         if value not in self._memory:
             self._memory[value] = self._new_place(value)
         return self._memory[value]
@@ -174,7 +173,7 @@ class KernelBody:
         return allocation.memref
 
     def _sizes_of(self, value: SSAValue) -> list[SSAValue]:
-        """The dynamic sizes of a value, in terms of the arguments' sizes."""
+        """Emits the dynamic sizes of a value."""
         assert isinstance(value.type, TensorType)
         return [
             self._number(extent(value, dimension))
@@ -183,18 +182,17 @@ class KernelBody:
         ]
 
     def _number(self, size: Size) -> SSAValue:
-        """Computes a size in the kernel from its arguments' sizes."""
+        """Emits a size, computed from the sizes of the kernel's arguments."""
         extents = size.extents if is_dynamic(size) else []
         for asked in extents:
             if not isinstance(asked.value, BlockArgument):
                 owner = asked.value.owner
                 assert isinstance(owner, Operation)
-                raise Unplaced(owner, "the size of its result is known only after it has run")
+                raise Unplaced(owner, "the kernel would need the size of its result before it runs")
         values = {asked.value: self._given(asked.value) for asked in extents}
         return SizeCode(self.ops.append, values).value(size)
 
     def _size(self, op: tensor.DimOp) -> None:
-        """Reads the size of an argument, for a body that needs it."""
         operands = [self._given(op.source), self._of(op.index)]
         dimension = memref.DimOp.create(operands=operands, result_types=[IndexType()])
         self.ops.append(dimension)
@@ -235,12 +233,14 @@ class KernelBody:
             case LinalgStructuredOperation():
                 self._structured(op)
             case _:
-                raise Unplaced(op, "there is no form on buffers for this in a kernel")
+                raise Unplaced(
+                    op, "a kernel cannot contain this operation: it has no form on buffers"
+                )
 
     def _write_like(
         self, op: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute] = ()
     ) -> None:
-        """Writes an operation with other operands and results."""
+        """Emits a copy of an operation with other operands and result types."""
         copy = type(op).create(
             operands=operands,
             result_types=types,
@@ -275,7 +275,9 @@ class KernelBody:
         self._write_like(op, [source, *numbers], [buffer_type(type, STORAGE_BUFFER)])
 
     def _into(self, op: AttentionOp | AttentionMergeOp, inputs: Sequence[SSAValue]) -> None:
-        """Writes an operation on buffers, with the place of its only result behind the inputs."""
+        """
+        Emits an operation on buffers, with its result's memory as an operand after the inputs.
+        """
         (result,) = op.results
         numbers = self._numbers
         self._write_like(op, [*map(self._of, inputs), self._place(result), *numbers(op.numbers)])
@@ -284,7 +286,7 @@ class KernelBody:
         return [self._number(number(value)) for value in values]
 
     def _outputs(self, op: LinalgStructuredOperation) -> list[SSAValue]:
-        """The results' memory, initialised with the output's elements if the body reads them."""
+        """Returns the results' memory; copies the initial elements if the body reads them."""
         places: list[SSAValue] = []
         read = op.body.block.args[len(op.inputs) :]
         for value, result, argument in zip(op.outputs, op.results, read, strict=True):
@@ -323,7 +325,7 @@ class KernelBody:
         self.ops.append(on_buffers)
 
     def _summed_operand(self, op: LinalgStructuredOperation) -> int | None:
-        """The number of A's or B's argument if the operation sums rows of that tensor."""
+        """Returns the index of A's or B's argument if the operation sums rows of A or B."""
         if self.contraction is None or row_sum_of(op) is None:
             return None
         value = op.inputs[0]
@@ -337,7 +339,7 @@ class KernelBody:
         return None
 
     def _root(self) -> None:
-        """The contraction in its one form."""
+        """Emits the contraction in its canonical form."""
         contraction = self.contraction
         assert contraction is not None
         outputs = self._outputs(contraction.op)
@@ -348,12 +350,12 @@ class KernelBody:
 
 
 def sizes_in(op: Operation) -> list[tensor.DimOp]:
-    """Lists the tensor sizes that a body reads."""
+    """Lists the `tensor.dim` operations in a body."""
     return [inner for inner in op.walk() if isinstance(inner, tensor.DimOp)]
 
 
 def is_for_shapes(op: Operation) -> bool:
-    """True if a size is only used to give tensors their shapes."""
+    """True if the operation's result only determines shapes of tensors."""
     uses = [use.operation for result in op.results for use in result.uses]
     return bool(uses) and all(
         isinstance(user, tensor.EmptyOp | AttentionOp | AttentionMergeOp)

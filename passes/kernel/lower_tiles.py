@@ -1,14 +1,14 @@
 """
-Programs over tiles become kernels: what each invocation does.
+Lowers programs over tiles to kernels: writes the code of each invocation.
 
     tile.program @f { ^bb0(%a: !tile.view<?x?xf16>, ...): ... }
  ->
     gpu.func @f(%a: memref<?x?xf16, #spirv.storage_class<StorageBuffer>>, ...) kernel { ... }
 
-The target says which matrices it multiplies and where their components lie. `subgroups` are
-a workgroup's along rows and columns of products, `instruction` the shape of the matrices or `fma`.
-Values that no reader asks for are not computed; operations have the source locations of the tile
-operations that they come from.
+The target determines the cooperative matrices and the positions of their components. `subgroups`
+is the number of subgroups of a workgroup along the rows and columns of products. `instruction` is
+the shape of the matrices, or `fma`. Unused values are not computed. Each emitted operation has the
+source location of its tile operation.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from xdsl_spirv.targets import Target
 
 @dataclass(frozen=True)
 class LowerTilesPass(ModulePass):
-    """Writes the kernels of tile programs."""
+    """Lowers each tile program to a kernel."""
 
     name = PASS
 
     target: str = ""
-    """A known device's name or the path of a target file."""
+    """Name of a known device or path of a target file."""
 
     subgroups: tuple[int, ...] = ()
-    """Numbers of subgroups along the rows and along the columns of products."""
+    """Number of subgroups along the rows and along the columns of products."""
 
     instruction: str = ""
-    """The shape of the cooperative matrices as MxNxK, or `fma`."""
+    """Shape of the cooperative matrices as MxNxK, or `fma`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         programs = [inner for inner in op.body.block.ops if isinstance(inner, tile.ProgramOp)]
@@ -70,12 +70,12 @@ def _gpu_module(kernels: list[gpu.FuncOp]) -> gpu.ModuleOp:
 def schedule_of(
     program: tile.ProgramOp, target: Target, subgroups: tuple[int, ...] = (), instruction: str = ""
 ) -> Schedule:
-    """Parses a schedule from its texts; refuses one that the device does not support."""
+    """Builds a schedule from pass options. Refuses options that the target does not support."""
     asked: tuple[int, int, int] | str | None = instruction or None
     if instruction and instruction != "fma":
         sizes = instruction.split("x")
         if len(sizes) != 3 or not all(size.isdigit() for size in sizes):
-            refuse(PASS, program, f"{instruction!r} is not an instruction: write 16x16x16, or fma")
+            refuse(PASS, program, f"unknown instruction {instruction!r}: write 16x16x16 or fma")
         m, n, k = map(int, sizes)
         asked = m, n, k
     grid = subgroups or _usual_grid(program, target)
@@ -91,7 +91,7 @@ def schedule_of(
 
 
 def _usual_grid(program: tile.ProgramOp, target: Target) -> tuple[int, int]:
-    """Subgroups along rows and columns: up to four along rows, so that a row has only one."""
+    """Returns the default grid of subgroups: up to four along rows, one along columns."""
     if target.processor:
         return 1, 1
     products = [op for op in program.walk() if isinstance(op, tile.MultiplyAddOp)]
@@ -102,7 +102,7 @@ def _usual_grid(program: tile.ProgramOp, target: Target) -> tuple[int, int]:
 
 
 def lower(program: tile.ProgramOp, schedule: Schedule) -> gpu.FuncOp:
-    """Returns the kernel of a program."""
+    """Returns the kernel function of a tile program."""
     from xdsl_spirv.passes.kernel.tile_program import ProgramCode
 
     storage = spv.StorageClassAttr(spv.StorageClass.StorageBuffer)
@@ -121,7 +121,7 @@ def lower(program: tile.ProgramOp, schedule: Schedule) -> gpu.FuncOp:
         if isinstance(op, scf.ForOp):
             op.attributes.pop("tile.pipeline", None)
         elif isinstance(op, memref.DimOp) and op.result.first_use is None:
-            op.detach()  # The launch need not give a size that is not used.
+            op.detach()  # Otherwise the launch would have to pass the unused size.
             op.erase()
     return gpu.FuncOp(
         program.sym_name.data,

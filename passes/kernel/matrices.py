@@ -1,6 +1,7 @@
 """
-Computes an epilogue on whole fragments: its operations are instructions on cooperative matrices,
-its operands are loaded as matrices. A device may call functions of elements instead.
+Computes an epilogue on whole fragments, by instructions on cooperative matrices.
+
+Operands are loaded as matrices. Some devices call a function for each element instead.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ MATRIX_OPERATIONS: dict[type[Operation], type[Operation]] = {
     arith.TruncFOp: spv.FConvertOp,
     arith.SIToFPOp: spv.ConvertSToFOp,
 }
-"""An operation on scalars -> the same on every component of a matrix."""
+"""Operation on scalars -> operation on every component of a matrix."""
 
 
 class MatrixCode(EpilogueCode):
-    """Computes the epilogue on a subgroup's fragments; loads each operand once for each place."""
+    """Computes the epilogue on a subgroup's fragments; loads each operand fragment once."""
 
     def __init__(self, builder: KernelEmitter, tile: ResultTile, code: ElementCode):
         super().__init__(builder, code.epilogue)
@@ -70,7 +71,7 @@ class MatrixCode(EpilogueCode):
             store_matrix(self.builder, value, *self._place(access, row, column))
 
     def results(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
-        """The results of the fragment that begins at `row` and `column`."""
+        """Computes the results of the fragment that begins at `row` and `column`."""
         known: dict[Placed, SSAValue] = {}
         load = partial(self._load, row, column)
         return [self.evaluate(placed, accumulator, known, load) for placed in self.epilogue.results]
@@ -79,7 +80,7 @@ class MatrixCode(EpilogueCode):
         self, access: Access, row: Index, column: Index
     ) -> tuple[SSAValue, Sequence[Index], Size, spv.CooperativeMatrixLayout]:
         matrix = matrix_access(access.layout, (self.tile.m, self.tile.n))
-        assert matrix is not None, "asked of is_componentwise"
+        assert matrix is not None, "is_componentwise must hold"
         place = (self.tile.offset(row, column, access.layout),)
         return access.memory, place, matrix.stride, ROW_MAJOR if matrix.by_rows else COLUMN_MAJOR
 
@@ -87,7 +88,7 @@ class MatrixCode(EpilogueCode):
         return matrix_type("Acc", self.tile.m, self.tile.n, element)
 
     def constant(self, value: SSAValue) -> SSAValue:
-        """Returns a fragment with a scalar in every component."""
+        """Returns a fragment with the scalar in every component."""
         owner = constant_of(self.builder, value).owner
         assert isinstance(owner, arith.ConstantOp)
         number = owner.value
@@ -104,13 +105,10 @@ class MatrixCode(EpilogueCode):
         return self._loaded[placed, at]
 
     def body(self, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
-        """
-        Applies a body to whole fragments; an operation that has no instruction on them is applied
-        to each component.
-        """
+        """Emits a body on whole fragments; operations without a matrix form on each component."""
         block = op.body.block
         places = homes(op)
-        assert places is not None, "asked of is_componentwise"
+        assert places is not None, "is_componentwise must hold"
         known: dict[SSAValue, SSAValue] = dict(zip(block.args, inputs, strict=False))
         spread: dict[SSAValue, list[SSAValue]] = {}
 
@@ -149,30 +147,28 @@ class MatrixCode(EpilogueCode):
 
     @property
     def components(self) -> int:
-        """The number of components of a fragment in each invocation."""
+        """Number of an invocation's components of a fragment."""
         return self.tile.m * self.tile.n // self.tile.plan.target.subgroup_size
 
     def _joined(self, parts: Sequence[SSAValue]) -> SSAValue:
-        """Builds a fragment from all of the invocation's components."""
         b, type = self.builder, self._matrix(parts[0].type)
         zero = zero_of(parts[0].type)
         return put_together(b, parts, b.once(("parts", type), lambda: spv.ConstantOp(zero, type)))
 
     def _scalar(self, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
-        """Applies an operation to one component of each operand."""
         copy = op.clone(dict(zip(op.operands, operands, strict=True)), clone_name_hints=False)
         return self.builder.add(copy)
 
 
 class FunctionCode(MatrixCode):
-    """Computes the epilogue of a subgroup's fragments by functions of their elements."""
+    """Computes the epilogue of a subgroup's fragments by a function of each element."""
 
     def results(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
         count = range(len(self.epilogue.results))
         return [self._result(number, row, column, accumulator) for number in count]
 
     def _result(self, number: int, row: Index, column: Index, accumulator: Accumulator) -> SSAValue:
-        """Computes one result, widened to the accumulator type if its own type is narrower."""
+        """Computes one result fragment."""
         b, held = self.builder, self.epilogue.root.element_type
         element = self.epilogue.results[number].element_type
 
@@ -181,7 +177,7 @@ class FunctionCode(MatrixCode):
             result = self.code.values(*place, as_accumulator(values))[number]
             if element == held:
                 return result
-            assert isinstance(held, AnyFloat), "asked of are_stored_as_matrices"
+            assert isinstance(held, AnyFloat), "are_stored_as_matrices must hold"
             return b.add(arith.ExtFOp(result, held))
 
         computed = each_element(b, value, *as_matrices(accumulator))

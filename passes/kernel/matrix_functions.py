@@ -1,9 +1,8 @@
 """
-Functions of a matrix's elements where a device has instructions that call them.
+Applies functions to the elements of cooperative matrices, on devices with such instructions.
 
-The device chooses the invocation of each element: a function is told row and column. Code that
-computes an element is written as it would be elsewhere; whatever it takes from outside becomes an
-argument, and constants come along.
+The device chooses the invocation of each element and passes row and column to the function. Values
+from outside of the function become arguments; constants are copied into it.
 """
 
 from __future__ import annotations
@@ -27,10 +26,9 @@ def each_element(
     *others: SSAValue,
 ) -> SSAValue:
     """
-    Builds a matrix whose elements are body(row, column, element, elements of the others).
+    Builds a matrix whose elements are body(row, column, element, elements of `others`).
 
-    The others are matrices of the same type. Other values that the body uses must be the same in
-    all invocations of the subgroup.
+    All matrices have the same type. Other values that `body` uses must be uniform in the subgroup.
     """
     type = matrix.type
     assert isinstance(type, spv.CooperativeMatrixType)
@@ -43,13 +41,13 @@ def each_element(
 
 
 def reduce_rows(b: KernelEmitter, combine: Combine, matrix: SSAValue) -> SSAValue:
-    """Returns a matrix in which each element is the reduction of its row."""
+    """Reduces each row of a matrix; the reduction replaces every element of the row."""
     type = matrix.type
     assert isinstance(type, spv.CooperativeMatrixType)
     block = Block(arg_types=[type.element_type] * 2)
     _write(b, combine, block)
     captured = _close(block)
-    assert not captured, "a row is combined by its elements alone"
+    assert not captured, "combine must use no other values"
     return b.add(ReduceRowsOp(matrix, Region(block)))
 
 
@@ -59,7 +57,9 @@ def _write(b: KernelEmitter, body: Callable[..., SSAValue], block: Block) -> Non
 
 
 def _close(block: Block) -> Sequence[SSAValue]:
-    """Turns outside values that a block uses into its arguments; copies constants into it."""
+    """
+    Converts outside values that a block uses to block arguments; copies constants into the block.
+    """
     inside: set[SSAValue] = set(block.args)
     for op in block.walk():
         inside.update(op.results)
@@ -86,7 +86,6 @@ def _close(block: Block) -> Sequence[SSAValue]:
 
 
 def _constant(value: SSAValue) -> Operation | None:
-    """Copies the value's constant; None if the value is not a constant."""
     if isinstance(value, OpResult) and isinstance(value.op, arith.ConstantOp):
         return value.op.clone()
     return None

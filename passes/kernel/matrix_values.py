@@ -1,6 +1,6 @@
 """
-Values of cooperative matrices: their types, constants and components, moves of memory, and where an
-invocation's components lie, on a target that says so (CM-18).
+Types, constants, components, loads and stores of cooperative matrices, and their component
+positions.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ USES = {
 
 
 def matrix_type(use: str, rows: int, columns: int, element: Attribute) -> spv.CooperativeMatrixType:
-    """Returns the type of a subgroup's matrices of a use: A, B or Acc."""
+    """Returns a cooperative matrix type of subgroup scope. `use` is "A", "B" or "Acc"."""
     return spv.CooperativeMatrixType(rows, columns, element, spv.Scope.Subgroup, USES[use])
 
 
 def zero_of(element: Attribute) -> IntegerAttr | FloatAttr:
-    """Returns the zero of an element type."""
+    """Returns the zero attribute of an element type."""
     if isinstance(element, IntegerType):
         return IntegerAttr(0, element)
     return FloatAttr(0.0, cast(AnyFloat, element))
 
 
 def zeros(b: KernelEmitter, type: spv.CooperativeMatrixType, name: str | None = None) -> SSAValue:
-    """Returns a matrix of 0."""
+    """Returns a zero matrix."""
     return b.at_top(spv.ConstantOp(zero_of(type.element_type), type), name)
 
 
 def take_apart(b: KernelEmitter, matrix: SSAValue, count: int) -> list[SSAValue]:
-    """Splits a matrix into the invocation's `count` components."""
+    """Extracts the invocation's `count` components of a matrix."""
     return [b.add(spv.CompositeExtractOp(matrix, [number])) for number in range(count)]
 
 
@@ -72,9 +72,9 @@ def multiply_matrices(
     names: Sequence[str] = (),
 ) -> list[SSAValue]:
     """
-    Adds the products of A's matrices by B's to totals, which are ordered row by row.
+    Adds the products of A's matrices (`rows`) and B's (`columns`) to `totals`, ordered row by row.
 
-    `names` are the types of A, B and the totals, where integers may have signs.
+    `names` are the element types of A, B and the totals; "s..." marks signed integers.
     """
     flags = spv.CooperativeMatrixOperands(0)
     for name, flag in zip(names, SIGNED, strict=False):
@@ -88,7 +88,7 @@ def multiply_matrices(
 
 
 def _access(shared: bool) -> spv.MemoryAccess | None:
-    """The access of Workgroup memory, which other invocations write or read."""
+    """Returns the memory access of Workgroup memory, which other invocations read or write."""
     return spv.MemoryAccess.NonPrivatePointer if shared else None
 
 
@@ -101,7 +101,9 @@ def load_matrix(
     layout: spv.CooperativeMatrixLayout = ROW_MAJOR,
     shared: bool = False,
 ) -> SSAValue:
-    """Loads a matrix whose rows, or columns, are a stride apart."""
+    """
+    Loads a matrix. `stride` is the distance of rows, or of columns with COLUMN_MAJOR, in elements.
+    """
     pointer = b.pointer(memory, place)
     step = stride if isinstance(stride, SSAValue) else b.i32(stride)
     return b.add(spv.CooperativeMatrixLoadOp(pointer, step, layout, type, _access(shared)))
@@ -116,14 +118,14 @@ def store_matrix(
     layout: spv.CooperativeMatrixLayout = ROW_MAJOR,
     shared: bool = False,
 ) -> None:
-    """Stores a matrix, its rows or columns a stride apart."""
+    """Stores a matrix; `stride` as in `load_matrix`."""
     pointer = b.pointer(memory, place)
     step = stride if isinstance(stride, SSAValue) else b.i32(stride)
     b.insert(spv.CooperativeMatrixStoreOp(pointer, matrix, step, layout, _access(shared)))
 
 
 def lane_places(b: KernelEmitter, fragment: Fragment, lane: SSAValue) -> tuple[Index, Index]:
-    """Returns the row and column offsets that follow from an invocation's lane number."""
+    """Returns the row and column offsets that a lane adds to its component positions (CM-18)."""
     return moved_bits(b, lane, fragment.lane.bits_along(0)), moved_bits(
         b, lane, fragment.lane.bits_along(1)
     )
@@ -132,7 +134,9 @@ def lane_places(b: KernelEmitter, fragment: Fragment, lane: SSAValue) -> tuple[I
 def moved_bits(
     b: KernelEmitter, number: Index, bits: Sequence[tuple[int, int]], total: Index = 0
 ) -> Index:
-    """Adds the weights of a number's set bits to `total`; moves runs of adjacent bits at once."""
+    """
+    Adds the weights of the set bits of `number` to `total`. `bits` has pairs of bit and weight.
+    """
     while bits:
         (first, weight), count = bits[0], 1
         while count < len(bits) and bits[count] == (first + count, weight << count):
