@@ -1,17 +1,18 @@
 """
-Fused attention on a Vulkan device, in GPU time, beside PyTorch on the same device in the same run.
+Times fused attention on a Vulkan device, and PyTorch's attention on the same device.
 
     python benchmarks/attention.py --target nvidia-h200 -o benchmarks/results/h200-attention.json
 
-Each case is compiled (by the default schedule, and by every one of `--schedules`), run on random
-data, compared with a reference, and timed: the device warms up for 150 ms, then the median of
-single runs is taken from GPU timestamps (burst, not sustained). `pack_ms` is what bringing queries,
-keys and values into fragments takes, `ms` the attention itself; `tflops` counts the attention
-alone, `tflops_with_packing` both. A causal case is counted as if nothing were masked, half of which
-is work. PyTorch is `scaled_dot_product_attention` in a CUDA graph, timed by events.
+Each case is compiled with the default schedule and with every schedule of `--schedules`. Inputs
+are random. Results must lie within the bound of docs/numerics.md for the fused kernel (scores in
+f32, probabilities rounded to 16 bits, sums in f32) around the formula, which is evaluated in
+binary64, or in binary32 on PyTorch's device.
 
-The reference is the formula in binary64 (or binary32 on PyTorch's device). The bound is that of
-docs/numerics.md for the fused kernel: scores in f32, powers rounded to 16 bits, sums in f32.
+The device warms up for 150 ms. Each time is the median of single runs by GPU timestamps. `ms` is
+the time of the attention, `pack_ms` the time to pack queries, keys and values into fragments.
+`tflops` counts the attention only, `tflops_with_packing` also the packing. The operations of a
+causal case are counted as if no mask were applied, which is twice the work done. PyTorch runs
+`scaled_dot_product_attention` in a CUDA graph, timed by CUDA events.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.testing.attention_workloads import AttentionWorkload
 
 U = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-23}
-"""The largest relative error of a rounding, truncation included."""
+"""The largest relative error of rounding or truncating to 16 bits."""
 
 
 IN_GRAPH = 10
-"""Kernels in a CUDA graph; they share the time that a launch takes."""
+"""Number of kernels in a CUDA graph. They share the launch time of the graph."""
 
 
 def name_of(case: AttentionWorkload) -> str:
@@ -65,13 +66,11 @@ def cases() -> list[AttentionWorkload]:
 
 
 def small() -> list[AttentionWorkload]:
-    """Returns sizes that a software driver computes in seconds, to try the script on."""
     plain = AttentionWorkload(1, 2, 64, 64, 16, 16)
     return [plain, replace(plain, mask="causal"), replace(plain, m=50, n=45, mask="scores")]
 
 
 def compiled(case: AttentionWorkload, target: str, schedule: str | None) -> Any:
-    """The program; `schedule` is put on its attention."""
     ctx: Context = context()
     module = parse_text(case.text(), name_of(case), ctx)
     passes = Universe.get_multiverse().all_passes
@@ -86,7 +85,7 @@ def compiled(case: AttentionWorkload, target: str, schedule: str | None) -> Any:
 
 
 def reference(case: AttentionWorkload, inputs: dict[str, Any]) -> tuple[Any, Any, float]:
-    """The result, the same with |v|, and the largest error of a score."""
+    """Returns the result, the result with |v| for v, and the largest error of a score."""
     if CUDA:
         torch.backends.cuda.matmul.allow_tf32 = False
         wide = {name: torch.from_numpy(x.astype(np.float32)).cuda() for name, x in inputs.items()}
@@ -129,7 +128,7 @@ def _numpy(value: Any) -> Any:
 
 
 def within(case: AttentionWorkload, result: Any, inputs: dict[str, Any]) -> tuple[bool, float]:
-    """Whether every element is, and the largest error as a part of what is allowed."""
+    """Returns whether all elements are within the bound, and the largest error / bound."""
     exact, absolute, off = reference(case, inputs)
     relative = np.expm1(2 * off) + U[case.type] + 2 * (case.n + 16) * U["f32"]
     if CUDA:
@@ -143,7 +142,6 @@ def within(case: AttentionWorkload, result: Any, inputs: dict[str, Any]) -> tupl
 
 
 def torch_ms(case: AttentionWorkload, inputs: dict[str, Any]) -> float | None:
-    """Time of PyTorch's own kernel by its events; None if PyTorch has none."""
     if not CUDA:
         return None
     kind = {"f16": torch.float16, "bf16": torch.bfloat16}[case.type]

@@ -1,16 +1,18 @@
 """
-Kernels by hand in GLSL beside the compiler's of the same structure, in one call on a device.
+Times GLSL kernels written by hand, and the compiler's kernels with the same schedule.
 
-    python benchmarks/by_hand.py KERNELS --compile .glslang/bin/glslang -o SPV   # to SPIR-V, here
-    python benchmarks/by_hand.py SPV -o by-hand.json                             # there
-    python benchmarks/by_hand.py SPV --check                                     # are all there?
+    python benchmarks/by_hand.py KERNELS --compile .glslang/bin/glslang -o SPV   # GLSL to SPIR-V
+    python benchmarks/by_hand.py SPV -o by-hand.json                             # run on the GPU
+    python benchmarks/by_hand.py SPV --check                                     # any missing?
 
-KERNELS holds .comp files by the names in `HAND`: they read what our kernels pack, A at binding 0 or
-by an address in the push constants, B by an address, and write binding 2. Of some, --compile makes
-versions that differ in one thing: loops that the driver may unroll, B by a descriptor. Beside each
-one runs the default and the compiler's kernel with the schedule of its structure. Recorded are the
-times of ceiling.py and what the driver says of the code (registers, bytes); the code itself is in
-the pipeline cache (XDSL_SPIRV_CACHE=FOLDER: zstd inside, which `nvdisasm -b SM90` reads).
+KERNELS is a folder of .comp files with the names that `hands` lists. They read the operands as the
+compiler packs them: A at binding 0 or through an address in the push constants, B through an
+address. They write binding 2. `--compile` also makes variants of some kernels: loops that the
+driver may unroll, or B at a descriptor instead of an address. For each kernel the script also
+times the default schedule and the compiler's kernel with the schedule of the handwritten one. The
+record contains the times of ceiling.py and the driver's statistics (registers, bytes of code). To
+read the machine code, set XDSL_SPIRV_CACHE=FOLDER, decompress the zstd frames of the pipeline
+cache and use `nvdisasm -b SM90`.
 """
 
 from __future__ import annotations
@@ -35,26 +37,26 @@ from xdsl_spirv.runtime.vulkan.statistics import heaviest
 from xdsl_spirv.runtime.vulkan.work import Work
 
 PUSH_BYTES = 64
-"""Six addresses and four numbers, of which A's and B's addresses are read."""
+"""Size of the push constants: six addresses (only A's and B's are read) and four integers."""
 
 BEYOND = 16 << 20
-"""Bytes behind packed operands: these kernels read their next steps ahead, also after the last."""
+"""Bytes of padding after packed operands: the kernels prefetch beyond the last K step."""
 
 ADDRESSES = ((0, 0), (8, 1))
-"""Where in the push constants the operands' addresses are: offset, operand."""
+"""Offset in the push constants of each operand's address, and the operand."""
 
 
 @dataclass(frozen=True)
 class Hand:
-    """A kernel by hand: its file, what it computes, and how ours of its structure is scheduled."""
+    """A kernel written by hand: its file, its computation and the schedule that describes it."""
 
     file: str
     product: Product
     tile: str
     grid: int
-    """Workgroups, all along x."""
+    """Number of workgroups along x. The grid is 1 along y and z."""
     bound: tuple[int, ...] = (0, 2)
-    """The bindings that it has: 0 is A, 1 is B, 2 the result."""
+    """Bindings that the kernel declares: 0 is A, 1 is B, 2 is the result."""
 
     @property
     def schedule(self) -> str:
@@ -66,7 +68,6 @@ def _tile(tile: str, subgroups: str, paths: str) -> str:
 
 
 def hands() -> list[Hand]:
-    """The kernels for 4096^3 and for few rows."""
     wide, narrow = matmul(4096, 4096, 4096), matmul(4096, 4096, 4096, F16)
     fragments = "staged<padding = 0, vector = 8, layout = fragments>"
     twice = "staged<padding = 0, vector = 8, buffers = 2, layout = fragments>"
@@ -100,7 +101,7 @@ def hands() -> list[Hand]:
 
 
 def versions(text: str) -> Mapping[str, str]:
-    """A kernel's text, and those that differ in one thing, by what is added to its name."""
+    """Returns the variants of a kernel's source by the suffix of their file name."""
     variants = {"": text, "-unrolled": text.replace("[[dont_unroll]]", "")}
     indexed = re.sub(r"BV\(pB\)\.v\[(\d+)\]", r"Bd[iB+\1u]", text)
     indexed = re.sub(r"uint64_t pB=qb\+16ul\*uint64_t\((.*?)\);", r"uint iB=\1;", indexed)
@@ -113,7 +114,7 @@ def versions(text: str) -> Mapping[str, str]:
 
 
 def compile_all(folder: Path, glslang: str, out: Path) -> None:
-    """SPIR-V of all kernels and versions that `hands` names."""
+    """Compiles all kernels and variants that `hands` lists to SPIR-V."""
     out.mkdir(parents=True, exist_ok=True)
     wanted = {hand.file for hand in hands()}
     for source in sorted(folder.glob("*.comp")):
@@ -128,7 +129,7 @@ def compile_all(folder: Path, glslang: str, out: Path) -> None:
 
 
 def work_by_hand(work: Work, hand: Hand, code: bytes) -> Work:
-    """The work with its multiplying step by hand; operands are packed as before."""
+    """Replaces the product's launch in a program by the handwritten kernel."""
     steps, kernels = list(work.steps), dict(work.kernels)
     for number, step in enumerate(steps):
         if step.entry_point.startswith("pack_"):
@@ -152,7 +153,7 @@ def work_by_hand(work: Work, hand: Hand, code: bytes) -> Work:
 
 
 def said_of(device: Any, program: Program) -> str:
-    """The driver's statistics of the heaviest kernel."""
+    """Returns the driver's statistics: the largest value of each over a program's kernels."""
     zeros = {b.name: bytes(b.bytes) for b in program.manifest.buffers if b.kind == "weight"}
     loaded = device.load(replace(programs.work_of(program), weights=zeros), True)
     try:
@@ -162,7 +163,6 @@ def said_of(device: Any, program: Program) -> str:
 
 
 def run(folder: Path, seconds: float) -> list[dict[str, Any]]:
-    """The record of every kernel by hand, of the default and of ours of the same structure."""
     begin, plain = time.monotonic(), programs.work_of
     records: list[dict[str, Any]] = []
     device: Any = open_isolated("vulkan")
@@ -212,7 +212,7 @@ def main() -> int:
         return 0
     missing = [h.file for h in hands() if not (options.folder / f"{h.file}.spv").is_file()]
     if missing:
-        print(f"not there: {', '.join(missing)}: --compile makes them", file=sys.stderr)
+        print(f"missing kernels: {', '.join(missing)}: --compile makes them", file=sys.stderr)
         return 1
     if options.check:
         return 0

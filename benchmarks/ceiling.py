@@ -1,20 +1,23 @@
 """
-Products and convolutions on a Vulkan device, beside PyTorch under CUDA graphs in the same run.
+Times products and convolutions on a Vulkan device, and PyTorch's under CUDA graphs.
 
     python benchmarks/ceiling.py --target nvidia-h200 -o benchmarks/results/h200-ceiling.json
     .lavapipe/run python benchmarks/ceiling.py --target lavapipe --small
 
-24 products and 13 convolutions of ResNet-50, operands uniform in [-1, 1) (8-bit ones in all of
-their range), B a weight, which is packed once and not timed; packing A is. Where weights would not
-sit in a cache, a program multiplies by several matrices that are together larger. Measured are the
-default schedule and each of `--variants` ({"case": ["#schedule...", ...]}), of other matmuls too
-(`matmul 1000x1024x1024 f16 -> f32 as f16`), and cut along K (`4 parts #schedule...`);
-`variants-h200.json` has 39 schedules. `--also FILE` compiles everything for another target file,
-too (a copy with `keep_loops`, for instance), and `--pause` shows what an idle clock does. Every
-result is compared with PyTorch in binary32 (or numpy), of bytes in binary64, which is exact.
-PyTorch's time is a twelfth of a graph of twelve products. Ours are single dispatches between
-timestamps, each with its 3 us of start (`us`, `pack_us`, `ratio`), and a share of twelve products
-in a submission, each waiting for the one before (`following_us`, `following_ratio`).
+The cases are 24 products and 13 convolutions of ResNet-50. Operands are uniform in [-1, 1), or in
+the full range of 8-bit integers. B is a weight: packing B is not timed, packing A is. Where an
+application would not have the weights in a cache, a program multiplies by several matrices that
+are together larger than any cache. `--variants` ({"case": ["#schedule...", ...]}) adds schedules
+to the default; `variants-h200.json` has 39. A case of the variants may be another matmul (`matmul
+1000x1024x1024 f16 -> f32 as f16`). `4 parts #schedule...` splits the product along K. `--also
+FILE` also compiles all cases for another target file (a copy with `keep_loops`, for example).
+`--pause` waits before each timing, to show the effect of an idle clock.
+
+Every result is compared with PyTorch (or numpy) in binary32; results of 8-bit operands are
+compared with the exact result in binary64. PyTorch's time is a twelfth of a graph of twelve
+products. `us`, `pack_us` and `ratio` are times of single dispatches between timestamps, including
+3 us of launch time. `following_us` and `following_ratio` are a twelfth of one submission of twelve
+products, each waiting for its predecessor.
 """
 
 from __future__ import annotations
@@ -43,24 +46,24 @@ from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.vulkan import open_isolated
 
 CACHE = 100_000_000
-"""Bytes of weights that no cache holds."""
+"""Bytes of weights that exceed the device's caches."""
 
 RUNS = 15
 
 COPIES = 12
-"""Products in a graph of PyTorch's; they share the time that a launch takes."""
+"""Number of products in a CUDA graph of PyTorch. They share the launch time of the graph."""
 
 
 @dataclass(frozen=True)
 class Product:
-    """A contraction by a weight, `count` times by different ones; its result stored as `stored`."""
+    """`count` contractions of one input with different weights. Results have the type `stored`."""
 
     case: Case
     stored: str
     count: int = 1
     is_weight: bool = True
     apart: str = ""
-    """Distinguishes the case from others of the same sizes and types."""
+    """Suffix of the name that tells the case from others with equal sizes and types."""
 
     def __str__(self) -> str:
         stored = f" as {self.stored}" if self.stored != self.case.types[2] else ""
@@ -71,7 +74,7 @@ class Product:
         return [f"B{number}" for number in range(self.count)]
 
     def text(self, schedule: str | None) -> str:
-        """A function of all products, one after the other."""
+        """Returns the MLIR of a function that computes the products in sequence."""
         lines = self.case.text(schedule).splitlines()
         a, b, out = (tensor_of(self.case, name) for name in ("a", "b", "out"))
         to = f"{out.rpartition('x')[0]}x{mlir_type(self.stored)}>"
@@ -123,7 +126,7 @@ def matmul(m: int, n: int, k: int, types: Any = F32, stored: str = "", count: in
 
 
 def rows(m: int, n: int, k: int) -> Product:
-    """Few rows, whose weights no cache holds."""
+    """Returns a product of few rows by several weights that exceed the caches."""
     return matmul(m, n, k, F32, "f16", math.ceil(CACHE / (2 * n * k)))
 
 
@@ -169,19 +172,19 @@ def convolutions() -> list[Product]:
 
 
 def few() -> list[Product]:
-    """Few rows by several numbers of them, and by long and short sums."""
+    """Returns products with different numbers of rows and sizes of K."""
     square = [rows(m, 4096, 4096) for m in (1, 2, 4, 8, 16)]
     return square + [rows(m, *nk) for nk in ((14336, 4096), (4096, 14336)) for m in (1, 8)]
 
 
 def cached() -> list[Product]:
-    """Few rows by one matrix that stays in the cache, as a loop over one product has it."""
+    """Returns products of few rows by one matrix that stays in the cache."""
     sizes = [(m, 4096, 4096) for m in (1, 16, 32, 128)]
     return [replace(matmul(*s, F32, "f16"), apart=", cached weights") for s in sizes]
 
 
 def given() -> list[Product]:
-    """Products of two inputs: both operands are packed in every run."""
+    """Returns products of two inputs. Both operands are packed in every run."""
     sizes = [(n, types) for n in (4095, 4096) for types in (F16, F32)]
     return [
         replace(matmul(n, n, n, types), is_weight=False, apart=", both inputs")
@@ -190,7 +193,7 @@ def given() -> list[Product]:
 
 
 def extra() -> list[Product]:
-    """Shapes that others have measured, and neighbours of odd ones."""
+    """Returns shapes that other projects report, and neighbours of odd sizes."""
     candidates = [matmul(32768, 512, 64, F32, "f16")]
     candidates += [matmul(n, n, n, t) for n in (2048, 8192) for t in (F16, F32, BF16)]
     candidates += [matmul(n, n, n, t) for n in (1000, 1024, 4095) for t in (F16, F32, BF16)]
@@ -199,13 +202,12 @@ def extra() -> list[Product]:
 
 
 def small() -> list[Product]:
-    """Returns sizes that a software driver computes in seconds."""
     matmuls = [matmul(40, 48, 72, types, "", 2) for types in (F16, F32, S8)]
     return [*matmuls, batched(3, 32, 40, 24), convolution(2, 8, 16)]
 
 
 def named(name: str) -> Product:
-    """One of all groups, or the matmul that the name says; raises `ValueError` for other names."""
+    """Finds a case in all groups, or parses the name of a matmul. Raises `ValueError` otherwise."""
     for group in GROUPS.values():
         for product in group():
             if str(product) == name:
@@ -213,12 +215,14 @@ def named(name: str) -> Product:
     parts = re.fullmatch(r"matmul (\d+)x(\d+)x(\d+) (\w+) -> (\w+)(?: as (\w+))?", name)
     types = {f"{t[0]} -> {t[2]}": t for t in (F16, F32, BF16, S8)}
     if parts is None or (kind := types.get(f"{parts[4]} -> {parts[5]}")) is None:
-        raise ValueError(f"{name!r} is none of the cases, and no matmul of known types")
+        raise ValueError(
+            f"{name!r} is neither a case of this benchmark nor a matmul of known types"
+        )
     return matmul(int(parts[1]), int(parts[2]), int(parts[3]), kind, parts[6] or "")
 
 
 def compiled(product: Product, target: str, schedule: str | None) -> Program | str:
-    """The program without its weights' values, or why there is none."""
+    """Returns the program without weight values, or the error message."""
     case = product.case
     zero = np.broadcast_to(np.zeros((), DTYPES[case.types[1]]), case.shape("b"))
     weights = dict.fromkeys((f"B{n}_B" for n in range(product.count)), zero)
@@ -242,7 +246,7 @@ def compiled(product: Product, target: str, schedule: str | None) -> Program | s
 
 
 class Data:
-    """A product's operands, what the first result is, and how long PyTorch takes."""
+    """The operands, the expected first result and PyTorch's time."""
 
     def __init__(self, product: Product):
         case = self.case = product.case
@@ -292,7 +296,7 @@ class Data:
 
 
 def _run_of(case: Case, a: Any, b: Any, out: Any = None) -> Callable[[], Any]:
-    """PyTorch's operation for it on these tensors."""
+    """Returns a function that runs the case with PyTorch."""
     if not case.windows:
         b = b.T if case.b == "nk" else b
         return lambda: torch.matmul(a, b, out=out)
@@ -305,7 +309,7 @@ def _run_of(case: Case, a: Any, b: Any, out: Any = None) -> Callable[[], Any]:
 
 
 def _graph_us(product: Product, data: Data) -> float | None:
-    """Microseconds of a product when PyTorch replays a graph of all."""
+    """Returns the microseconds of one product in a CUDA graph of all products."""
     case = product.case
     kinds = {"f16": torch.float16, "bf16": torch.bfloat16, "s8": torch.int8}
     kind = kinds[case.types[0]]
@@ -342,7 +346,7 @@ def measure(device: Any, product: Product, data: Data, program: Program, name: s
     named = {f"B{number}_B": b for number, b in enumerate(data.b)}
     if product.is_weight:
         weights = [buffer for buffer in program.manifest.buffers if buffer.kind == "weight"]
-        # What is cut along K on its way is a weight of another shape.
+        # A weight of a product that is split along K has another shape.
         values = [named[weight.name.removesuffix(".folded")] for weight in weights]
         shaped = [v.reshape(w.shape) for v, w in zip(values, weights, strict=True)]
         program.weights.update(zip((w.name for w in weights), shaped, strict=True))

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """
-Time and memory of large launches on the interpreter, without checks and with all.
+Measures time and memory of large launches on the interpreter, without checks and with all checks.
 
     python benchmarks/check_sizes.py [--ggml CHECKOUT] [--share 0.1] [-k NAME]
 
-A scan of 2^24 numbers, 65,536 invocations that pass messages by atomics, and of ggml (a checkout of
-github.com/ggml-org/ggml) a product, an attention and a softmax of a million invocations each.
-`--share` makes them smaller. Every launch has a process of its own; seconds are of its processor.
+The launches are a scan of 2^24 integers, 65,536 invocations that pass messages by atomics, and
+three kernels of ggml (a checkout of github.com/ggml-org/ggml) with a million invocations each: a
+product, an attention and a softmax. `--share` scales the sizes down. Every launch runs in its own
+process. Seconds are processor time.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ OWN, OF_GGML = ("scan", "messages"), ("product", "attention", "softmax")
 
 
 def own(name: str, share: float) -> tuple[bytes, Case]:
-    """A kernel of this file and its launch."""
+    """Returns one of this file's kernels and its launch."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernel.comp")
         path.write_text(SCAN if name == "scan" else CHAIN)
@@ -87,7 +88,7 @@ def own(name: str, share: float) -> tuple[bytes, Case]:
 
 
 def of_ggml(name: str, share: float, checkout: Path) -> tuple[bytes, Case]:
-    """A module of ggml and its launch: 8,192 workgroups of 128, or a row by each 512."""
+    """Returns a module of ggml with a launch of 8,192 workgroups of 128, or of 512 for each row."""
     case = Case(name, (1, 1, 1), {}, {})
     if name == "product":
         size = (int(128 * share) * 64, 4096, 32)
@@ -107,7 +108,6 @@ def of_ggml(name: str, share: float, checkout: Path) -> tuple[bytes, Case]:
 
 
 def measure(name: str, share: float, checkout: Path | None, checks: Checks) -> dict[str, Any]:
-    """One launch in this process."""
     binary, case = of_ggml(name, share, checkout) if checkout else own(name, share)
     module = decode(binary)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

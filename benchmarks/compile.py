@@ -1,10 +1,10 @@
 """
-How long does it take from a matmul's text to its SPIR-V, as a whole process, beside iree-compile?
+Measures the time to compile a matmul to SPIR-V as a whole process, and iree-compile's time.
 
-Both compile the same 1024 x 1024 x 1024 f16 x f16 -> f32 `linalg.matmul`; each run is a new
-process. Runs alternate, medians count: of the time that passed, and of the processor's time, which
-other processes on the machine change less. Python's bytecode is cached, as it is after an
-installation. IREE's compiler stands in a virtual environment of its own, which `make bench` makes.
+Both compilers get the same 1024 x 1024 x 1024 f16 x f16 -> f32 `linalg.matmul`. Each run is a new
+process, and the runs of the two compilers alternate. Figures are medians of wall-clock time and of
+processor time, which depends less on the load of the machine. Python's bytecode is cached, as
+after an installation. `make bench` installs IREE's compiler in a separate virtual environment.
 
     benchmarks/compile.py [--runs 11] [--iree PATH]     benchmarks/results/compile.json
 """
@@ -44,7 +44,7 @@ print(*(name for name in sys.modules if name.startswith("xdsl_spirv")))
 
 
 def seconds(command: Sequence[str | Path]) -> tuple[float, float]:
-    """Wall-clock and processor time of a process; its messages are shown if it fails."""
+    """Returns wall-clock and processor time of a process. Prints its messages if it fails."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     done = run(command)
@@ -62,7 +62,7 @@ def run(command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
 
 
 def modules_loaded(command: Sequence[str | Path]) -> int:
-    """How many of our modules a command of ours imports."""
+    """Returns the number of xdsl_spirv modules that a command imports."""
     code = MODULES.format(arguments=[str(c) for c in command[1:]])
     return len(run([sys.executable, "-c", code]).stdout.splitlines()[-1].split())
 

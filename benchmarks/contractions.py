@@ -1,13 +1,13 @@
 """
-Contractions on a Vulkan device, in GPU time, beside PyTorch on the same device in the same run.
+Times contractions on a Vulkan device, and PyTorch's on the same device.
 
     python benchmarks/contractions.py --target nvidia-h200 -o benchmarks/results/h200.json
 
-Each case is compiled (by the default schedule, and by every one that `--variants` names for it),
-run on random data, compared with a reference within the bound of docs/numerics.md, and timed: the
-device warms up for 150 ms, then the median of single dispatches is taken from GPU timestamps
-(burst, not sustained). PyTorch is timed by events of its own. Packing a weight is timed apart.
-Without PyTorch only ours are timed, and numpy makes the reference.
+Each case is compiled with the default schedule and with every schedule that `--variants` lists for
+the case. Inputs are random. Results must lie within the bound of docs/numerics.md. The device
+warms up for 150 ms. Each time is the median of single dispatches by GPU timestamps. Packing a
+weight is timed separately. PyTorch is timed by CUDA events. Without PyTorch, numpy computes the
+reference.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def mlir_type(name: str) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A contraction: its maps as einsum writes them, over named sizes."""
+    """A contraction with indexing maps in einsum notation over named loops."""
 
     name: str
     types: tuple[str, str, str]
@@ -55,10 +55,10 @@ class Case:
     b: str
     out: str
     windows: tuple[tuple[str, str], ...] = ()
-    """(output loop, window loop) pairs whose sum is one dimension of A."""
+    """Pairs of an output loop and a window loop whose sum indexes a dimension of A."""
 
     def _dims(self, operand: str) -> list[tuple[str, ...]]:
-        """The loops of each dimension of `a`, `b` or `out`."""
+        """Returns the loops that index each dimension of `a`, `b` or `out`."""
         pairs = dict(self.windows) if operand == "a" else {}
         loops: str = getattr(self, operand)
         return [(loop, pairs[loop]) if loop in pairs else (loop,) for loop in loops]
@@ -72,7 +72,7 @@ class Case:
 
     @property
     def is_dense(self) -> bool:
-        """Whether every result is a sum over the channels too."""
+        """True if every result is also a sum over the channels."""
         return any(loop not in self.out for loop in self.a if loop in self.b)
 
     @property
@@ -80,7 +80,7 @@ class Case:
         return math.prod(size for loop, size in self.sizes.items() if loop not in self.out)
 
     def text(self, schedule: str | None = None) -> str:
-        """The case as a function of linalg on tensors, with the schedule if one is given."""
+        """Returns the case as an MLIR function on tensors, with the schedule attribute if given."""
         loops = ", ".join(self.sizes)
 
         def map_of(operand: str) -> str:
@@ -131,7 +131,9 @@ class Case:
 """
 
     def inputs(self) -> dict[str, Any]:
-        """Random operands; small integers where the result is f16, so that sums are exact."""
+        """
+        Returns random operands. For f16 results they are small integers, so that sums are exact.
+        """
         generator = np.random.default_rng(1)
 
         def values(operand: str, type: str) -> Any:
@@ -175,11 +177,10 @@ TRANSFORMERS = [
     *((1500, 2048, 512), (1500, 512, 2048), (1500, 512, 512)),
     *((2048, 1280, 1280), (2048, 10240, 1280), (2048, 1280, 5120)),
 ]
-"""The products of ViT-B/16, of Whisper-base's encoder and of a block of SDXL's UNet."""
+"""Products of ViT-B/16, of Whisper-base's encoder and of a block of SDXL's UNet."""
 
 
 def small() -> list[Case]:
-    """Returns sizes that a software driver computes in seconds, to try the script on."""
     matmuls = [matmul((40, 36, 50), types) for types in (F16, F32, S8, MIXED)]
     return matmuls + [depthwise(2, types, 8, 24) for types in (F16, S8)]
 
@@ -206,7 +207,7 @@ def compiled(case: Case, target: str, schedule: str | None) -> Any:
 
 
 def reference(case: Case, inputs: dict[str, Any]) -> tuple[Any, Any]:
-    """The result, exact for integers, and the sum of the products' magnitudes."""
+    """Returns the result (exact for integers) and the sum of the magnitudes of the products."""
     a, b = inputs["A"], inputs["B"]
     integer = case.types[2] == "s32"
     if CUDA:
@@ -234,7 +235,7 @@ def _torch_product(case: Case, a: Any, b: Any) -> Any:
 
 
 def _torch_convolution(case: Case, a: Any, b: Any) -> Callable[[], Any]:
-    """PyTorch's convolution of channels that lie last in memory."""
+    """Returns a function that runs PyTorch's convolution in channels-last layout."""
     nhwc = torch.channels_last
     x = a.permute(0, 3, 1, 2).contiguous(memory_format=nhwc)
     w = (b.permute(3, 2, 0, 1) if case.is_dense else b.permute(2, 0, 1)[:, None]).contiguous(
@@ -253,7 +254,6 @@ def within(case: Case, result: Any, inputs: dict[str, Any]) -> bool:
 
 
 def torch_ms(case: Case, inputs: dict[str, Any]) -> float | None:
-    """Time of PyTorch's own kernel by its events; None if PyTorch has none."""
     if not CUDA:
         return None
     kinds = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "s8": torch.int8}

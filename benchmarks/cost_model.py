@@ -1,18 +1,18 @@
 """
-The cost model beside what `ceiling.py` and `packed_weights.py` measured: its error, and what its
-choices lose.
+Compares the cost model's estimates with times that `ceiling.py` and `packed_weights.py` measured.
 
     python benchmarks/cost_model.py --target nvidia-h200 RESULTS.json...
 
-For every contraction with several measured schedules: the estimate of each, with the start of a
-dispatch, beside the measured time, and how much slower the one with the least estimate is than the
-fastest. A product cut along K counts with the sum of its parts. `--held-out WORD` states the
-figures of the cases whose name contains it by themselves.
+For every contraction with several measured schedules the script prints each schedule's estimate
+(including the launch time) and measured time, and the loss: how much slower the schedule with the
+least estimate is than the fastest one. The estimate of a product that is split along K includes
+the sum of its parts. `--held-out WORD` also prints the figures of the cases whose name contains
+WORD.
 
-`--fit` fits the rates of tiles (`rates` and `alone` of the target's file) to the measured times,
-each tile's to its own schedules, and states the figures with them, and with rates that are fitted
-without the contraction that they are asked about. `--fit unpacked` does so for the tiles alone
-whose types contain the word.
+`--fit` fits the rates of tiles (`rates` and `alone` of the target file) to the measured times of
+all schedules with that tile, and prints the figures with the fitted rates. `held out` are the
+figures with rates that were fitted without the contraction in question. `--fit WORD` fits only
+tiles whose types contain WORD (`unpacked`, for example).
 """
 
 from __future__ import annotations
@@ -49,33 +49,33 @@ from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.targets import Target, load
 
 ROUNDS = 20
-"""Steps in which rates are fitted, at most."""
+"""Maximum number of steps of the fit."""
 
 STEP = 1e-3
-"""A step of a rate's logarithm, by which its slope is measured."""
+"""Difference of a rate's logarithm for the numeric derivative."""
 
 START_US = 3.0
-"""Time of a dispatch that does nothing."""
+"""Microseconds of an empty dispatch."""
 
 
 PENALTY = 0.05
-"""Keeps a fitted rate near the one of the target's file."""
+"""Weight of the penalty that keeps fitted rates near those of the target file."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A schedule of a contraction: what it took, and what its estimate is made of."""
+    """A schedule of a contraction with its measured time and the inputs of its estimate."""
 
     case: str
     schedule: str
     microseconds: float
     plan: Plan
     on_top: float
-    """Seconds of a dispatch's start, and of the sum of parts."""
+    """Seconds of the launch and of the sum of parts."""
 
     @property
     def tile(self) -> tuple[object, ...]:
-        """Key of an entry of the target's file."""
+        """Key that is equal for schedules with the same rates in the target file."""
         schedule = self.plan.schedule
         types = self.plan.contraction.types
         unpacked = any(self.plan.contraction.unpackings)
@@ -84,14 +84,14 @@ class Row:
         return kind, *types, schedule.tile[:2], schedule.grid, schedule.stages.data, *rates
 
     def estimate(self, rate: float | None = None, alone: float | None = None) -> float:
-        """Microseconds, with other rates than the target's file has if they are given."""
+        """Returns the estimate in microseconds. `rate` and `alone` replace the target's rates."""
         own = self.plan.rates
         rates = own._replace(rate=rate or own.rate, alone=alone or own.alone)
         return 1e6 * (cost(self.plan, rates) + self.on_top)
 
 
 def module_of(case: str, parts: int) -> ModuleOp | None:
-    """A program of one such product; None if the name has another form."""
+    """Parses the name of a product and returns its program. Returns None for other names."""
     ctx = context()
     packed = re.fullmatch(r"(\d+)x(\d+)x(\d+) (Q\w+)( of any rows)?", case)
     if packed is not None:
@@ -120,7 +120,7 @@ def module_of(case: str, parts: int) -> ModuleOp | None:
 
 @cache
 def contraction(case: str, parts: int = 1) -> Contraction | None:
-    """The first contraction of one such product; None if it is none."""
+    """Returns the contraction of a named product, or None if the name is not a product."""
     module = module_of(case, parts)
     for op in () if module is None else module.walk():
         if isinstance(op, LinalgStructuredOperation):
@@ -132,7 +132,7 @@ def contraction(case: str, parts: int = 1) -> Contraction | None:
 
 
 def candidates(one: Contraction, target: Target) -> dict[str, Plan]:
-    """The schedules that fit, of the first path that has any."""
+    """Returns the fitting schedules of the first path that has any."""
     fitting: dict[str, Plan] = {}
     for listed in candidates_of(one, target):
         for planned in listed:
@@ -144,7 +144,7 @@ def candidates(one: Contraction, target: Target) -> dict[str, Plan]:
 
 
 def measured(paths: Sequence[Path]) -> dict[str, dict[str, float]]:
-    """Microseconds by contraction and schedule; the first that was measured counts."""
+    """Returns microseconds by contraction and schedule. The first measurement counts."""
     times: dict[str, dict[str, float]] = {}
     for path in paths:
         for record in json.loads(path.read_text())["records"]:
@@ -165,7 +165,7 @@ def measured(paths: Sequence[Path]) -> dict[str, dict[str, float]]:
 
 
 def rows_of(case: str, times: Mapping[str, float], target: Target) -> Iterator[Row]:
-    """The schedules of a case that the compiler could choose."""
+    """Yields the measured schedules that the compiler could choose for the case."""
     listed: dict[int, dict[str, Plan]] = {}
     for schedule, microseconds in times.items():
         cut = re.match(r"(\d+) parts ", schedule)
@@ -182,7 +182,7 @@ def rows_of(case: str, times: Mapping[str, float], target: Target) -> Iterator[R
 
 
 def fitted(rows: Sequence[Row]) -> tuple[float, float | None]:
-    """The rates of a tile by which its estimates are nearest to what its schedules took."""
+    """Returns the rates of a tile (`rate`, `alone`) that minimize the error of the estimates."""
     own = rows[0].plan.rates
     assert own.rate is not None
     begin = np.log([own.rate, own.alone] if own.alone else [own.rate])
@@ -227,7 +227,6 @@ Estimate: TypeAlias = Callable[[Row], float]
 def report(
     rows: Mapping[str, Sequence[Row]], times: Mapping[str, Mapping[str, float]], held_out: str
 ) -> None:
-    """Prints every schedule with its estimate, then the figures."""
     for case, of_case in rows.items():
         chosen = min(of_case, key=Row.estimate)
         best = min(of_case, key=lambda row: row.microseconds)
@@ -247,7 +246,6 @@ def report(
 
 
 def state(name: str, cases: Sequence[Sequence[Row]], estimate: Estimate) -> None:
-    """Prints the median error, and how much slower the choices are than the fastest candidates."""
     errors = [abs(log(estimate(row) / row.microseconds)) for rows in cases for row in rows]
     chosen = [min(rows, key=estimate).microseconds for rows in cases]
     best = [min(row.microseconds for row in rows) for rows in cases]
@@ -262,7 +260,7 @@ def state(name: str, cases: Sequence[Sequence[Row]], estimate: Estimate) -> None
 def fit(
     rows: Mapping[str, Sequence[Row]], times: Mapping[str, Mapping[str, float]], types: str
 ) -> None:
-    """Prints rates of tiles that are fitted to their schedules, and the figures with them."""
+    """Fits rates of tiles to measured schedules. Prints the rates and the resulting errors."""
     tiles: dict[tuple[object, ...], list[Row]] = {}
     for row in (row for of_case in rows.values() for row in of_case):
         if types in " ".join(map(str, row.tile[:4])) and row.plan.rates.rate is not None:
@@ -284,7 +282,7 @@ def fit(
 
 
 def _normal(schedule: str) -> str:
-    """A schedule as it is printed, without what no estimate depends on; its parts stay."""
+    """Returns the schedule's text without parameters that do not affect the estimate."""
     parts, mark, rest = schedule.partition("#")
     attribute = str(Parser(context(), mark + rest).parse_attribute())
     return parts + attribute.replace(", first = store", "")

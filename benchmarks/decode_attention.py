@@ -1,17 +1,19 @@
 """
-Attention of one query over a long past on a Vulkan device, in GPU time, beside a copy.
+Times attention of one query over many cached keys on a Vulkan device, and a copy.
 
     python benchmarks/decode_attention.py --target nvidia-h200 -o h200-decode.json
     .lavapipe/run python benchmarks/decode_attention.py --target lavapipe --small
 
-Keys and values are f16 of open length (the kernels are compiled once for all lengths), read from
-memory: after each attention numbers that no cache holds are added up. (What a copy writes leaves
-the cache during the attention, which took 3 to 5 us more on an H200.) `us` is the GPU time of the
-attention's kernels, the merge included; `share` the bytes of keys and values a second as part of
-what the fastest copy moves, reads and writes counted: a kernel of ours, and PyTorch's where there
-is one; or of what the sums read. `parts` and `lanes` measure other schedules than the default.
-`torch_us` is PyTorch's `scaled_dot_product_attention` in a CUDA graph with the same sums between.
-Results are compared with numpy in binary64.
+Keys and values are f16. Their length is dynamic: the kernels are compiled once for all lengths. To
+read keys and values from memory and not from a cache, a sum over a large buffer follows each
+attention. (A copy in place of the sum leaves the cache during the attention, which cost 3 to 5 us
+on an H200.)
+
+`us` is the GPU time of the attention's kernels, including the merge. `share` is the bytes of keys
+and values per second relative to the highest bandwidth of our copy kernel, PyTorch's copy (bytes
+read and written) and the sums. `torch_us` is the time of PyTorch's `scaled_dot_product_attention`
+in a CUDA graph with the same sums. `--parts` and `--lanes` add schedules to the default. Results
+are compared with numpy in binary64.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from xdsl_spirv.runtime.vulkan import open_isolated
 from xdsl_spirv.testing.attention_states import StateAttention
 
 TOLERANCE = 1e-3
-"""Tolerance of an element: powers are never rounded to f16, values are near 1."""
+"""Absolute tolerance of an element. Probabilities stay in f32, and values are near 1."""
 
 CASES = (
     (StateAttention(8, 4, 128, 0), 8192),
@@ -48,7 +50,7 @@ CASES = (
 SMALL = ((StateAttention(2, 4, 64, 0), 300), (StateAttention(1, 1, 40, 0), 77))
 
 Schedule = tuple[int | None, tuple[int, int, int, int] | None]
-"""Parts, and rows, lanes, keys and subgroups; None is the default."""
+"""Number of parts, and (rows, lanes, keys, subgroups). None means the default."""
 
 
 def schedules(options: Any) -> list[Schedule]:
@@ -62,7 +64,7 @@ def schedules(options: Any) -> list[Schedule]:
 
 
 def compiled(case: StateAttention, target: str, stream: tuple[int, int], schedule: Schedule) -> Any:
-    """The program, with another number of parts or another schedule if one is given."""
+    """Returns the program with the given number of parts and schedule."""
     parts, numbers = schedule
     kept = attention_replacing.parts_for, attention_choice.choose_lanes
     text = case.text(stream=stream)
@@ -89,7 +91,7 @@ def inputs_of(case: StateAttention, keys: int, stream: tuple[int, int]) -> dict[
 
 
 def torch_us(case: StateAttention, arrays: dict[str, Any]) -> float | None:
-    """PyTorch's kernels in a CUDA graph, less the stream that follows them; None without it."""
+    """Returns PyTorch's time in a CUDA graph minus the sums' time, or None without PyTorch."""
     if not CUDA:
         return None
     q, k, v, x = (torch.from_numpy(a).cuda() for a in arrays.values())

@@ -1,14 +1,14 @@
 """
-Models on a device of another machine: compiled here, run there, beside PyTorch.
+Runs models on a device of another machine, after compiling them here, and times PyTorch there.
 
     python benchmarks/device_models.py prepare DIR [--target nvidia-h200] [--only CASES]
     python benchmarks/device_models.py run DIR [--device vulkan] [-o FILE]
 
-`prepare` needs the packages of the models, the importer and onnxruntime, whose results go into DIR
-beside the programs; `run` needs numpy and a device, and PyTorch for its times, by onnx2torch (or
-transformers, for MiniLM, whose weights do not matter to the time). Cases are those of `models.py`
-(`magika.f16`), and `ppocr_cls64` and `minilm32`, of sizes that fill a GPU: 64 lines, every other
-one upside down, and 32 sentences of 128 tokens.
+`prepare` needs the models' packages, the importer and onnxruntime. It writes the programs and
+onnxruntime's results to DIR. `run` needs numpy and a device. For PyTorch's times it also needs
+onnx2torch (transformers for MiniLM, with random weights). The cases are those of `models.py`
+(`magika.f16`, for example) and two with sizes that fill a GPU: `ppocr_cls64` with 64 lines of
+text, every second one upside down, and `minilm32` with 32 sentences of 128 tokens.
 """
 
 from __future__ import annotations
@@ -47,27 +47,26 @@ CASES = (
 )
 
 REPEAT = 20
-"""Whole runs, for the median of their time on the host's clock."""
+"""Number of runs for the median of the wall-clock time."""
 
 LARGEST = 8 << 20
-"""Bytes of an ONNX model that travels along, for PyTorch."""
+"""Largest ONNX model in bytes that `prepare` stores for PyTorch."""
 
 
 def lines() -> Any:
-    """64 lines of text, every other one upside down."""
     images = [line(f"{TEXTS[n % len(TEXTS)]} {n}") for n in range(64)]
     turned = [image[:, :, ::-1, ::-1] if n % 2 else image for n, image in enumerate(images)]
     return np.concatenate(turned)
 
 
 def orientations(results: Mapping[str, Any]) -> str:
-    """How many of the lines are upside down."""
+    """Returns the number of lines that are upside down."""
     (scores,) = results.values()
     return f"{int(scores.argmax(1).sum())} of {len(scores)} upside down"
 
 
 def model_of(name: str) -> Model:
-    """A model of the zoo, or the classifier with a batch of 64."""
+    """Returns a model of the zoo, or the orientation classifier with a batch of 64."""
     listed = next(model for model in MODELS if model.name == name.removesuffix("64"))
     if not name.endswith("64"):
         return listed
@@ -81,7 +80,7 @@ def model_of(name: str) -> Model:
 
 
 def source_of(case: str) -> tuple[Any, dict[str, Any], Callable[[Mapping[str, Any]], str]]:
-    """A case's ONNX model, its inputs, and what its results mean."""
+    """Returns a case's ONNX model, its inputs and a function that describes its results."""
     name, variant = case.split(".")
     if name != "minilm32":
         model = model_of(name)
@@ -94,7 +93,7 @@ def source_of(case: str) -> tuple[Any, dict[str, Any], Callable[[Mapping[str, An
 
 
 def prepare(case: str, folder: Path, target: str) -> str:
-    """Compile a case into a folder, with its inputs and onnxruntime's results."""
+    """Compiles a case into a folder, with its inputs and onnxruntime's results."""
     from xdsl_spirv.compare.onnxruntime import run_onnxruntime, tolerance_of
     from xdsl_spirv.compiler.model import compile_model
     from xdsl_spirv.frontends import import_onnx
@@ -122,7 +121,7 @@ def prepare(case: str, folder: Path, target: str) -> str:
 
 
 def run(case: str, folder: Path, device: Any) -> dict[str, Any]:
-    """Run a prepared case and compare: milliseconds of the device and of the clock."""
+    """Runs a prepared case, compares its results and times the device (GPU and wall-clock ms)."""
     program = Program.load(folder / case)
     arrays = np.load(folder / f"{case}.npz")
     inputs = {name[3:]: arrays[name] for name in arrays.files if name.startswith("in.")}
@@ -136,7 +135,7 @@ def run(case: str, folder: Path, device: Any) -> dict[str, Any]:
         device.execute(program, inputs)
         walls.append(time.perf_counter() - start)
     times = device.times(program, 11, WARM_UP)
-    # What only weights decide runs when a program is loaded, not in every run.
+    # Dispatches that depend only on weights run when a program is loaded, not in every run.
     dispatches = program.manifest.dispatches
     every = [time for time, of in zip(times, dispatches, strict=True) if not of.once]
     slowest = sorted(every, key=lambda timing: -timing.median)[:6]
@@ -165,12 +164,14 @@ def run(case: str, folder: Path, device: Any) -> dict[str, Any]:
 
 
 def torch_times(case: str, folder: Path) -> dict[str, Any]:
-    """Returns PyTorch's times, eager: milliseconds by its own events, nothing moved."""
+    """Returns PyTorch's eager times in milliseconds by CUDA events, without transfers."""
     if not CUDA or case.rpartition(".")[2] not in ("f32", "f16"):
         return {}
     try:
         call = _bert(case) if case.startswith("minilm") else _converted(case, folder)
-    except Exception as error:  # whatever a converter raises, the record says so
+    except (
+        Exception
+    ) as error:  # A converter may raise any exception. The record contains the message.
         return {"torch_error": f"{type(error).__name__}: {error}"[:300]}
     if call is None:
         return {}
@@ -193,7 +194,7 @@ def _bert(case: str) -> Callable[[], Any]:
 
 
 def _converted(case: str, folder: Path) -> Callable[[], Any] | None:
-    """The ONNX model by onnx2torch; binary16 is its binary32 model with every tensor halved."""
+    """Returns the ONNX model converted by onnx2torch. For f16, all f32 tensors are converted."""
     name, variant = case.split(".")
     path = folder / f"{name}.f32.onnx"
     if not path.exists():

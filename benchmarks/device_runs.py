@@ -1,9 +1,9 @@
 """
-The common parts of benchmarks on a device: options, the loop over cases and schedules, the file of
-results.
+Shared parts of benchmarks on a device: options, the loop over cases and schedules, the results
+file.
 
-A device that a candidate has crashed is opened again; results are written after every case, under
-another name first.
+A device is opened again after a candidate crashed it. Results are written after every case: first
+to a temporary file, which then replaces the results file.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ except ImportError:
     CUDA = False
 
 WARM_UP = 0.15
-"""Seconds before each timing."""
+"""Seconds of warm-up before each timing."""
 
 
 def graph_us(run: Callable[[], Any]) -> float:
-    """Microseconds of a replay of what `run` launches, by PyTorch's graph, after a warm-up."""
+    """Returns the microseconds of one replay of a CUDA graph of `run`, after a warm-up."""
     torch.cuda.synchronize()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
@@ -63,7 +63,7 @@ def graph_us(run: Callable[[], Any]) -> float:
 
 
 def parser_of(description: str | None) -> argparse.ArgumentParser:
-    """The options that every such benchmark has."""
+    """Returns a parser with the options that all device benchmarks share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--target", default="nvidia-h200")
     parser.add_argument("--device", default="vulkan")
@@ -77,8 +77,8 @@ def parser_of(description: str | None) -> argparse.ArgumentParser:
 @dataclass(frozen=True)
 class Job:
     """
-    A case: `measure` compiles, checks and times it with a schedule (None: the default) on a device,
-    `peer` gives milliseconds of PyTorch's kernel or None, and `flops` are its operations.
+    A case. `measure` compiles, checks and times the case with a schedule (None: the default).
+    `peer` returns PyTorch's milliseconds, or None. `flops` is the number of operations.
     """
 
     measure: Callable[[Any, str | None], dict[str, Any]]
@@ -88,7 +88,7 @@ class Job:
 
 
 def run_jobs(options: argparse.Namespace, jobs: Iterable[Job], what: str, torch: Any) -> int:
-    """Run them all, print and write a record each; 0 if every result was right."""
+    """Runs all jobs. Prints and writes a record for each. Returns 0 if all results were right."""
     begin = time.monotonic()
     records: list[dict[str, Any]] = []
     device: Any = open_isolated(options.device)
@@ -115,7 +115,7 @@ def run_jobs(options: argparse.Namespace, jobs: Iterable[Job], what: str, torch:
 
 
 def torch_median(torch: Any, run: Callable[[], Any]) -> float:
-    """Milliseconds that PyTorch's kernel takes, by its own events, after a warm-up as ours have."""
+    """Returns the median milliseconds of PyTorch's kernel by CUDA events, after a warm-up."""
     end = time.monotonic() + WARM_UP
     while time.monotonic() < end:
         run()

@@ -1,14 +1,13 @@
 """
-Kernels that are not contractions, on a Vulkan device in GPU time: gigabytes a second beside
-PyTorch.
+Measures the bandwidth of kernels that are not contractions on a Vulkan device, and PyTorch's.
 
     python benchmarks/families.py --target nvidia-h200 -o benchmarks/results/h200-families.json
 
-Each case is a function on tensors: it is compiled, run on random data, compared with numpy, and
-timed as benchmarks/contractions.py times: 150 ms of warm-up, then the median of single runs (all
-dispatches together) by GPU timestamps, burst. The bytes are those of the arguments and results,
-each moved once: less than that cannot be moved, and what a kernel reads twice counts against it.
-What is smaller than the device's caches may exceed the memory's rate. f16 is computed in f32.
+Each case is a function on tensors. Inputs are random and results are compared with numpy. Times
+are medians of single runs (all dispatches of the function) by GPU timestamps, after 150 ms of
+warm-up. Bandwidth is the size of the arguments and results divided by the time, so a kernel that
+reads an argument twice reaches at most half of the peak. Cases smaller than the device's caches
+may exceed the memory's bandwidth. f16 is computed in f32.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ Shape: TypeAlias = tuple[int, ...]
 
 DTYPES = {"f16": np.float16, "f32": np.float32, "i32": np.int32}
 ROUNDING = {"f16": 2.0**-10, "f32": 2.0**-20}
-"""How far a result may be off, relative to the largest: a rounding, and what sums lose."""
+"""Tolerance relative to the largest element, for one rounding and the error of sums."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """`text` is the body of @main on %0, %1, ... with the result %r; `peer` is PyTorch's."""
+    """A kernel: `text` is @main's body, from arguments %0, %1, ... to %r. `peer` is PyTorch's."""
 
     name: str
     arguments: tuple[tuple[Shape, str], ...]
@@ -45,11 +44,11 @@ class Family:
     expected: Callable[..., Array]
     peer: Callable[..., Any]
     below: int = 0
-    """Integers are indices below this."""
+    """Exclusive upper bound of integer arguments, which are indices."""
 
     @property
     def bytes(self) -> int:
-        """The bytes that must be moved; of an indexed table, only the rows that are read."""
+        """Bytes of arguments and results. Unread rows of an indexed table do not count."""
         read = self.arguments if not self.below else (self.result, self.arguments[1])
         return sum(
             math.prod(shape) * np.dtype(DTYPES[type]).itemsize
@@ -78,7 +77,7 @@ def tensor(shape: Sequence[int], type: str) -> str:
 
 @dataclass
 class Body:
-    """The lines of a function's body; each step returns the name of what it made."""
+    """Builds the lines of a function body. Each method returns the name of its result."""
 
     lines: list[str]
     count: int = 0
@@ -112,7 +111,7 @@ class Body:
         body: str,
         name: str = "",
     ) -> str:
-        """A linalg.generic; its body has the arguments %a, %b, ..., %o and ends in %y."""
+        """Adds a linalg.generic. Its body has the arguments %a, %b, ..., %o and yields %y."""
         value = name or self.fresh()
         loops = ", ".join(f"d{i}" for i in range(len(kinds)))
         indexing = ", ".join(f"affine_map<({loops}) -> ({part})>" for part in maps)
@@ -138,7 +137,7 @@ class Body:
 
 
 def widened(type: str, *names: str) -> str:
-    """Returns lines of a kernel that widen each name to f32: `%aw` is %a in f32."""
+    """Returns operations that widen each name to f32: `%aw` is %a in f32."""
     if type == "f32":
         return ""
     return "".join(f"    %{n}w = arith.extf %{n} : {type} to f32\n" for n in names)
@@ -149,7 +148,7 @@ def wide(type: str, name: str) -> str:
 
 
 def ends(type: str, op: str) -> str:
-    """The last operation of a body: `%y`, rounded to the result's type."""
+    """Returns the last operation of a body: it computes `%y` and rounds to the result's type."""
     if type == "f32":
         return f"    %y = {op} : f32\n"
     return f"    %t = {op} : f32\n    %y = arith.truncf %t : f32 to {type}\n"
@@ -188,7 +187,7 @@ def tanh(shape: Shape, type: str) -> Family:
 
 
 def summed(shape: Shape, type: str, axis: int) -> Family:
-    """Sums of rows or columns in f32."""
+    """Returns the kernel that sums rows or columns in f32."""
     body = Body([])
     kept = tuple(size for i, size in enumerate(shape) if i != axis)
     into = body.filled(kept, "f32", "0.0")
@@ -206,7 +205,7 @@ def summed(shape: Shape, type: str, axis: int) -> Family:
 
 
 def rowwise(body: Body, source: tuple[str, Shape, str], start: str, lines: str) -> str:
-    """A reduction of rows in f32; `lines` make %y of %o and %a."""
+    """Adds a reduction of rows in f32. `lines` compute %y from %o and %a."""
     rows = source[1][:1]
     into = body.filled(rows, "f32", start)
     wider = widened(source[2], "a")
@@ -324,7 +323,7 @@ def gathered(table: Shape, count: int, type: str) -> Family:
 
 
 def pooled(shape: Shape, type: str, window: int, stride: int) -> Family:
-    """The maximum of windows of an image whose channels lie last."""
+    """Returns the kernel of a max pool on an image in channels-last layout."""
     body = Body([])
     n, h, w, c = shape
     out = n, (h - window) // stride + 1, (w - window) // stride + 1, c
@@ -371,7 +370,6 @@ def cases() -> list[Family]:
 
 
 def small() -> list[Family]:
-    """Returns sizes that a software driver computes in seconds, to try the script on."""
     listed: list[Family] = []
     for type in ("f16", "f32"):
         listed += [added((33, 64), type), tanh((33, 64), type)]

@@ -1,16 +1,15 @@
 """
-Products of few rows on a Vulkan device, in GPU time: bytes a second, beside a copy in the same run.
+Measures the bandwidth of products of few rows on a Vulkan device, and of a copy.
 
     python benchmarks/few_rows.py --target nvidia-h200 -o benchmarks/results/h200-few-rows.json
     .lavapipe/run python benchmarks/few_rows.py --target lavapipe --small
 
-A program multiplies the rows by several matrices of the same sizes, one after the other, which are
-together larger than any cache. Weights are f16, times rows in f16, or lie in planes of a GGUF
-format, times rows in f32. `share` is the bytes of the weights a second as part of what the fastest
-copy moves, reads and writes counted: a kernel of ours, and PyTorch's where there is one. Measured
-are the default schedule and each of `--schedules`: `["#schedule.rows<...>", ...]`; with `--sweep`
-many more for one row.
-64 columns of every result are compared with numpy in binary64.
+A program multiplies the rows in sequence by several matrices of equal sizes, which are together
+larger than any cache. Weights are f16 with f16 rows, or packed in a GGUF format with f32 rows.
+`share` is the bytes of weights per second, relative to the bandwidth (bytes read and written) of
+the fastest copy: our kernel's, or PyTorch's. The script times the default schedule and each
+schedule of `--schedules`, a file with `["#schedule.rows<...>", ...]`. `--sweep` adds many
+schedules for one row. 64 columns of every result are compared with numpy in binary64.
 """
 
 from __future__ import annotations
@@ -44,16 +43,16 @@ from xdsl_spirv.runtime.vulkan import open_isolated
 
 CHECKED = 64
 UNIT = 32
-"""Elements of the largest load of four bits."""
+"""Number of 4-bit elements in the largest load."""
 UNITS_OF_DEVICE = 132
-"""Compute units of an H200, which the schedules of `--sweep` are made for."""
+"""Number of compute units of an H200, for which `--sweep` makes schedules."""
 TOLERANCE = 2e-3
-"""Tolerance of a result, relative to the sum of its products' sizes: no sum is in f16."""
+"""Tolerance relative to the sum of the products' magnitudes. No sum is in f16."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """rows x n x k, `count` matrices of weights."""
+    """A product of sizes rows x n x k with `count` different weight matrices."""
 
     rows: int
     n: int
@@ -66,7 +65,7 @@ class Case:
 
     @property
     def planes(self) -> dict[str, tuple[Element, tuple[int, ...]]]:
-        """The planes in which a matrix lies."""
+        """Element type and shape of each plane in which a matrix is packed."""
         if self.format == "f16":
             return {"w": (F16, (self.n, self.k))}
         format = FORMATS[self.format]
@@ -77,7 +76,7 @@ class Case:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of one matrix."""
+        """Size of one matrix in bytes."""
         return sum(prod(sizes) * element.dtype.itemsize for element, sizes in self.planes.values())
 
     def module(self, schedule: str | None) -> ModuleOp:
@@ -100,7 +99,7 @@ class Case:
         return ModuleOp([FuncOp("main", type, Region(entry))])
 
     def inputs(self, rng: np.random.Generator) -> tuple[Any, dict[str, Any]]:
-        """The rows, and one matrix's planes; every matrix is a separate copy of these."""
+        """Returns the rows and the planes of one matrix. Every matrix is a copy of these planes."""
         x = rng.normal(size=(self.rows, self.k)).astype(np.float16)
         arrays: dict[str, Any] = {}
         for name, (element, sizes) in self.planes.items():
@@ -128,7 +127,7 @@ def parsed(schedule: str) -> Attribute:
 
 
 def swept(case: Case) -> Iterator[str]:
-    """Schedules for one row and subgroups of 32, to find the best by measuring."""
+    """Yields schedules for one row and subgroups of 32 invocations."""
     wide = (16,) if case.format == "f16" else (16, 8, 4)
     for bytes, columns, steps, along in product(wide, (4, 8), (1, 2, 4), (1, 4)):
         if case.rows == 1 and 16 <= bytes * columns * steps // 4 <= 32:
@@ -141,7 +140,7 @@ def swept(case: Case) -> Iterator[str]:
 
 
 def digits_shared(case: Case) -> Iterator[str]:
-    """Returns schedules by which subgroups make the digits of a row of packed weights together."""
+    """Yields schedules in which subgroups convert a row to integers (`digits`) together."""
     along = ceil(case.k / UNIT / 32)
     for across, columns, ahead in product((2, 4, 8), (1, 2, 4), (1, 2)):
         workgroups = UNITS_OF_DEVICE * (32 // (along * across))
@@ -168,7 +167,7 @@ def cases(small: bool) -> Iterator[Case]:
 
 
 def copied(device: Any, target: str, small: bool) -> float:
-    """Bytes a second that a kernel of ours moves, both ways counted, over four buffers."""
+    """Returns the bandwidth of our copy kernel in bytes per second, read and written."""
     size = 1 << (16 if small else 25)
     type = f"tensor<{size}xf32>"
     bodies = "\n".join(
@@ -198,7 +197,7 @@ def copied(device: Any, target: str, small: bool) -> float:
 
 
 def copied_by_torch() -> float:
-    """Returns the rate of PyTorch's copy; 0 without it."""
+    """Returns the bandwidth of PyTorch's copy in bytes per second, or 0 without PyTorch."""
     if not CUDA:
         return 0.0
     source = torch.empty(1 << 28, dtype=torch.float32, device="cuda")

@@ -1,11 +1,10 @@
 """
-Every form of contraction: how fast on lavapipe beside kernels written by hand, how long to compile
-beside iree-compile, and of how many instructions.
+Measures every form of contraction: speed on lavapipe, compile time and number of instructions.
 
-The kernels written by hand (`kernels.py`) are what one writes first for a CPU driver: a subgroup
-multiplies 2 x 2 fragments from global memory, or invocations 4 x 4 results by packed dot products.
-All run in one process, in turns; a figure is the fastest of the runs. Compilers run as whole
-processes, in turns too; a figure is the median.
+Speed is compared with handwritten kernels (`hand_kernels.py`) of the simplest form for a CPU
+driver: a subgroup multiplies 2 x 2 fragments from global memory, or each invocation computes 4 x 4
+results by packed dot products. All run in one process, in turns; a figure is the fastest run.
+Compile time is compared with iree-compile: whole processes in turns; a figure is the median.
 
     benchmarks/forms.py [--only matmul] [--runs 5] [--no-compile] [--no-device]
 """
@@ -40,7 +39,7 @@ SMALL = 128
 
 @dataclass(frozen=True)
 class Form:
-    """A contraction: its operation, the shapes of A, B and the result, and types."""
+    """A contraction: its operation, its types and the shapes of A, B and the result."""
 
     name: str
     operation: str
@@ -49,13 +48,13 @@ class Form:
     c: tuple[int, ...]
     types: tuple[str, str]
     products: int
-    """Multiply-adds."""
+    """Number of multiply-adds."""
     schedule: str = ""
     by_hand: str = ""
-    """The kernel written by hand that computes the same."""
+    """Name of the handwritten kernel for the same computation."""
 
     def text(self) -> str:
-        """The form as `@main`, from zeros; iree-compile takes it too where it has no schedule."""
+        """Returns `@main`. Without a schedule, iree-compile also accepts the text."""
         element, result = self.types
         a, b, c = (
             f"tensor<{'x'.join(map(str, shape))}x{kind}>"
@@ -131,7 +130,7 @@ SIZES = {"i8": 1, "f16": 2, "f32": 4, "i32": 4}
 
 
 def instructions(binary: bytes) -> int:
-    """Returns the instructions of a module's functions, without declarations."""
+    """Returns the number of instructions in the functions of a module."""
     from xdsl_spirv.serialization.raw.binary import decode
 
     names = [row.name for row in decode(binary)]
@@ -139,7 +138,7 @@ def instructions(binary: bytes) -> int:
 
 
 def hand_work(name: str) -> Any:
-    """A kernel written by hand as work, with its binary."""
+    """Returns a handwritten kernel as a work with its binary."""
     from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
     from xdsl_spirv.runtime.modules import context, parse_text
     from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
@@ -164,7 +163,7 @@ def hand_work(name: str) -> Any:
 
 
 def values(shape: tuple[int, ...], element: str, seed: int) -> Any:
-    """Small integers, whose sums are exact in every order."""
+    """Returns random small integers, whose sums are exact in every order."""
     import numpy as np
 
     kinds = {"i8": np.int8, "f16": np.float16, "f32": np.float32}
@@ -172,7 +171,7 @@ def values(shape: tuple[int, ...], element: str, seed: int) -> Any:
 
 
 def right(name: str, data: bytearray) -> bool:
-    """Whether a kernel written by hand gives the product; B of packed_dot is transposed."""
+    """True if a handwritten kernel computed the product. B of packed_dot is transposed."""
     import numpy as np
 
     _, _, element, result = BY_HAND[name]
@@ -183,7 +182,7 @@ def right(name: str, data: bytearray) -> bool:
 
 
 def on_device(forms: list[Form], runs: int) -> list[dict[str, Any]]:
-    """GFLOP/s of each form and of each kernel written by hand, in turns."""
+    """Returns GFLOP/s of each form and of each handwritten kernel, timed in turns."""
     from xdsl_spirv.compare.check import check
     from xdsl_spirv.compiler.compiler import compile_module
     from xdsl_spirv.runtime.modules import parse_text
@@ -249,14 +248,14 @@ def work_of(program: Any) -> Any:
 
 
 def seconds_of(command: list[Any]) -> float | None:
-    """A process' wall-clock time; None if it fails."""
+    """Returns the wall-clock seconds of a process, or None if it fails."""
     started = time.perf_counter()
     done = subprocess.run([str(c) for c in command], capture_output=True, check=False)
     return time.perf_counter() - started if done.returncode == 0 else None
 
 
 def compile_times(forms: list[Form], runs: int, iree: str | None) -> list[dict[str, Any]]:
-    """Medians of whole processes, ours for two targets and iree-compile's."""
+    """Returns median compile times of whole processes: ours for two targets, and iree-compile's."""
     ours = Path(sys.executable).parent / "xdsl-spirv"
     records: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:

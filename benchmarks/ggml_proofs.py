@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """
-Asks `xdsl-spirv prove` of ggml's Vulkan shaders and counts the answers.
+Runs `xdsl-spirv prove` on ggml's Vulkan shaders and counts the verdicts.
 
     python benchmarks/ggml_proofs.py CHECKOUT [--scratch FOLDER] [--only REGEX] [--part I/N]
 
-CHECKOUT is as in ggml_shaders.py. The first module of each shader that has a launch stands for it,
-with the specialization constants of its first launch. It is asked in two ways: for races in
-Workgroup memory and barriers; and for all questions, the contract being what the launch says (grid,
-push constants, lengths). A proof needs as much of it as is printed.
+CHECKOUT is the same as for ggml_shaders.py. For each shader with a launch, the first module is
+proved, with the specialization constants of its first launch. Two sets of questions are proved:
+races in Workgroup memory and barriers only, and all questions. The contract is the launch: grid,
+push constants, buffer lengths. The script prints the part of the contract that each proof needs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NEVER = "never reached under the premises"
 
 
 def describe_case(case: Case, binary: bytes, path: Path) -> KernelTest:
-    """A module and its launch as a kernel's test."""
+    """Returns a module and its launch as a kernel test."""
     known = specialization_ids(binary)
     constants = {str(number): v for number, v in case.constants.items() if number in known}
     push = {name: v for name, v in case.push.items() if not isinstance(v, Address)}
@@ -50,12 +50,12 @@ def _describe(array: Array) -> Contents:
 
 
 def is_near(question: Question) -> bool:
-    """Whether a question is about barriers or about races in Workgroup memory."""
+    """True if a question is about barriers or races in Workgroup memory."""
     return question.name == "barriers" or question.storage == "Workgroup"
 
 
 def main() -> None:
-    """Prints a line for each shader, then the counts by verdict and by cause."""
+    """Prints a line for each shader, then the number of shaders by verdict and by cause."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--scratch", type=Path, default=Path("/tmp/ggml-shaders"))

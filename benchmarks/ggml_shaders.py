@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
 """
-ggml's Vulkan shaders through decoder, printer, encoder, validators and interpreter.
+Runs ggml's Vulkan shaders through decoder, printer, encoder, validators and interpreter.
 
     python benchmarks/ggml_shaders.py CHECKOUT [--scratch /tmp/ggml] [--only REGEX] [--every]
-    python benchmarks/ggml_shaders.py CHECKOUT --trips     # only the trips and verdicts
+    python benchmarks/ggml_shaders.py CHECKOUT --trips     # only round trips and verdicts
     python benchmarks/ggml_shaders.py CHECKOUT --launches  # only the launches
     python benchmarks/ggml_shaders.py CHECKOUT --cost      # only the cost of the checks
 
-CHECKOUT is one of github.com/ggml-org/ggml (or the `ggml` folder of llama.cpp); nothing of it is
-kept here. Needed are g++, glslang (`make glslang`), spirv-opt and PyPI's `gguf`.
+CHECKOUT is a checkout of github.com/ggml-org/ggml (or the `ggml` folder of llama.cpp). The script
+needs g++, glslang (`make glslang`), spirv-opt and PyPI's `gguf`.
 
-ggml builds some 2,000 modules of 139 shaders, most of them one shader with other types. A *kind*
-is a shader with the type of its first operand, its operation, and whether it has experts or
-cooperative matrices; its first module stands for it, `--every` takes all. Each module is run on
-real numbers with all checks, as ggml launches it (grid, push constants, specialization constants),
-and compared with numpy. A launch with findings runs again with line numbers. Facts go into
-benchmarks/results/ggml.json, in the place of those of the same modules; docs/ggml.md explains the
-findings.
+ggml builds some 2,000 modules from 139 shaders; most modules differ in types only. Modules are of
+one *kind* if shader, type of the first operand, operation, experts and use of cooperative matrices
+are equal. The first module of each kind is run; `--every` runs all. A module is launched as ggml
+launches it (grid, push constants, specialization constants) with all checks, and compared with
+numpy. A launch with findings runs again with line numbers. Results go to
+benchmarks/results/ggml.json, where they replace earlier results of the same modules. docs/ggml.md
+explains the findings.
 """
 
 from __future__ import annotations
@@ -45,32 +45,32 @@ from xdsl_spirv.serialization.decode.decoder import decode
 RESULT = Path(__file__).resolve().parent / "results" / "ggml.json"
 FAMILIES = (elementwise, quants, over_rows, windows, sequences, attention, products)
 APART = ("DATA_A_", "OP=", "COOPMAT", "MUL_MAT_ID=", "QBLOCK_X4", "SET_ROWS", "MMQ")
-"""Defines that make a kind of its own."""
+"""Defines that distinguish kinds."""
 
 PRODUCTS = {
     "f32": ("matmul_f32_f32_fp32", "scalar", "f32", "f32", 3e-6),
     "f16": ("matmul_f16", "scalar", "f16", "f16", 1.5e-3),
     "f16, cooperative": ("matmul_f16_cm1", "matrices", "f16", "f16", 1.5e-3),
 }
-"""The timed cases: a module, its tiles, the types of both operands, and a tolerance."""
+"""Timed cases: module, tile sizes, types of both operands, tolerance."""
 
 BARRIER = re.compile(r"barrier\(\);")
 
 
 def kind(module: Module) -> tuple[str, ...]:
-    """Returns a key that is equal for modules of the same kind: one may stand for all."""
+    """Returns a key that is equal for modules of the same kind."""
     return module.source, *(d[2:] for d in module.defines if d[2:].startswith(APART))
 
 
 def cases() -> Iterator[Case]:
-    """Every launch, family by family."""
+    """Yields the launches of all families."""
     for family in FAMILIES:
         for function in family.FAMILIES:
             yield from function()
 
 
 def chosen(modules: Modules, only: str, *, every: bool) -> dict[str, list[Case]]:
-    """The launches by module: one module of each kind, or all."""
+    """Returns the launches by module: one module of each kind, or all modules."""
     wanted: dict[str, list[Case]] = {}
     taken: dict[tuple[str, ...], str] = {}
     for case in cases():
@@ -83,7 +83,7 @@ def chosen(modules: Modules, only: str, *, every: bool) -> dict[str, list[Case]]
 
 
 def with_lines(modules: Modules, outcome: Outcome) -> Outcome:
-    """A launch that found something, again with line numbers."""
+    """Runs a launch with findings again, with line numbers."""
     if not outcome.findings:
         return outcome
     binary = modules.checkout.compile(modules[outcome.case.module], ["-g"])
@@ -92,7 +92,7 @@ def with_lines(modules: Modules, outcome: Outcome) -> Outcome:
 
 
 def interpreted(modules: Modules, only: str, *, every: bool) -> Iterator[list[dict[str, Any]]]:
-    """The facts of every module's launches, printed as they come."""
+    """Yields the results of each module's launches, and prints them."""
     for name, launches in chosen(modules, only, every=every).items():
         table: list[dict[str, Any]] = []
         for case in launches:
@@ -106,7 +106,7 @@ def interpreted(modules: Modules, only: str, *, every: bool) -> Iterator[list[di
 
 
 def tripped(modules: Modules, only: str, *, every: bool) -> Iterator[list[dict[str, Any]]]:
-    """The failures of every module's trips, one module of each kind or all."""
+    """Yields the failures of each module's round trips, for one module of each kind or for all."""
     seen: set[tuple[str, ...]] = set()
     for name, module in modules.by_name.items():
         if not re.search(only, name) or (kind(module) in seen and not every):
@@ -123,7 +123,7 @@ def tripped(modules: Modules, only: str, *, every: bool) -> Iterator[list[dict[s
 
 
 def timed(module: bytes, case: Case, checks: Checks) -> tuple[Outcome, float]:
-    """A launch and its seconds of processor time, which others on the machine do not change."""
+    """Returns the outcome of a launch and its processor seconds."""
     decoded = decode(module)
     start = time.process_time()
     outcome = run_module(module, decoded, case, checks)
@@ -131,7 +131,9 @@ def timed(module: bytes, case: Case, checks: Checks) -> tuple[Outcome, float]:
 
 
 def costs(modules: Modules, size: int = 256) -> list[dict[str, Any]]:
-    """Seconds of a product without checks, with all, and until a missing barrier is reported."""
+    """
+    Returns a product's seconds without checks, with all, and up to a missing barrier's report.
+    """
     table: list[dict[str, Any]] = []
     for name, (module, tiles, a, b, precision) in PRODUCTS.items():
         case = products.product(module, tiles, (size,) * 3, a, b, True, precision)
@@ -157,12 +159,12 @@ def costs(modules: Modules, size: int = 256) -> list[dict[str, Any]]:
 
 
 def racing(modules: Modules, name: str) -> bytes:
-    """A product's module without the barrier between filling its tiles and reading them."""
+    """Returns a product's module without the barrier between writing and reading its tiles."""
     module = modules[name]
     text = module.path.read_text()
     marks = [m for m in BARRIER.finditer(text) if "pos_a +=" in text[m.end() : m.end() + 60]]
     if len(marks) != 1:
-        raise SystemExit(f"{module.source} has {len(marks)} barriers in front of its product")
+        raise SystemExit(f"{module.source} has {len(marks)} barriers before its product")
     changed = modules.checkout.scratch / f"racing-{module.source}"
     changed.write_text(text[: marks[0].start()] + text[marks[0].end() :])
     return modules.checkout.compile(module, source=changed)
@@ -186,7 +188,7 @@ def summary(facts: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def merged(old: list[dict[str, Any]], new: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
-    """New facts of modules in the place of their old ones."""
+    """Returns the results with new entries in place of old entries of the same modules."""
     names = {row[key] for row in new}
     return sorted([row for row in old if row[key] not in names] + new, key=lambda row: row[key])
 
@@ -229,7 +231,7 @@ def main() -> None:
 
 
 def write(path: Path, result: dict[str, Any]) -> None:
-    """Keep what is known so far."""
+    """Writes the results collected so far."""
     path.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -1,15 +1,14 @@
 """
-Real models as graphs of TOSA operators, beside the VGF files of Arm's model converter.
+Runs real models as graphs of TOSA operators, and VGF files of Arm's model converter.
 
     .lavapipe/run python benchmarks/graph_models.py [--only minilm,magika] [--variants f32,signed]
         [--converter] [--json FILE]
 
-The models of `model_zoo.py` in variants of `model_variants.py`. Each graph runs on the
-interpreter and on a Vulkan device (on lavapipe with Arm's emulation layers: `pip install
-ai-ml-emulation-layer-for-vulkan`); results are judged as `models.py` judges them. `--converter`
-makes a VGF of the same model without us, which runs in the same places: torch-mlir lowers ONNX to
-TOSA, Arm's model converter makes the VGF (`pip install --no-deps torch-mlir
-ai-ml-sdk-model-converter`).
+Models come from `model_zoo.py`, variants from `model_variants.py`. Each graph runs on the
+interpreter and on a Vulkan device (lavapipe with Arm's emulation layers: `pip install
+ai-ml-emulation-layer-for-vulkan`). Results are judged as in `models.py`. `--converter` also runs a
+VGF file that other tools make from the same model: torch-mlir lowers ONNX to TOSA, and Arm's
+converter writes the file (`pip install --no-deps torch-mlir ai-ml-sdk-model-converter`).
 """
 
 from __future__ import annotations
@@ -49,11 +48,11 @@ TO_TOSA = (
     "torch-backend-to-tosa-backend-pipeline{require-full-tosa-conversion=true})"
 )
 TIMEOUT = 600
-"""Seconds that a tool may take."""
+"""Time limit of a tool in seconds."""
 
 
 def convert_to_vgf(proto: Any, folder: Path) -> Path:
-    """The VGF of torch-mlir and Arm's converter. Raises `RuntimeError` with a tool's text."""
+    """Returns torch-mlir's and Arm's VGF file. Raises `RuntimeError` with a tool's output."""
     package("onnx").save(proto, folder / "model.onnx")
     optimize = package_file("torch_mlir", "_mlir_libs/torch-mlir-opt")
     convert = package_file("model_converter", "binaries/bin/model-converter")
@@ -74,7 +73,7 @@ def convert_to_vgf(proto: Any, folder: Path) -> Path:
 def run_everywhere(
     program: GraphProgram, inputs: Mapping[str, Any], judge: Any, expected: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Figures of a graph on the interpreter and on the device; inputs and results by order."""
+    """Runs a graph on the interpreter and on the device. Inputs and results are passed in order."""
     given: dict[str, Any] = {}
     for buffer, array in zip(program.buffers, inputs.values(), strict=True):
         narrow = buffer.type == "i32" and array.dtype == np.int64
@@ -94,7 +93,7 @@ def run_everywhere(
 
 
 def measure(model: Model, variant: str, converter: bool) -> dict[str, Any]:
-    """The figures of a case: our graph, and the converter's."""
+    """Returns the figures of a case for our graph, and for the converter's."""
     case, inputs, proto = f"{model.name}.{variant}", model.inputs(), variant_of(model, variant)
     imported = import_onnx(proto)
     expected = run_onnxruntime(
@@ -127,7 +126,7 @@ def measure(model: Model, variant: str, converter: bool) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a line for each case; exit status 1 if one of our graphs is wrong."""
+    """Prints a line for each case. Returns 1 if one of our graphs is wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
     parser.add_argument("--only", help="models, separated by commas")
     parser.add_argument("--variants", default="f32,signed", help="separated by commas")

@@ -1,9 +1,9 @@
 """
-Kernels in the spirv dialect, written by hand, that the interpreter's benchmark runs.
+Handwritten kernels in the spirv dialect for the interpreter's benchmark.
 
-Each multiplies two matrices of n by n; B is stored transposed, so that both operands are read along
-K. An invocation makes a tile of 4 by 4 results, 64 invocations are a workgroup of 32 by 32 results:
-what a shader without cooperative matrices does.
+Each kernel multiplies two n x n matrices. B is transposed in memory, so that both operands are
+read along K. An invocation computes 4 x 4 results, and a workgroup of 64 invocations 32 x 32
+results.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ GROUP = TILE * SIDE
 
 
 def grid(n: int) -> tuple[int, int, int]:
-    """Workgroups of a product of n by n."""
+    """Returns the grid for n x n results."""
     return n // GROUP, n // GROUP, 1
 
 
 def packed_dot(n: int) -> str:
-    """`@main`: int8 x int8 -> i32 by SDot of packed bytes; A and B are vectors of 16 bytes."""
+    """Returns `@main` for int8 x int8 -> i32 by SDot. Buffers are vectors of 16 bytes."""
     lines: list[str] = []
     for part in range(4):
         for name in "ab":
@@ -41,7 +41,7 @@ def packed_dot(n: int) -> str:
 
 
 def scalar_half(n: int, wide: bool = True) -> str:
-    """`@main`: f16 x f16, multiplied and added in f32 (`wide`) or in f16, one number at a time."""
+    """Returns `@main` for f16 x f16 on scalars, computed in f32 (`wide`) or in f16."""
     lines: list[str] = []
     type = "f32" if wide else "f16"
     for name in "ab":
@@ -61,9 +61,10 @@ def scalar_half(n: int, wide: bool = True) -> str:
 
 def cooperative(n: int, element: str, result: str) -> str:
     """
-    `@main`: a subgroup of 8 multiplies 2 x 2 fragments of 8 x 8 straight from global memory.
+    Returns `@main` in which a subgroup of 8 multiplies 2 x 2 fragments of 8 x 8 from global
+    memory.
 
-    B is stored as it is multiplied, so both operands are row-major.
+    B is not transposed: both operands are row-major.
     """
     stride, size = {"f16": 2, "i8": 1}[element], 4
     array = f"!spirv.struct<(!spirv.rtarray<{element}, stride={stride}> [0]), Block>"
@@ -166,7 +167,7 @@ def _kernel(
     lines: list[str],
     results: list[str],
 ) -> str:
-    """A loop over K, `per` numbers at a time, around `lines`, which turn %cIJ into `results`."""
+    """Returns a kernel whose loop over K runs `lines`, which compute `results` from %cIJ."""
     array = f"!spirv.struct<(!spirv.rtarray<{element}, stride={stride}> [0]), Block>"
     size = {"i32": 4, "f32": 4, "f16": 2}[result]
     stored = f"!spirv.struct<(!spirv.rtarray<{result}, stride={size}> [0]), Block>"
@@ -266,8 +267,8 @@ def _entry(size: tuple[int, int, int]) -> list[str]:
 
 def small_loop(steps: int) -> tuple[str, int]:
     """
-    `@main` for one workgroup of 64 invocations, a loop of `steps` rounds; and the instructions
-    that each invocation executes.
+    Returns `@main` with a loop of `steps` iterations for one workgroup of 64 invocations, and the
+    number of instructions that each invocation executes.
     """
     inside = [
         "%x0 = spirv.IMul %value, %n3 : i32",

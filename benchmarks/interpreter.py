@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 """
-The interpreter beside numpy and lavapipe, in one run.
+Times kernels on the interpreter, numpy and lavapipe.
 
     python benchmarks/interpreter.py [--size 512] [--repeat 5]
 
-`cooperative, TARGET` is `linalg.matmul` f16 x f16 -> f32 as `linalg-to-spirv` lowers it: staging
-through Workgroup memory, barriers, cooperative matrices. The others are kernels.py's: `packed dot`
-is int8 x int8 -> i32 by `SDot` of packed bytes; `scalar f16, f32 sums` converts, multiplies and
-adds one number at a time, `scalar f16` does it in f16, rounded after each instruction.
+- `cooperative, TARGET`: `linalg.matmul` f16 x f16 -> f32 lowered by `linalg-to-spirv`, with
+  staging
+  through Workgroup memory, barriers and cooperative matrices.
+- `packed dot`: int8 x int8 -> i32 by `SDot` on packed bytes.
+- `scalar f16, f32 sums`: f16 operands, scalars multiplied and added in f32.
+- `scalar f16`: the same in f16, rounded after each instruction.
 
-Each is dispatched without checks and with all (`Checks.all()`), which must find nothing. numpy
-multiplies the same matrices in binary32, which is exact for the bytes. lavapipe (`make lavapipe`)
-runs the same modules, timed from submission to idle; where it is not installed it is left out.
-Runs alternate, medians count; G/s are 2 N^3 / seconds. Then a kernel of 64 invocations, for the
-time of an instruction, and the peak memory of a launch under several budgets. Everything goes into
-benchmarks/results/interpreter.json.
+The last three are from hand_kernels.py. Each kernel runs without checks and with all checks
+(`Checks.all()`), which must find nothing. numpy multiplies the same matrices in binary32, which is
+exact for the bytes. lavapipe (`make lavapipe`) runs the same modules if it is installed, timed
+from submission to idle. Runs alternate; figures are medians; G/s are 2 N^3 / seconds. The script
+also measures the time of an instruction in a kernel of 64 invocations, and the peak memory of a
+launch with several memory budgets. Results go to benchmarks/results/interpreter.json.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ MEBI = 1 << 20
 
 @dataclass
 class Row:
-    """A kernel over buffers a, b and c = a b; `tolerance` is what c may differ by."""
+    """A kernel for c = a b on buffers a, b and c. `tolerance` is the allowed error of c."""
 
     name: str
     module: SPIRVModuleOp
@@ -92,14 +94,14 @@ class Row:
 
 
 def module_of(text: str) -> SPIRVModuleOp:
-    """A hand-written kernel with version, capabilities and extensions."""
+    """Parses a handwritten kernel and adds version, capabilities and extensions."""
     module: ModuleOp = parse_text(text, ctx=context())
     UpdateVCEPass().apply(context(), module)
     return find_module(module)
 
 
 def rows(n: int) -> list[Row]:
-    """Every kernel of the benchmark, n by n by n."""
+    """Returns every kernel of the benchmark for n x n x n."""
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((n, n)).astype(np.float16) for _ in range(2))
     wide_a, wide_b = a.astype(np.float32), b.astype(np.float32)
@@ -154,7 +156,7 @@ def rows(n: int) -> list[Row]:
 
 
 def on_lavapipe(kernels: list[Row], repeat: int) -> dict[str, list[float]]:
-    """Seconds of each run of each row's module on lavapipe; nothing where it is not installed."""
+    """Returns seconds of each run on lavapipe by kernel; empty if lavapipe is missing."""
     launcher = Path(os.environ.get("XDSL_SPIRV_LAVAPIPE", HERE.parent / ".lavapipe")) / "run"
     if not launcher.exists():
         print(f"lavapipe is left out: there is no {launcher}")
@@ -188,7 +190,7 @@ def on_lavapipe(kernels: list[Row], repeat: int) -> dict[str, list[float]]:
 
 
 def timed(listed: list[Row], repeat: int) -> dict[str, list[float]]:
-    """Seconds of each run of each row: numpy's, without checks, with all."""
+    """Returns the seconds of each run by kernel: numpy, without checks, with all checks."""
     times: dict[str, list[float]] = {}
     for round in range(repeat + 1):
         for row in listed:
@@ -210,7 +212,7 @@ def timed(listed: list[Row], repeat: int) -> dict[str, list[float]]:
 
 
 def instruction_seconds(repeat: int) -> float:
-    """The time of an instruction of a kernel of one workgroup of 64 invocations."""
+    """Returns the seconds of one instruction, for a workgroup of 64 invocations."""
     text, count = kernels.small_loop(2000)
     module, data = module_of(text), np.arange(64, dtype=np.int32)
     seconds: list[float] = []
@@ -222,7 +224,7 @@ def instruction_seconds(repeat: int) -> float:
 
 
 def peaks(listed: list[Row]) -> dict[str, dict[str, float]]:
-    """MiB at the peak of a launch beyond its buffers, by row and budget in MiB."""
+    """Returns peak MiB of a launch minus its buffers, by kernel and by memory budget in MiB."""
     megabytes: dict[str, dict[str, float]] = {}
     for row in listed[:3]:
         megabytes[row.name] = {}

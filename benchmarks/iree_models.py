@@ -1,6 +1,4 @@
-"""
-IREE beside us: the same model by `iree-compile` for Vulkan, and its program on the device here.
-"""
+"""Compiles models with `iree-compile` for Vulkan and runs them on a device of this machine."""
 
 from __future__ import annotations
 
@@ -23,10 +21,10 @@ from xdsl_spirv.compare.onnxruntime import Tolerance, difference
 from xdsl_spirv.runtime.processes import python_command
 
 TARGETS = ("llvmpipe", "vp_android_baseline_2022", "ampere")
-"""IREE's targets: lavapipe; where that fails, what all Vulkan devices have, or a GPU."""
+"""IREE's target options: lavapipe first, then all Vulkan devices or a GPU."""
 
 COMPILE_LIMIT, RUN_LIMIT = 600, 60
-"""Seconds."""
+"""Time limits in seconds."""
 
 REPEAT = 5
 
@@ -39,10 +37,10 @@ def beside_iree(
     device: str | None,
 ) -> dict[str, Any]:
     """
-    Returns by target how long IREE takes to compile a model, or why it does not.
+    Returns IREE's compile time of a model for each target, or the reason of a failure.
 
-    On a `device` (as `vulkan`) what it made for lavapipe also runs, and its results are compared
-    with the expected ones, held to the same `tolerance` as ours.
+    If `device` is given (`vulkan`, for example), the module for lavapipe runs on the device. Its
+    results are compared with the expected ones, with the same `tolerance` as ours.
     """
     from onnx import save
 
@@ -69,7 +67,7 @@ def beside_iree(
 
 
 def _raw(proto: Any) -> Any:
-    """A model whose numbers are stored as bytes: IREE reads float16 in no other form."""
+    """Stores a model's tensors as raw bytes: IREE reads float16 in no other form."""
     from onnx import numpy_helper
 
     copy = type(proto)()
@@ -81,13 +79,13 @@ def _raw(proto: Any) -> Any:
 
 
 def _tool(name: str) -> str | None:
-    """A program beside this Python, or on the path."""
+    """Returns the path of a program next to this Python or on PATH."""
     beside = Path(sys.executable).parent / name
     return str(beside) if beside.exists() else shutil.which(name)
 
 
 def _compiled(commands: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Seconds of the clock and of processors that commands take, or the first error."""
+    """Returns wall-clock and processor seconds of the commands, or the first error."""
     start, before = time.perf_counter(), os.times()
     for command in commands:
         try:
@@ -102,7 +100,7 @@ def _compiled(commands: Sequence[Sequence[str]]) -> dict[str, Any]:
 
 
 def _reason(text: str) -> str:
-    """The first line that says what went wrong."""
+    """Returns the first line of an output that describes the error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line.partition("error:")[2].strip() for line in lines if "error:" in line]
     if lines and lines[0].startswith("Traceback"):
@@ -119,7 +117,7 @@ def _run(
     tolerance: Tolerance,
     device: str,
 ) -> dict[str, Any]:
-    """The first run's seconds, the median of more, and how far off its results are."""
+    """Returns the seconds of the first run, the median of later runs, and the results' error."""
     spec = find_spec("iree._runtime_libs")
     if spec is None or not spec.submodule_search_locations:
         return {"run_error": "not installed (pip install iree-base-runtime)"}
@@ -131,7 +129,7 @@ def _run(
         np.save(folder / f"in{number}.npy", value)
         given.append(f"--input=@{folder}/in{number}.npy")
     results = [folder / f"out{number}.npy" for number in range(len(expected))]
-    # As this process was started: with the C library that the driver needs.
+    # Starts Python as this process was started: with the C library that the driver needs.
     *starter, _ = python_command()
     options = [f"--output=@{output}" for output in results]
     start = time.perf_counter()
@@ -159,7 +157,7 @@ def _run(
 
 
 def _error(command: Sequence[str]) -> str | None:
-    """Why a program did not end well; None if it did."""
+    """Returns the reason of a program's failure, or None if it succeeds."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT)
     except subprocess.TimeoutExpired:

@@ -1,10 +1,10 @@
 """
-Measures the overhead of a job: trivial jobs on this machine, and on Dask's workers beside it.
+Measures the overhead of a job with trivial jobs, on this machine and on local Dask workers.
 
     python benchmarks/jobs.py [--count 2000] [-o jobs.json]
 
-`first` is a process's start with its first job. Processor time is that of this process (client and
-scheduler), wall time is that of everything.
+`first` is the time of a process's start and its first job. Wall time covers all processes.
+Processor time covers only this process, which runs the client and the scheduler.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RESULTS = Path(__file__).resolve().parent / "results" / "jobs.json"
 
 
 def measured(engine: Engine, count: int) -> dict[str, float]:
-    """Seconds until the first result, and milliseconds a job of many."""
+    """Returns seconds until the first result, and milliseconds for each of `count` jobs."""
     begun = time.perf_counter()
     list(engine.run([Job("nothing", {"n": -1})]))
     first = time.perf_counter() - begun

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
 """
-Who finds the bugs of tests/kernels: our interpreter, spirv-val, the validation layer on lavapipe.
+Compares tools that find the bugs of tests/kernels: interpreter, spirv-val, validation layer.
 
     python benchmarks/kernel_checks.py            measure, write results/kernel_checks.json
     python benchmarks/kernel_checks.py -k NAME    measure some, write nothing
     python benchmarks/kernel_checks.py --tool T   one tool again, with -k for some kernels
-    python benchmarks/kernel_checks.py --table    put the table of the results into the docs
+    python benchmarks/kernel_checks.py --table    write the table of results into the docs
 
-Every kernel is compiled once (`-g`, Vulkan 1.3) and given to each tool in a process of its own,
-with a limit in time: drivers crash and hang. A tool has caught a bug if it says anything of the
-broken kernel; what it says of a repaired or right one is false. Seconds are of the wall and of
-whole processes: Python's start and the driver's are among them.
+Every kernel is compiled once (`-g`, Vulkan 1.3). Each tool runs in its own process with a time
+limit, because drivers crash and hang. A tool catches a bug if it reports anything for the broken
+kernel. Any report for a repaired or correct kernel is false. Seconds are wall-clock time of whole
+processes, including the start of Python and of the driver.
 
-The layer runs with GPU-AV's descriptor checks, its race detector for shared memory and its shader
-sanitizer. Where that crashes, the two halves of it are tried, and what either says counts.
-LAVAPIPE names another folder that scripts/fetch_lavapipe.py made: layer 1.4.363 has the race
-detector, 1.4.309 lacks it.
+The layer runs on lavapipe with GPU-AV's descriptor checks, its race detector for shared memory and
+its shader sanitizer. If the combination crashes, each half runs separately and both reports count.
+LAVAPIPE is another folder made by scripts/fetch_lavapipe.py: layer 1.4.363 has the race detector,
+1.4.309 does not.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ HALVES = (
 )
 HUNG = "not done"
 SECONDS = 60
-"""For one kernel and one tool."""
+"""Time limit for one kernel and one tool."""
 
 VUID = re.compile(r"VUID-[\w-]+")
 OF_DEVICE = (
@@ -70,18 +70,18 @@ OF_DEVICE = (
     "VUID-RuntimeSpirv-OpCooperativeMatrixMulAddKHR",
     "VUID-RuntimeSpirv-None-06285",
 )
-"""The device has no matrices of this shape, or no atomics of floats: nothing about the kernel."""
+"""Messages about missing matrix shapes or float atomics of the device, not about the kernel."""
 OF_SETTINGS = ("vkCreateInstance(): ", "vkCreateDevice(): ")
-"""Beginning of the layer's messages about its own settings."""
+"""Prefix of the layer's messages about its own settings."""
 
 
 @dataclass
 class Verdict:
-    """The verdict of one tool on one kernel: the names of its messages, or why it said nothing."""
+    """One tool's verdict on one kernel: the rules of its messages, or the reason of a failure."""
 
     said: list[str] = field(default_factory=list[str])
     failed: str = ""
-    """The kernel could not be run: refused, crashed, hung."""
+    """Reason why the kernel could not be run: refused, crashed or hung."""
     seconds: float = 0.0
 
 
@@ -90,16 +90,16 @@ def kernel_name(test: KernelTest) -> str:
 
 
 def compiled(test: KernelTest) -> KernelTest:
-    """The test as every tool gets it."""
+    """Returns the test with the compiler options that all tools use."""
     chosen = replace(test.compile, target_env=ENVIRONMENT, options=("-g",))
     return replace(test, compile=chosen)
 
 
-# In processes of their own.
+# Functions that run in child processes.
 
 
 def interpreter_child(path: Path) -> Verdict:
-    """All checks; what the test expects of the kernel does not matter here."""
+    """Runs the kernel with all checks, without the findings that the test expects."""
     from xdsl_spirv.tools.kernel_test.problems import COMPILE, LAUNCH, MISMATCH
     from xdsl_spirv.tools.kernel_test.running import run_test
 
@@ -116,7 +116,7 @@ def interpreter_child(path: Path) -> Verdict:
 
 
 def device_child(path: Path) -> Verdict:
-    """The kernel on the device that the loader has, under the validation layer."""
+    """Runs the kernel on the loader's device under the validation layer."""
     from xdsl_spirv.runtime.needs import Needs
     from xdsl_spirv.runtime.vulkan.device import open_device
     from xdsl_spirv.tools.kernel_test.running import DEFAULT_SUBGROUP
@@ -148,7 +148,7 @@ def device_child(path: Path) -> Verdict:
 
 
 def message_name(text: str) -> str:
-    """A message's rule, or its first line without numbers and names."""
+    """Returns a message's rule, or its first line without numbers and names."""
     rule = VUID.search(text)
     if rule:
         return rule[0]
@@ -156,7 +156,7 @@ def message_name(text: str) -> str:
 
 
 def device_work(test: KernelTest) -> tuple[Any, dict[str, bytes]]:
-    """A test as work for a device, and what its buffers hold."""
+    """Returns a test as work for a device, and the contents of its buffers."""
     import struct
 
     from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
@@ -207,11 +207,11 @@ CHILDREN: dict[str, Callable[[Path], Verdict]] = {
 }
 
 
-# The parent.
+# Functions that run in the parent process.
 
 
 def in_process(command: Sequence[str | Path], environment: dict[str, str]) -> tuple[int, str, str]:
-    """Exit status (None's place is taken by -1 for a hang), output, error output."""
+    """Returns exit status, output and error output. After a timeout the error output says so."""
     process = subprocess.Popen(
         list(map(str, command)),
         stdout=subprocess.PIPE,
@@ -231,7 +231,7 @@ def in_process(command: Sequence[str | Path], environment: dict[str, str]) -> tu
 
 
 def run_child(tool: str, test: KernelTest, settings: dict[str, bool] | None = None) -> Verdict:
-    """Returns the verdict of a child process, with the layer's settings."""
+    """Returns the verdict of a child process, run with the given settings of the layer."""
     command: list[str | Path] = [sys.executable, __file__, "--child", tool, test.source]
     environment: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -253,7 +253,7 @@ def run_child(tool: str, test: KernelTest, settings: dict[str, bool] | None = No
 
 
 def run_layer(test: KernelTest) -> Verdict:
-    """All of GPU-AV; the halves of it where the whole crashes."""
+    """Runs all of GPU-AV, or its two halves separately if the combination crashes."""
     verdict = run_child("gpu-av", test, FULL)
     if not verdict.failed.startswith("crashed"):
         return verdict
@@ -290,7 +290,7 @@ TOOLS = tuple(RUNS)
 def measure(
     tests: Sequence[KernelTest], tools: Sequence[str], kept: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Verdicts by kernel and tool; those of other tools are kept."""
+    """Returns verdicts by kernel and tool. Verdicts of other tools are taken from `kept`."""
     results: dict[str, dict[str, Any]] = {}
     for test in tests:
         name = kernel_name(test)
@@ -302,11 +302,11 @@ def measure(
     return results
 
 
-# The table.
+# Functions that write the table.
 
 
 def summarize(kernels: dict[str, dict[str, Any]], tool: str) -> str:
-    """`caught of broken / falsely reported of right / seconds in the middle`."""
+    """Returns a row: bugs caught, missed and not run, false reports, median seconds."""
     broken = [v[tool] for name, v in kernels.items() if name.endswith("/broken")]
     others = [v[tool] for name, v in kernels.items() if not name.endswith("/broken")]
     caught = sum(bool(v["said"]) for v in broken)
@@ -315,14 +315,12 @@ def summarize(kernels: dict[str, dict[str, Any]], tool: str) -> str:
     not_run = sum(not v["said"] and bool(v["failed"]) and HUNG not in v["failed"] for v in broken)
     return (
         f"{caught} of {len(broken)} caught | {len(broken) - caught - not_run} missed | "
-        f"{not_run} not run | {false} of {len(others)} accused falsely | {seconds:.2g} s"
+        f"{not_run} not run | {false} of {len(others)} falsely reported | {seconds:.2g} s"
     )
 
 
 def cell(kernels: dict[str, dict[str, Any]], folder: str, tool: str) -> str:
-    """
-    Returns the table's cell for a tool: its verdict on a bug and its repair, or on a right kernel.
-    """
+    """Returns a tool's table cell: its verdict on a bug and its repair, or on a correct kernel."""
     right = kernels.get(f"{folder}/repaired") or kernels[f"{folder}/right"]
     broken = kernels.get(f"{folder}/broken")
     words: list[str] = []
@@ -331,14 +329,14 @@ def cell(kernels: dict[str, dict[str, Any]], folder: str, tool: str) -> str:
         shown = ", ".join(dict.fromkeys(_short(name) for name in verdict["said"]))
         words.append(shown or (_failure(verdict["failed"]) if verdict["failed"] else "missed"))
     if right[tool]["said"]:
-        words.append("**accuses the right one**")
+        words.append("**reports the correct one**")
     elif right[tool]["failed"] and (broken is None or not broken[tool]["failed"]):
         words.append(f"right one: {_failure(right[tool]['failed'])}")
     return "; ".join(words) or "silent"
 
 
 def _short(name: str) -> str:
-    """A message's name in a cell."""
+    """Shortens a message's name for a cell."""
     if name.startswith("refused: "):
         return "refused"
     if "data race" in name:
@@ -353,7 +351,7 @@ def _failure(text: str) -> str:
 
 
 def table(results: dict[str, Any]) -> str:
-    """The page's tables in Markdown."""
+    """Returns the page's tables in Markdown."""
     kernels = results["kernels"]
     lines = [
         "| tool | bugs | | | right kernels | median of a process |",
@@ -371,7 +369,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def write_table() -> None:
-    """Put the tables between the marks of the page."""
+    """Writes the tables between the markers of the page."""
     text = PAGE.read_text()
     before, rest = text.split(MARKS[0])
     _, after = rest.split(MARKS[1])

@@ -1,19 +1,23 @@
 """
-A llama of random weights in Q4 on a Vulkan device, beside PyTorch in f16 under CUDA graphs.
+Times a llama with random weights in Q4 on a Vulkan device, and PyTorch in f16 under CUDA graphs.
 
     python benchmarks/language_model.py --shapes llama-3-8b -o benchmarks/results/h200-llama.json
 
-The model is written as a GGUF file (random blocks of `--format`, drawn once and repeated), and
-compiled; a session runs one token behind `--past` others, and `--prompt` tokens from nothing. Times
-are the device's own, between two timestamps around a run (`run_ms`; PyTorch's are between two
-events around a graph) and summed over its dispatches, each timed by itself (`device_ms`), and the
-host's around `session.run`, medians after a warm-up of 150 ms; weights do not fit into a cache, and
-a run reads each once.
-`check` compares the logits behind a prompt, and behind a token decoded after it, with those that
-numpy and PyTorch compute in f32 from the same blocks. `following_ms` is the host's time where each
-run is one token further on.
-`floor_ms` is what one token has to read (packed weights, and f16 keys and values of the past) at
-the bandwidth of a copy in the same call, which counts bytes read and bytes written.
+The model is written as a GGUF file (random blocks of `--format`, drawn once and repeated) and
+compiled. A session decodes one token after `--past` others, and reads a prompt of `--prompt`
+tokens. Times are medians after 150 ms of warm-up. No cache holds the weights, and a run reads each
+weight once.
+
+- `run_ms`: device time between two timestamps (PyTorch: CUDA events) around a run.
+- `device_ms`: sum of the dispatches, each timed separately.
+- `host_ms`: wall-clock time of `session.run`.
+- `following_ms`: wall-clock time of runs that each decode the next token.
+- `floor_ms`: time to read the packed weights and the f16 keys and values at the bandwidth of a
+  copy
+  (bytes read and written) in the same process.
+- `check`: compares the logits after a prompt, and after a decoded token, with logits that numpy
+  and
+  PyTorch compute in f32 from the same blocks.
 """
 
 from __future__ import annotations
@@ -46,17 +50,17 @@ Type = gguf.GGMLQuantizationType
 FORMATS = {name: Type[name] for name in ("Q4_0", "Q4_1", "Q8_0", "MXFP4")}
 RUNS = 25
 FOLLOWING = 512
-"""Tokens decoded one after the other, at most."""
+"""Maximum number of tokens decoded in sequence."""
 CHECKED = 33
-"""Tokens of the prompt that is compared."""
+"""Number of tokens of the compared prompt."""
 COSINE = 0.999
-"""Least cosine of logits to the reference's: prompts are multiplied in f16."""
+"""Least cosine between logits and reference. Prompts are multiplied in f16."""
 REPEATED = 1 << 20
-"""Blocks that are drawn; a tensor of more repeats them."""
+"""Number of distinct random blocks. Larger tensors repeat them."""
 
 
 def drawn_blocks(type: Type, count: int, deviation: float) -> Any:
-    """Random blocks, at most `REPEATED` different ones, with about this deviation of weights."""
+    """Returns at most `REPEATED` random blocks whose weights have about the given deviation."""
     draw = np.random.default_rng(1)
     _, size = gguf.GGML_QUANT_SIZES[type]
     drawn = min(count, REPEATED)
@@ -72,13 +76,13 @@ def drawn_blocks(type: Type, count: int, deviation: float) -> Any:
 
 
 def blocks_of(type: Type, count: int, deviation: float) -> Any:
-    """All bytes of a tensor of such blocks."""
+    """Returns the bytes of a tensor of `count` repeated random blocks."""
     blocks = drawn_blocks(type, count, deviation)
     return np.resize(blocks, (count, blocks.shape[1]))
 
 
 def write_model(path: Path, shapes: Shapes, type: Type, context: int) -> None:
-    """A GGUF file of a llama of random weights."""
+    """Writes a GGUF file of a llama with random weights."""
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_tokenizer_model("no_vocab")
     writer.add_vocab_size(shapes.vocabulary)
@@ -126,7 +130,7 @@ def write_model(path: Path, shapes: Shapes, type: Type, context: int) -> None:
 
 
 def median_ms(run: Callable[[], Any]) -> float:
-    """Milliseconds on the host's clock."""
+    """Returns the median wall-clock milliseconds of a call."""
     end = time.monotonic() + WARM_UP
     while time.monotonic() < end:
         run()
@@ -139,7 +143,7 @@ def median_ms(run: Callable[[], Any]) -> float:
 
 
 def kinds_ms(program: Program, times: Any) -> dict[str, float]:
-    """Milliseconds of a run's dispatches by path and kernel, the longest first."""
+    """Returns the milliseconds of a run's dispatches by path and kernel, the longest first."""
     layers = program.layers
     total: dict[str, float] = {}
     for layer, measured in zip(layers, times, strict=True):
@@ -152,7 +156,6 @@ def kinds_ms(program: Program, times: Any) -> dict[str, float]:
 def time_function(
     device: Any, session: Any, program: Program, function: str, inputs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Times of one function with some inputs."""
     logits = session.run(function, **inputs)["logits"]
     record: dict[str, Any] = {"finite": bool(np.isfinite(logits).all())}
     record["host_ms"] = round(median_ms(lambda: session.run(function, **inputs)), 4)
@@ -174,7 +177,6 @@ def time_function(
 def step(
     device: Any, session: Any, program: Program, function: str, tokens: int, past: int
 ) -> dict[str, Any]:
-    """Times of one function at one size."""
     draw = np.random.default_rng(2)
     vocabulary = program.function(function).manifest.outputs[0].shape[-1]
     token = draw.integers(0, vocabulary, tokens).astype(np.int32)
@@ -187,7 +189,7 @@ def step(
 
 
 def checked(session: Any, shapes: Shapes, type: Type) -> dict[str, Any]:
-    """A prompt read and a token decoded behind it, beside a reference's logits in f32."""
+    """Compares logits after a prompt and after a decoded token with the f32 reference."""
     draw = np.random.default_rng(3)
     tokens = draw.integers(0, shapes.vocabulary, CHECKED + 1).astype(np.int32)
     session.reset()

@@ -3,9 +3,9 @@ Measures the overhead of a dispatch: a hundred small ones in one submission, and
 
     benchmarks/launch.py [--device vulkan:N] [--dispatches 100] [--runs 20] [--json FILE]
 
-The kernel multiplies 64 integers; each dispatch reads what the one before wrote, so a barrier is
-between any two. Times are the host's, from before the submission until the fence is seen, medians
-of the runs; the device's own time of one dispatch is beside them. On lavapipe:
+The kernel multiplies 64 integers. Each dispatch reads the results of its predecessor, so there is
+a barrier between any two. Times are medians of wall-clock time, from before the submission to the
+signalled fence. The device time of one dispatch is also printed. On lavapipe:
 
     .lavapipe/run python benchmarks/launch.py
 """
@@ -33,7 +33,7 @@ WARM_UP_SECONDS = 0.3
 
 
 def median_of(function: Callable[[], None], runs: int) -> float:
-    """Microseconds of a call, after a warm-up."""
+    """Returns the median microseconds of a call, after a warm-up."""
     end = time.perf_counter() + WARM_UP_SECONDS
     while time.perf_counter() < end:
         function()
@@ -51,7 +51,7 @@ def one_by_one(work: LoadedWork, count: int) -> None:
 
 
 def measure(device: VulkanDevice, dispatches: int, runs: int) -> dict[str, Any]:
-    """All figures in microseconds."""
+    """Returns all figures in microseconds."""
     many, single = device.load(probe.work(dispatches)), device.load(probe.work(1))
     empty = device.load(probe.work(0))
     together = median_of(lambda: many.repeat(TIMEOUT), runs)

@@ -1,14 +1,14 @@
 """
-Models in f32 on a processor's Vulkan driver, beside other systems on the same driver.
+Times models in f32 on a CPU's Vulkan driver, and other systems on the same driver.
 
     lavapipe_peers.py MODEL.onnx... [--only ours,webgpu,ncnn] [--runs 5] [-o FILE]
 
-A figure is the processor time of a run, of all threads and of processes that it starts, which
-compares on a machine that does other things, too. Peers are onnxruntime's WebGPU provider (package
-`onnxruntime-ep-webgpu`) and ncnn (`ncnn` and, to convert, `pnnx`) in f32; one that is not installed
-or fails gives its reason. IREE is in `models.py --iree`. Each runs in a process of its own. `off`
-is how far results are from onnxruntime's on the processor, relative to the largest element. Sizes
-of inputs are all known; for ncnn a model has one input.
+A figure is the processor time of a run, over all threads and child processes, so that other load
+on the machine matters less. The peers are onnxruntime's WebGPU provider (package
+`onnxruntime-ep-webgpu`) and ncnn (packages `ncnn` and `pnnx`, which converts) in f32. A missing or
+failing peer's record contains the reason. IREE is measured by `models.py --iree`. Each peer runs
+in its own process. `off` is the largest difference to onnxruntime's CPU results, relative to the
+largest element. All input sizes must be static. For ncnn, a model must have one input.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Array = Any
 TICKS = os.sysconf("SC_CLK_TCK")
 
 LIMIT = 600
-"""Seconds for a peer."""
+"""Time limit of a peer in seconds."""
 
 WARM_UP = 2
-"""Runs before those that count."""
+"""Number of runs before the timed ones."""
 
 
 def draw_inputs(model: str) -> dict[str, Array]:
-    """Returns random inputs of a model by name, the same in every process."""
+    """Returns random inputs of a model by name, equal in every process."""
     import onnx
 
     rng = np.random.default_rng(0)
@@ -111,7 +111,7 @@ PEERS = {peer.__name__: peer for peer in (ours, webgpu, ncnn)}
 
 
 def processor_seconds() -> float:
-    """Seconds of processor time of this process and of those that it started."""
+    """Returns the processor seconds of this process and its child processes."""
 
     def sum_of(pid: int) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -124,7 +124,7 @@ def processor_seconds() -> float:
 
 
 def measure(peer: str, model: str, runs: int) -> dict[str, Any]:
-    """The record of a peer: processor milliseconds of a run, seconds until the first, and error."""
+    """Returns a peer's record: processor milliseconds of a run, seconds of the first run, error."""
     import onnxruntime
 
     inputs = draw_inputs(model)

@@ -1,14 +1,14 @@
 """
-Fits the cost model to measured schedules, and measures its worth for other families' shapes.
+Fits factors of the cost model to measured schedules, and tests them on other families of shapes.
 
     python benchmarks/learned_rates.py --target nvidia-h200 benchmarks/results/h200-tuning.json
 
-Factors of estimates (`corrections` of a target's file) are fitted to the logarithms of measured
-times within each contraction, the fast ones first, and kept near one by a penalty. Every family of
-contractions is held out in turn. Stated are, without factors, with those of all families, and with
-those of the others: how much more the schedule of the least estimate takes than the best that was
-measured (geometric mean), the median error of an estimate, and the rank correlation within a
-contraction. `--choose` takes one factor after the other as long as held-out families gain.
+The factors (`corrections` of a target file) are fitted to the logarithms of measured times within
+each contraction. Fast schedules weigh more, and a penalty keeps the factors near one. Figures are
+printed for estimates without factors, with factors fitted to all families, and with factors fitted
+to the other families (held out): the mean loss (time of the schedule with the least estimate,
+relative to the fastest), the median error of estimates and the rank correlation within a
+contraction. `--choose` adds factors one by one while the loss of held-out families decreases.
 """
 
 from __future__ import annotations
@@ -34,17 +34,19 @@ from xdsl_spirv.targets import load
 from xdsl_spirv.tools.tuning.kinds import pricing_of
 
 START = 3e-6
-"""Seconds of a dispatch that does nothing, which no estimate has."""
+"""Seconds of an empty dispatch, which estimates do not include."""
 PENALTY = 0.3
 FEWEST = 4
-"""Schedules with rates that a contraction must have been measured with."""
+"""Minimum number of measured schedules with rates for a contraction."""
 
 
 @dataclass(frozen=True)
 class Measured:
     """
-    A contraction's rated schedules: seconds, estimates by rates alone and what comes on top, and
-    how often each factor counts.
+    A contraction's measured schedules, with one array element for each schedule.
+
+    The estimate is `estimates` times the factors to the power of `features`, plus `on_top`, in
+    seconds.
     """
 
     family: str
@@ -55,12 +57,12 @@ class Measured:
     features: Any
 
     def estimate(self, names: Sequence[int], logarithms: Any) -> Any:
-        """Seconds of every schedule, with factors by number."""
+        """Returns the estimated seconds of every schedule with the factors `names`."""
         return self.estimates * np.exp(self.features[:, names] @ logarithms) + self.on_top
 
 
 def measurements(paths: Sequence[Path], target: str) -> Iterator[Measured]:
-    """The contractions of tuning results."""
+    """Yields the contractions of tuning results."""
     listed = [p for group in ("benchmarks", "networks") for p in GROUPS[group]()]
     known = sources(listed, target)
     family_of = {str(p): name for name, products in families().items() for p in products}
@@ -72,7 +74,7 @@ def measurements(paths: Sequence[Path], target: str) -> Iterator[Measured]:
         rates = {str(s): candidate for s, candidate in pricing.rated.items()}
         rows: list[tuple[float, float, float, list[float]]] = []
         default = record["measured"][0][1]
-        # Of equal estimates the first counts, as where a schedule is chosen.
+        # The first of equal estimates counts, as in the compiler's choice.
         order = {schedule: number for number, schedule in enumerate(rates)}
         rated = [row for row in record["measured"] if row[0] in rates]
         for schedule, microseconds, reference, _ in sorted(rated, key=lambda r: order[r[0]]):
@@ -92,11 +94,11 @@ def measurements(paths: Sequence[Path], target: str) -> Iterator[Measured]:
 
 
 def fit(cases: Sequence[Measured], names: Sequence[int]) -> Any:
-    """Logarithms of factors."""
+    """Returns the logarithms of the fitted factors."""
     left = PENALTY * np.eye(len(names))
     right = np.zeros(len(names))
     for case in cases:
-        # The fast ones decide what is chosen.
+        # Fast schedules decide the choice, so they weigh more.
         weights = (case.seconds.min() / case.seconds) ** 2 / len(case.seconds)
         errors = np.log(case.seconds / (case.estimates + case.on_top))
         x = case.features[:, names] - np.average(case.features[:, names], 0, weights)
@@ -107,7 +109,7 @@ def fit(cases: Sequence[Measured], names: Sequence[int]) -> Any:
 
 
 def figures(estimated: Sequence[tuple[Measured, Any]]) -> dict[str, float]:
-    """Loss of the choice, median error, rank correlation; and the largest loss."""
+    """Returns mean loss, largest loss, median error and rank correlation of estimates."""
     losses, errors, ranks = [], [], []
     for case, estimates in estimated:
         losses.append(np.log(case.seconds[estimates.argmin()] / case.seconds.min()))
@@ -123,7 +125,7 @@ def figures(estimated: Sequence[tuple[Measured, Any]]) -> dict[str, float]:
 
 
 def held_out(cases: Sequence[Measured], names: Sequence[int]) -> list[tuple[Measured, Any]]:
-    """Each contraction with estimates of factors that other families taught."""
+    """Returns each contraction with estimates whose factors were fitted to the other families."""
 
     @cache
     def factors(family: str) -> Any:
@@ -133,7 +135,7 @@ def held_out(cases: Sequence[Measured], names: Sequence[int]) -> list[tuple[Meas
 
 
 def chosen(cases: Sequence[Measured], gain: float) -> list[int]:
-    """Factors by which held-out families gain, one after the other."""
+    """Returns factors that reduce the loss of held-out families, in the order they were added."""
     names: list[int] = []
     best = figures(held_out(cases, []))["loss"]
     while len(names) < len(FEATURES):

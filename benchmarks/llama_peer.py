@@ -1,10 +1,10 @@
 """
-PyTorch's side of the language models' benchmark: a llama of random f16 weights under CUDA graphs.
+Times a llama with random f16 weights in PyTorch under CUDA graphs, for language_model.py.
 
-One decode step at a past, and a prefill from nothing, each as a graph of PyTorch's own kernels and
-as a graph of what `torch.compile` makes of a block; the faster one counts. Query, key and value are
-one product, and so are gate and up. Attention is `scaled_dot_product_attention` with grouped
-queries, over exactly the keys that there are.
+A decode step after some past and a prefill from an empty cache each run as a CUDA graph, once of
+PyTorch's own kernels and once of blocks compiled by `torch.compile`. The faster one counts. Query,
+key and value are one product, gate and up another. Attention is `scaled_dot_product_attention`
+with grouped queries over exactly the keys present.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ class Shapes:
 
     @property
     def weights(self) -> int:
-        """Elements that one token reads: every matrix, the output layer included."""
+        """Number of weights that one token reads, including the output layer."""
         projections = self.width * self.head * (2 * self.heads + 2 * self.kv_heads)
         block = projections + 3 * self.width * self.hidden
         return self.blocks * block + self.vocabulary * self.width
 
     def cached(self, past: int) -> int:
-        """Elements of keys and values at a past."""
+        """Number of elements of the keys and values of `past` tokens."""
         return 2 * self.blocks * self.kv_heads * self.head * past
 
 
 SMOLLM2_135M = Shapes(30, 576, 9, 3, 64, 1536, 49152)
 LLAMA_3_8B = Shapes(32, 4096, 32, 8, 128, 14336, 128256)
 TINY = Shapes(2, 256, 4, 2, 64, 512, 512)
-"""Small sizes, which a software driver runs in seconds, to try a script on."""
+"""Sizes that a software driver computes in seconds."""
 SHAPES = {"tiny": TINY, "smollm2-135m": SMOLLM2_135M, "llama-3-8b": LLAMA_3_8B}
 
 
 class Llama:
-    """The model at one number of new tokens and one past."""
+    """The model for one number of new tokens and one length of the past."""
 
     def __init__(self, shapes: Shapes, tokens: int, past: int, compiled: bool):
         self.shapes, self.tokens, self.past = shapes, tokens, past
@@ -99,7 +99,7 @@ class Llama:
         return x + f.linear(f.silu(gate) * value, down)
 
     def __call__(self) -> Any:
-        """The logits of the last token."""
+        """Returns the logits of the last token."""
         x = self.embedding[self.given]
         for weights in self.blocks:
             x = self.block(x, **weights)
@@ -108,7 +108,7 @@ class Llama:
 
 
 def peer_ms(shapes: Shapes, tokens: int, past: int) -> dict[str, float | str]:
-    """Milliseconds of a step by PyTorch, as launched and compiled, both under CUDA graphs."""
+    """Returns PyTorch's milliseconds of a step, eager and compiled, both under CUDA graphs."""
     record: dict[str, float | str] = {}
     for name, compiled in (("graph", False), ("compiled graph", True)):
         try:
@@ -121,8 +121,8 @@ def peer_ms(shapes: Shapes, tokens: int, past: int) -> dict[str, float | str]:
 
 
 def copy_bandwidth(bytes: int = 4 << 30) -> float:
-    """TB/s of a copy between two buffers on the device, bytes read and bytes written."""
+    """Returns the bandwidth of a copy on the device in TB/s, bytes read plus written."""
     source = torch.empty(bytes // 4, dtype=torch.float32, device="cuda").random_()
     target = torch.empty_like(source)
-    # A kernel: what a graph makes of `copy_` is a copy engine, which is slower.
+    # A negation is a kernel. A CUDA graph runs `copy_` on a copy engine, which is slower.
     return 2 * bytes / graph_us(lambda: torch.neg(source, out=target)) / 1e6

@@ -1,9 +1,8 @@
 """
-Logits of a llama of random weights in f32 from the same packed blocks, by numpy and PyTorch.
+Computes logits of a llama with random weights in f32 from packed blocks, by numpy and PyTorch.
 
-Weights are dequantized by PyPI's `gguf` and made matrix by matrix where they are multiplied, on a
-GPU if PyTorch has one, so that a model of any size fits. Keys and values are rounded to f16, as the
-cache holds them; nothing else is.
+PyPI's `gguf` dequantizes each matrix when it is used, on a GPU if PyTorch has one, so that models
+of any size fit. Keys and values are rounded to f16 as in the cache. Nothing else is rounded.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ EPSILON = 1e-5
 BASE = 500000.0
 
 Blocks = Callable[[Any, int, float], Any]
-"""Makes the distinct blocks of a tensor: of a format, of this number and deviation."""
+"""Returns the distinct blocks of a tensor from format, block count and deviation."""
 
 
 class Reference:
-    """The model's forward pass over tokens from nothing."""
+    """The model's forward pass, without cached tokens."""
 
     def __init__(self, shapes: Shapes, type: Any, blocks: Blocks):
         self.shapes, self.type, self.blocks = shapes, type, blocks
         self.known: dict[tuple[int, int], Any] = {}
 
     def _numbers(self, rows: int, columns: int) -> Any:
-        """The distinct numbers of a matrix, which repeats them."""
+        """Returns the distinct values of a matrix. The matrix repeats them."""
         elements, _ = gguf.GGML_QUANT_SIZES[self.type]
         blocks = self.blocks(self.type, rows * columns // elements, columns**-0.5)
         key = len(blocks), columns
@@ -41,12 +40,11 @@ class Reference:
         return self.known[key]
 
     def _rows(self, numbers: Any, rows: Any, columns: int) -> Any:
-        """Some rows of a matrix."""
         places = (rows[:, None] * columns + np.arange(columns)) % len(numbers)
         return numbers[torch.from_numpy(places).cuda()].cpu().numpy() if CUDA else numbers[places]
 
     def _product(self, x: Any, rows: int) -> Any:
-        """Rows of activations times a matrix of so many rows, transposed."""
+        """Returns `x` times the transpose of a matrix with so many rows."""
         numbers, columns = self._numbers(rows, x.shape[1]), x.shape[1]
         if not CUDA:
             return x @ np.resize(numbers, (rows, columns)).T
@@ -58,7 +56,7 @@ class Reference:
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(EPSILON))
 
     def _turned(self, x: Any) -> Any:
-        """Heads x tokens x head, each pair of neighbours turned by its token's angle."""
+        """Rotates neighbouring pairs of x (heads, tokens, head size) by each token's angles."""
         half = x.shape[-1] // 2
         angles = np.outer(np.arange(x.shape[1]), BASE ** (-np.arange(half) / half))
         cosine, sine = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
@@ -83,7 +81,7 @@ class Reference:
         return self._product(merged.astype(np.float32), s.width)
 
     def logits(self, tokens: Any) -> Any:
-        """Returns the logits behind the last token."""
+        """Returns the logits of the last token."""
         s = self.shapes
         x = self._rows(self._numbers(s.vocabulary, s.width), np.asarray(tokens, np.int64), s.width)
         for _ in range(s.blocks):
@@ -95,7 +93,7 @@ class Reference:
 
 
 def compared(logits: Any, expected: Any) -> dict[str, float | bool]:
-    """How near logits are to the reference's."""
+    """Returns measures of the difference between logits and reference."""
     a, b = (np.asarray(x, np.float64).reshape(-1) for x in (logits, expected))
     return {
         "cosine": round(float(a @ b / np.sqrt((a @ a) * (b @ b))), 7),

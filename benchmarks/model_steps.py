@@ -1,17 +1,22 @@
 """
-Steps of language models of random weights: tokens, batches of tokens, and prompts.
+Times steps of language models with random weights: tokens, batches of tokens, prompts.
 
     python benchmarks/model_steps.py --model llama-3-8b --step token:1024 batch8:1024 prompt:512
 
-`token:P` is one token behind P others, `batchN:P` one token of each of N texts of P tokens, and
-`prompt:N` a prompt of N tokens. A model is written as a GGUF file of `--format` (with `--blocks` of
-it only, where a whole one is too large), and compiled once for each number of texts. Times are
-medians: between two timestamps around a run (`run_ms`), summed over its dispatches (`device_ms`),
-on the host's clock (`host_ms`), and there without moving logits (`token_ms`). `bytes` are the
-weights that the step reads (of experts those that the tokens choose, as if by chance) and keys and
-values of the past; `of_bandwidth` is the time that they take at the bandwidth of a copy
-(`--bandwidth` TB/s, or measured by PyTorch), beside `run_ms`. `TFLOPS` counts two operations for
-each weight and token.
+`token:P` decodes a token after P others, `batchN:P` a token for each of N texts of P tokens, and
+`prompt:N` reads a prompt of N tokens. A model is written as a GGUF file of `--format` (only
+`--blocks` blocks if the whole is too large) and compiled once for each number of texts.
+
+- `run_ms`: device time between two timestamps around a run; `device_ms`: sum of the dispatches.
+- `host_ms`: wall-clock time; `token_ms`: wall-clock time without moving logits.
+- `bytes`: weights that the step reads (the expected share of experts) and keys and values of the
+  past.
+- `of_bandwidth`: time to read `bytes` at the bandwidth of a copy (`--bandwidth` in TB/s, or
+  PyTorch's),
+  relative to `run_ms`.
+- `TFLOPS`: two operations for each weight and token.
+
+Times are medians.
 """
 
 from __future__ import annotations
@@ -75,7 +80,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def write(path: Path, options: Any, context: int) -> None:
-    """The model's file: matrices of `--format`, routers and norms in f32."""
+    """Writes the model file: matrices in `--format`, routers and norms in f32."""
     architecture, values = MODELS[options.model]
     type = FORMATS[options.format]
     elements, _ = gguf.GGML_QUANT_SIZES[type]
@@ -103,7 +108,7 @@ def write(path: Path, options: Any, context: int) -> None:
 
 
 def read_bytes(file: File, p: Parameters, texts: int, past: int) -> int:
-    """Bytes of weights, keys and values that a token of each text reads."""
+    """Returns the bytes of weights, keys and values that a decode step reads."""
     total = 0.0
     for name, tensor in file.tensors.items():
         chosen = 1.0
@@ -114,7 +119,7 @@ def read_bytes(file: File, p: Parameters, texts: int, past: int) -> int:
 
 
 def count_multiplied(file: File, p: Parameters) -> int:
-    """Weights that a token of a prompt is multiplied by; the output is computed for one only."""
+    """Returns the number of weights that multiply a token, without the output layer."""
     total = 0.0
     for name, tensor in file.tensors.items():
         share = 1 if "_exps" not in name or p.experts is None else p.experts.used / p.experts.count
@@ -133,7 +138,7 @@ def inputs_of(function: str, texts: int, count: int, past: int, vocabulary: int)
 
 
 def steps_of(texts: list[str]) -> dict[int, list[tuple[str, str, int, int]]]:
-    """Name, function, number of new tokens and past of each step, by the number of texts."""
+    """Returns name, function, new tokens and past of each step, by the number of texts."""
     steps: dict[int, list[tuple[str, str, int, int]]] = {}
     for text in texts:
         kind, _, number = text.partition(":")
@@ -145,12 +150,11 @@ def steps_of(texts: list[str]) -> dict[int, list[tuple[str, str, int, int]]]:
         elif kind == "prompt":
             steps.setdefault(1, []).append((text, "prefill", int(number), 0))
         else:
-            raise SystemExit(f"{text!r} is not a step: give token:P, batchN:P or prompt:N")
+            raise SystemExit(f"{text!r} is not a step: use token:P, batchN:P or prompt:N")
     return steps
 
 
 def measure(options: Any, texts: int, steps: list[Any], bandwidth: float | None) -> dict[str, Any]:
-    """The steps of a program for so many texts, by name."""
     context = max(count + past if count == 1 else max(count, past + 1) for *_, count, past in steps)
     record: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:

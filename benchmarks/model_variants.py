@@ -1,10 +1,13 @@
 """
-A model in other types: f16 by onnxconverter-common, int8 by onnxruntime's quantizers.
+Converts models to other types: f16 by onnxconverter-common, int8 by onnxruntime's quantizers.
 
-`tensor` and `channel` are QDQ with activations of unsigned and weights of signed bytes, `signed` is
-`tensor` with signed activations, `dynamic` quantizes activations while it runs, `qoperator` has
-operators of quantized numbers. All but `dynamic` are calibrated on inputs of the kind that the
-model is for.
+- `tensor`, `channel`: QDQ with unsigned activations and signed weights, scales by tensor or
+  channel.
+- `signed`: `tensor` with signed activations.
+- `dynamic`: activations are quantized at run time.
+- `qoperator`: operators on quantized tensors.
+
+All except `dynamic` are calibrated on inputs of the model's domain.
 """
 
 from __future__ import annotations
@@ -20,18 +23,18 @@ from typing import Any
 from model_zoo import Inputs, Model
 
 OPSET = 17
-"""Scales of a channel need 13."""
+"""Scales by channel require opset 13."""
 
 VARIANTS = ("f32", "f16", "tensor", "signed", "channel", "dynamic", "qoperator")
 
 
 def package(name: str) -> Any:
-    """A package that is optional and has no usable types."""
+    """Imports an optional package without type information."""
     return import_module(name)
 
 
 def missing(variant: str) -> str | None:
-    """Returns the packages that a variant needs and that are not installed."""
+    """Returns the missing packages of a variant."""
     from importlib.util import find_spec
 
     needed = {"f32": (), "f16": ("onnxsim", "onnxconverter_common")}.get(
@@ -41,7 +44,7 @@ def missing(variant: str) -> str | None:
 
 
 def prepared(model: Model) -> Any:
-    """The model in the common opset, its constants folded."""
+    """Returns the model in the common opset with folded constants."""
     proto = model.proto()
     version = max(e.version for e in proto.opset_import if e.domain in ("", "ai.onnx"))
     if version < OPSET:
@@ -51,7 +54,7 @@ def prepared(model: Model) -> Any:
 
 
 def with_initializers(proto: Any) -> Any:
-    """Constants as initializers, for the quantizers take no other weights."""
+    """Replaces constants by initializers: quantizers accept no other weights."""
     for node in [node for node in proto.graph.node if node.op_type == "Constant"]:
         if node.attribute[0].name == "value":
             node.attribute[0].t.name = node.output[0]
@@ -61,7 +64,7 @@ def with_initializers(proto: Any) -> Any:
 
 
 def variant_of(model: Model, variant: str) -> Any:
-    """The model as an ONNX model of the variant; in f32 the file as it is."""
+    """Returns the ONNX model of a variant. f32 is the original file."""
     if variant == "f32":
         return model.proto()
     proto = prepared(model)
@@ -71,12 +74,12 @@ def variant_of(model: Model, variant: str) -> Any:
 
 
 def nudged(proto: Any, seed: int) -> Any:
-    """The model with float parameters moved by one unit in the last place or left, at random."""
+    """Returns the model with each float parameter moved by at most one unit in the last place."""
     import numpy as np
 
     tools, types = package("onnx.numpy_helper"), package("onnx").TensorProto
     chance = np.random.default_rng(seed)
-    # Scales of an image's sizes decide shapes.
+    # Scales of a resize determine shapes.
     shapes = {name for node in proto.graph.node if node.op_type == "Resize" for name in node.input}
     copy = package("onnx").ModelProto()
     copy.CopyFrom(proto)
@@ -90,7 +93,7 @@ def nudged(proto: Any, seed: int) -> Any:
 
 
 def half(proto: Any, wide: Sequence[str] = ()) -> Any:
-    """Floats of 16 bits inside, inputs, results and the operators `wide` as they were."""
+    """Returns the model in f16. Inputs, results and the operators `wide` stay in f32."""
     float16, types = package("onnxconverter_common.float16"), package("onnx").TensorProto
     casts = {node.output[0] for node in proto.graph.node if node.op_type == "Cast"}
     with warnings.catch_warnings():
@@ -101,7 +104,7 @@ def half(proto: Any, wide: Sequence[str] = ()) -> Any:
     for number, node in enumerate(converted.graph.node):
         if node.op_type != "Cast":
             continue
-        # The converter gives its own casts names that repeat, and forgets those that were there.
+        # The converter gives its casts duplicate names and drops existing casts from its list.
         node.name = f"{node.name}_{number}"
         if node.output[0] in casts - results and node.attribute[0].i == types.FLOAT:
             node.attribute[0].i = types.FLOAT16
@@ -109,7 +112,7 @@ def half(proto: Any, wide: Sequence[str] = ()) -> Any:
 
 
 def quantized(proto: Any, variant: str, calibration: list[Inputs], operators: Sequence[str]) -> Any:
-    """The model in 8 bits, nodes of these operators only if there are any."""
+    """Returns the model in 8 bits. If `operators` is not empty, only their nodes are quantized."""
     onnx, tools = package("onnx"), package("onnxruntime.quantization")
 
     class Reader(tools.CalibrationDataReader):
@@ -120,7 +123,7 @@ def quantized(proto: Any, variant: str, calibration: list[Inputs], operators: Se
             return next(self.left, None)
 
     logging.getLogger().setLevel(logging.ERROR)
-    # The adjustment fails on weights of a channel that feed two nodes.
+    # The adjustment fails on weights with scales by channel that feed two nodes.
     types: dict[str, Any] = {
         "extra_options": {"QDQDisableWeightAdjustForInt32Bias": True},
         "weight_type": tools.QuantType.QInt8,

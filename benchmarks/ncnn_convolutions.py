@@ -1,14 +1,14 @@
 """
-Convolutions of ONNX models beside ncnn's Vulkan kernels on the same device in the same run.
+Times convolutions of ONNX models, and ncnn's Vulkan kernels on the same device.
 
     python benchmarks/ncnn_convolutions.py prepare DIR [--target nvidia-h200] [--jobs 8]
     python benchmarks/ncnn_convolutions.py run DIR [--device vulkan] -o FILE
 
-A model is the sum of several convolutions of one image (batch 1, f16, weights of their own); the
-time of one is the time of twelve less that of four, divided by eight. So the host's cost of a call
-and the moves of image and result do not count. Ours are timed by the device's clock,
-ncnn's by the host's, the median of 25 calls. Results are compared with PyTorch's in f32 where it
-has a GPU, else with one another. `run` needs the package `ncnn`, built for Vulkan.
+A model sums several convolutions of one image (batch 1, f16, different weights). The time of one
+convolution is (time of twelve - time of four) / 8. So the host's overhead of a call and the
+transfers of image and result cancel out. Our models are timed by GPU timestamps, ncnn's by
+wall-clock time, as the median of 25 calls. Results are compared with PyTorch's in f32 on a GPU,
+otherwise with one another. `run` needs the package `ncnn`, built for Vulkan.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.vulkan import open_isolated
 
 FEW, MANY = 4, 12
-"""Convolutions of the two models whose times are subtracted."""
+"""Number of convolutions in the two models whose times are subtracted."""
 
 
 class Ncnn:
@@ -57,7 +57,7 @@ class Ncnn:
         return name
 
     def split(self, x: str, count: int) -> list[str]:
-        """Copies a value; returns a name for each of its `count` readers."""
+        """Adds copies of a value. Returns a name for each of its `count` readers."""
         names = [f"{x}_{i}" for i in range(count)]
         self.lines.append(f"Split split 1 {count} {x} {' '.join(names)}")
         self.blobs += count
@@ -84,7 +84,7 @@ class Ncnn:
 
 
 def sum_of(count: int, case: str) -> tuple[Shape, Network]:
-    """Returns an image's shape, and a network that adds up `count` convolutions of it."""
+    """Returns an image's shape, and a network that sums `count` convolutions of the image."""
     shape, (o, k, *rest) = CONVOLUTIONS[case]
     s, p, d, g, t = (*rest, *(1, 0, 1, 1, 0)[len(rest) :])
 
@@ -100,7 +100,7 @@ def sum_of(count: int, case: str) -> tuple[Shape, Network]:
 
 
 def prepare(case: str, folder: Path, target: str) -> str:
-    """Compiles the two models of a case; returns a line about them."""
+    """Compiles the two models of a case. Returns a line for the output."""
     from xdsl_spirv.compiler.model import compile_model
     from xdsl_spirv.frontends import import_onnx
 
@@ -135,7 +135,7 @@ def time_ncnn(case: str, count: int) -> tuple[Any, float]:
         param.write_text(writer.text())
         weights.write_bytes(writer.data)
         if net.load_param(str(param)) or net.load_model(str(weights)):
-            raise RuntimeError("ncnn does not load the model")
+            raise RuntimeError("ncnn cannot load the model")
     numbers = np.ascontiguousarray(image_of(shape)[0].astype(np.float32))
     image = library.Mat(numbers).clone()
 
@@ -145,7 +145,7 @@ def time_ncnn(case: str, count: int) -> tuple[Any, float]:
         status, found = extractor.extract(result)
         if status:
             raise RuntimeError(f"ncnn ends with {status}")
-        return read(found)  # the extractor owns the memory
+        return read(found)  # The extractor owns the result's memory.
 
     found = call(lambda mat: np.array(mat).copy())
     end = time.monotonic() + 0.15
@@ -174,7 +174,7 @@ def error_of(result: Any, wanted: Any) -> float:
 
 
 def run(case: str, folder: Path, device: Any) -> dict[str, Any]:
-    """Times of one convolution, ours and ncnn's, and how far results lie apart."""
+    """Returns our and ncnn's microseconds of one convolution, and the difference of the results."""
     record: dict[str, Any] = {"case": case, "ok": False}
     ours: list[float] = []
     theirs: list[float] = []

@@ -1,11 +1,11 @@
 """
-Compares other numbers in a target's file with those of before, by the schedules they choose.
+Compares the schedules chosen by a changed target file with the schedules of the old file.
 
     python benchmarks/new_defaults.py --target nvidia-h200 --before old.json -o new-defaults.json
 
-For every contraction of benchmarks/ and of known networks, on a device: the default schedule by the
-target file of before, the default by that of today, and the tuned table's, if there is one; each is
-timed between two timings of the first. Stated is the geometric mean of how much faster it became.
+For every contraction of benchmarks/ and of known networks the script times the default schedule of
+the old file, the default of the current file and the tuned table's schedule. Each timing is
+between two timings of the old default. The script prints the geometric mean of the speedups.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from xdsl_spirv.tools.tuning.search import Options
 
 
 def schedules(source: Source, files: Mapping[str, str]) -> dict[str, str]:
-    """The schedules of a contraction by who chose them: target files by name, and the table."""
+    """Returns the schedules of a contraction by their source: a target file or the table."""
     contraction = pricing_of(source).contraction
     chosen = {
         who: str(choose(contraction, load(file), Decisions(), TILED).schedule)
@@ -50,7 +50,7 @@ def schedules(source: Source, files: Mapping[str, str]) -> dict[str, str]:
 def measured(
     bench: DeviceBench, source: Source, product: Product, chosen: Mapping[str, str]
 ) -> dict[str, Any]:
-    """How long each takes, as a share of the first."""
+    """Returns the time of each schedule relative to the first."""
     record: dict[str, Any] = {"case": str(product), "key": source.key, "schedules": dict(chosen)}
     names = list(dict.fromkeys(chosen.values()))
     if len(names) == 1:
@@ -68,7 +68,7 @@ def measured(
 
 
 def mean(records: Sequence[Mapping[str, Any]], who: str) -> float:
-    """How many times as fast as before, in the geometric mean."""
+    """Returns the geometric mean of the speedups over the old default."""
     ratios = [r["ratios"][who] for r in records if who in r["ratios"] and r["ratios"][who]]
     return exp(-sum(map(log, ratios)) / len(ratios)) if ratios else 1.0
 

@@ -1,14 +1,14 @@
 """
-OCR of a page: the detector, the classifier of orientations and the recogniser, one after the other.
+Reads a page by OCR: the detector, the orientation classifier and the recogniser in sequence.
 
     python benchmarks/ocr.py [--image page.png] [--device interpreter|vulkan[:N]|onnxruntime]
         [--target lavapipe] [--json FILE]
 
-The three models are those of rapidocr-onnxruntime, compiled by us; what lies between them is numpy
-here: lines are what hangs together in the detector's map, in upright boxes. Without an image a page
-is rendered, whose last line is upside down. The same pipeline runs with onnxruntime, and rapidocr
-itself reads the page where its own packages are installed; the exit status is 1 where our text is
-not onnxruntime's.
+The three models come from rapidocr-onnxruntime and are compiled by us. The steps between them are
+written in numpy: a line is the upright bounding box of a connected component in the detector's
+map. Without `--image` a page is rendered, whose last line is upside down. The same pipeline runs
+with onnxruntime, and rapidocr itself if its packages are installed. The exit status is 1 if our
+text differs from onnxruntime's.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ from xdsl_spirv.runtime.program import Program
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Runner: TypeAlias = Callable[[str, Array], Array]
-"""A model's name in the zoo and its input."""
+"""Runs a model, given its name in the zoo and its input."""
 
 TEXT = ("SPIR-V from Python", "Hello Vulkan 1.3", "Which way up?")
-"""The text of the page; the last line is upside down."""
+"""Lines of the page. The last one is rendered upside down."""
 
 STEP = 32
-"""The detector takes sizes that are multiples of it."""
+"""Input sizes of the detector are multiples of this."""
 
 THRESHOLD, SCORE, UNCLIP, SURE = 0.3, 0.5, 1.6, 0.9
-"""rapidocr's: of the map, of a box's mean, what a box grows by, of being upside down."""
+"""rapidocr's thresholds (map, mean of a box, upside down) and the growth of a box (UNCLIP)."""
 
 LINE = (48, 320)
 TURNED = (48, 192)
-"""Input sizes of the recogniser and the classifier: rows and columns."""
+"""Rows and columns of the classifier's input."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line that was read: top, bottom, left, right on the page."""
+    """A recognised line with its position on the page."""
 
     text: str
     box: tuple[int, int, int, int]
@@ -64,7 +64,7 @@ class Line:
 
 
 def page(width: int = 320, height: int = 160, size: float = 26) -> Array:
-    """A rendered page: height x width x 3."""
+    """Returns a rendered page: height x width x 3."""
     from PIL import Image, ImageDraw, ImageFont
 
     image = Image.new("RGB", (width, height), "white")
@@ -80,7 +80,7 @@ def page(width: int = 320, height: int = 160, size: float = 26) -> Array:
 
 
 def normalized(image: Array) -> Array:
-    """An image as the models take it: 1 x 3 x rows x columns, blue first, -1 to 1."""
+    """Returns an image as the models take it: 1 x 3 x rows x columns, BGR, from -1 to 1."""
     pixels = image[:, :, ::-1].astype(np.float32) / 127.5 - 1
     return np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
 
@@ -92,7 +92,7 @@ def resized(image: Array, height: int, width: int) -> Array:
 
 
 def fitted(image: Array, size: tuple[int, int]) -> Array:
-    """A line as high as a model takes it, zeros at its right; narrower if it is too long."""
+    """Scales a line to the model's height, padded with zeros or squeezed to the model's width."""
     height, most = size
     width = min(most, max(1, round(image.shape[1] * height / image.shape[0])))
     canvas = np.zeros((1, 3, height, most), np.float32)
@@ -101,7 +101,7 @@ def fitted(image: Array, size: tuple[int, int]) -> Array:
 
 
 def components(mask: Array) -> Array:
-    """Labels connected parts, each with a number above 0: the least of its places, plus one."""
+    """Labels connected components. A label is the component's least flat index plus one."""
     numbers = np.where(mask, np.arange(1, mask.size + 1).reshape(mask.shape), 0)
     far = mask.size + 1
     while True:
@@ -115,7 +115,7 @@ def components(mask: Array) -> Array:
 
 
 def boxes(heat: Array) -> list[tuple[int, int, int, int]]:
-    """Upright boxes of lines in the detector's map, from top to bottom: rows, then columns."""
+    """Returns bounding boxes in the detector's map from top to bottom: rows, then columns."""
     numbers = components(heat > THRESHOLD)
     result: list[tuple[int, int, int, int]] = []
     for number in np.unique(numbers[numbers > 0]):
@@ -134,7 +134,7 @@ def boxes(heat: Array) -> list[tuple[int, int, int, int]]:
 
 
 def read_page(image: Array, runner: Runner) -> list[Line]:
-    """The lines of a page, with a model's results from `runner`."""
+    """Returns the lines of a page, with model results from `runner`."""
     rows, columns = (max(STEP, round(size / STEP) * STEP) for size in image.shape[:2])
     image = resized(image, rows, columns)
     lines: list[Line] = []
@@ -151,14 +151,12 @@ def read_page(image: Array, runner: Runner) -> list[Line]:
 
 
 def proto(name: str, shape: tuple[int, ...]) -> Any:
-    """A model of the zoo for an input of a shape."""
     onnx: Any = import_module("onnx")
     model = next(listed for listed in MODELS if listed.name == name)
     return with_shapes(onnx.load(package_file(model.package, model.file)), {"x": shape})
 
 
 def with_onnxruntime(name: str, x: Array) -> Array:
-    """Returns onnxruntime's results."""
     model = proto(name, x.shape)
     names = [value.name for value in model.graph.output]
     (result,) = run_onnxruntime(model.SerializeToString(), {"x": x}, names).results.values()
@@ -166,7 +164,7 @@ def with_onnxruntime(name: str, x: Array) -> Array:
 
 
 class Compiled:
-    """Our programs on a device, each compiled when it is first asked for; seconds are added up."""
+    """Runs models compiled on first use on a device, and sums up the seconds of each stage."""
 
     def __init__(self, device: str, target: str):
         self.device, self.target = device, target
@@ -190,7 +188,7 @@ class Compiled:
 
 
 def with_rapidocr(image: Array) -> list[str] | None:
-    """Returns the text that rapidocr reads, None where its packages are not all installed."""
+    """Returns the text that rapidocr reads, or None if one of its packages is missing."""
     if any(find_spec(name) is None for name in ("cv2", "pyclipper", "shapely", "yaml")):
         return None
     lines, _ = import_module("rapidocr_onnxruntime").RapidOCR()(image[:, :, ::-1])
@@ -198,13 +196,12 @@ def with_rapidocr(image: Array) -> list[str] | None:
 
 
 def missing() -> str | None:
-    """Returns the packages to install first, as `pip install --no-deps` takes them."""
+    """Returns the missing packages as arguments for `pip install --no-deps`."""
     needed = [name for name in (OCR, "onnxruntime", "onnx", "PIL") if find_spec(name) is None]
     return " ".join(needed).replace("PIL", "pillow").replace("_", "-") or None
 
 
 def measure(image: Array, device: str, target: str) -> dict[str, Any]:
-    """Measures the models' reading on a device, beside onnxruntime and rapidocr."""
     expected = [line.text for line in read_page(image, with_onnxruntime)]
     figures: dict[str, Any] = {"device": device, "onnxruntime": expected}
     figures["rapidocr"] = with_rapidocr(image)
@@ -230,7 +227,7 @@ def report(figures: Mapping[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what is read; exit status 1 if it is not what onnxruntime reads."""
+    """Prints the text. Returns 1 if it differs from onnxruntime's."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
     parser.add_argument("--image", type=Path, help="a page; one is rendered otherwise")
     parser.add_argument("--device", default="interpreter", help="where the programs run")

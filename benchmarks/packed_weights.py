@@ -1,21 +1,26 @@
 """
-Products of many rows with weights in blocks, in GPU time, beside the same in f16.
+Times products of many rows by packed weights on a Vulkan device, and by f16 weights.
 
     python benchmarks/packed_weights.py --target nvidia-h200 -o benchmarks/results/h200-packed.json
     .lavapipe/run python benchmarks/packed_weights.py --target lavapipe --small
 
-A program multiplies the rows by as many matrices of the same sizes as no cache holds, one after the
-other. Weights are f16, or lie in planes of a GGUF format and are dequantized into f16 in the
-kernel; the rows are f16, sums f32. Measured are the default schedule and each of `--schedules`:
-`["#schedule.contraction<...>", ...]`, or a few of tiles that did well if it is `few`; with
-`--variants`, `{"case": [...]}`, only those cases with their schedules
-(`variants-packed-h200.json`: 18 of few and many rows). `2 parts` before one cuts the product
-along K, across workgroups; `--order` is one of loop_orders.py's. With XDSL_SPIRV_CACHE=FOLDER the
-driver's code is kept, in a pipeline cache: `nvdisasm -b SM90` reads what its zstd frames hold. All
-are compiled before the first is timed. `us` is a product by itself, `pack_us` of f16 weights
-brought into fragments; `following_us` is a product where each waits for the one before, as in
-PyTorch's graph.
-64 columns of every result are compared with numpy in binary64.
+A program multiplies the rows in sequence by several matrices of equal sizes, which are together
+larger than any cache. Weights are f16, or packed in a GGUF format and dequantized to f16 in the
+kernel. Rows are f16, sums f32. All programs are compiled before the first is timed. 64 columns of
+every result are compared with numpy in binary64.
+
+- `--schedules` adds schedules to the default: `["#schedule.contraction<...>", ...]`, or `few` for
+  some
+  good ones. `2 parts` before a schedule splits the product along K.
+- `--variants` runs only the cases and schedules of a file `{"case": [...]}`
+  (`variants-packed-h200.json`: 18 schedules for few and many rows).
+- `--order` is an order of loop_orders.py.
+- XDSL_SPIRV_CACHE=FOLDER stores the driver's pipeline cache. Its zstd frames contain machine code
+  that
+  `nvdisasm -b SM90` reads.
+
+`us` is the time of a product, `pack_us` the time to pack f16 weights into fragments,
+`following_us` the time of a product that waits for its predecessor, as in PyTorch's graph.
 """
 
 from __future__ import annotations
@@ -53,11 +58,11 @@ from xdsl_spirv.runtime.modules import context
 from xdsl_spirv.runtime.vulkan.device import open_device
 
 CACHED = 96 << 20
-"""Bytes of weights that are surely more than a cache holds."""
+"""Bytes of weights that exceed every cache."""
 
 CHECKED = 64
 TOLERANCE = 4e-3
-"""Tolerance of a result, relative to the sum of its products' sizes: weights are rounded to f16."""
+"""Tolerance relative to the sum of the products' magnitudes. Weights are rounded to f16."""
 
 TILES = (
     "[128, 256, 32], subgroups = [2, 4]",
@@ -78,7 +83,7 @@ FEW = [
 
 @dataclass(frozen=True)
 class Case:
-    """rows x n x k, `count` matrices of weights in a format, or in f16 if it is none."""
+    """A product of sizes rows x n x k by `count` matrices in `format`, or in f16 if it is empty."""
 
     rows: int
     n: int
@@ -86,7 +91,7 @@ class Case:
     format: str
     count: int
     open: bool = False
-    """Whether the program takes any number of rows."""
+    """True if the program accepts any number of rows."""
 
     def __str__(self) -> str:
         return f"{self.rows}x{self.n}x{self.k} {self.format}{' of any rows' if self.open else ''}"
@@ -129,7 +134,7 @@ class Case:
 
 
 def numbers(format: str, planes: dict[str, Any], rows: Any) -> Any:
-    """Rows of the weights in binary64."""
+    """Returns rows of the weights in binary64."""
     from xdsl_spirv.interpreter import reference
 
     if "w" in planes:
@@ -148,7 +153,7 @@ def numbers(format: str, planes: dict[str, Any], rows: Any) -> Any:
 
 
 def cut_along_k(module: ModuleOp, parts: int, schedule: str) -> None:
-    """Cuts every contraction into parts; each takes the schedule if it is not empty."""
+    """Splits every contraction along K into parts, with the given schedule if not empty."""
     LinalgToContractionPass().apply(context(), module)
     SplitReductionsPass(parts=parts).apply(context(), module)
     reduction = IteratorTypeAttr.reduction()
@@ -165,7 +170,7 @@ def drawn(n: int, k: int, format: str) -> dict[str, Any]:
 
 
 def compiled(case: Case, schedule: str | None, target: str) -> Any:
-    """A program, or what went wrong."""
+    """Returns a program, or the error message."""
     planes = drawn(case.n, case.k, case.format)
     try:
         if schedule is None or not (cut := re.fullmatch(r"(\d+) parts ?(.*)", schedule)):
@@ -179,7 +184,7 @@ def compiled(case: Case, schedule: str | None, target: str) -> Any:
 
 @cache
 def expected(case: Case) -> tuple[Any, ...]:
-    """The rows, some columns of the product, what these are, and by how much they may differ."""
+    """Returns the rows, some columns of the product, their indices and their tolerances."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(case.rows, case.k)).astype(np.float16)
     columns = rng.integers(0, case.n, CHECKED)
@@ -222,7 +227,7 @@ def measure(device: Any, case: Case, schedule: str | None, program: Any) -> dict
 
 
 def by_torch(case: Case) -> dict[str, Any]:
-    """PyTorch's products in f16, replayed from a graph."""
+    """Returns the record of PyTorch's products in f16, replayed from a CUDA graph."""
     x = torch.randn(case.rows, case.k, dtype=torch.float16, device="cuda")
     count = max(2, CACHED // (2 * case.n * case.k))
     weights = [
@@ -239,7 +244,7 @@ def by_torch(case: Case) -> dict[str, Any]:
 
 
 def cases(small: bool) -> list[Case]:
-    """All that are measured."""
+    """Returns all measured cases."""
     llama = ((14336, 4096), (28672, 4096), (4096, 14336), (6144, 4096), (4096, 4096))
     formats = ("f16", "Q4_1", "Q4_0", "Q5_1", "Q8_0", "Q4_K", "Q6_K")
     return [

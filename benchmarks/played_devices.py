@@ -1,11 +1,11 @@
 """
-Measures the queues of tuning with one, two and four devices that are played, without a GPU.
+Measures the tuning queues with one, two and four simulated devices, without a GPU.
 
     python benchmarks/played_devices.py -o results/played-devices.json
 
-A device's job sleeps as long as a measurement on an H200 takes, and longer the first time that a
-device meets a contraction, which loads its reference; compiling sleeps, too. So what is left beside
-the sleep is the scheduler's, the workers' and the searches' own doing.
+A simulated measurement sleeps as long as one takes on an H200, and longer for a device's first job
+of a contraction, which loads a reference. Simulated compilation sleeps, too. The remaining time is
+the overhead of the scheduler, the workers and the search.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _met: set[str] = set()
 
 
 def work(data: Mapping[str, Any]) -> list[float]:
-    """Sleep; returns when that began and ended, and 1 where a contraction was new."""
+    """Sleeps. Returns start, end, and 1 if the contraction was new to the device."""
     begun = time.time()
     new = "near" in data and data["near"] not in _met
     _met.add(data.get("near", ""))
@@ -53,7 +53,7 @@ def work(data: Mapping[str, Any]) -> list[float]:
 
 @contextmanager
 def workers(count: int, cores: int) -> Generator[Cluster]:
-    """An engine with so many workers, each with a device."""
+    """Yields an engine with `count` workers, each with a simulated device."""
     folder = Path(__file__).resolve().parent
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-P", "-m", "xdsl_spirv.jobs.worker"]
@@ -72,7 +72,7 @@ def workers(count: int, cores: int) -> Generator[Cluster]:
                 while engine.look()[GPU] < count:
                     time.sleep(0.1)
                 engine.place(GPU)
-                # Processes start.
+                # The workers' processes start.
                 jobs = [Job(COMPILE, {"seconds": 0.3, "n": n}) for n in range(2 * cores)]
                 jobs += [Job(MEASURE, {"seconds": 0.3, "n": n}, GPU) for n in range(2 * count)]
                 assert all(result.ok for _, result in engine.run(jobs))
@@ -84,7 +84,7 @@ def workers(count: int, cores: int) -> Generator[Cluster]:
 
 
 def search(engine: Cluster, number: int, candidates: int) -> list[tuple[str, list[float]]]:
-    """Compile and measure the default, then the others; the device and times of each."""
+    """Compiles and measures the default, then the others. Returns device and times of each."""
     generator = random.Random(number)
     near = f"contraction {number}"
 
@@ -106,7 +106,7 @@ def search(engine: Cluster, number: int, candidates: int) -> list[tuple[str, lis
 
 
 def measured(count: int, options: argparse.Namespace) -> dict[str, Any]:
-    """The time on `count` devices, how busy they are, and how often a reference was loaded."""
+    """Returns the time on `count` devices, their busy share and the number of loaded references."""
     with workers(count, options.cores) as engine:
         begun = time.perf_counter()
         with ThreadPoolExecutor(options.at_once) as threads:
@@ -158,7 +158,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Workers import the kind's function by its module's name.
+    # Workers import the job's function by the name of its module.
     from played_devices import main as run
 
     run()

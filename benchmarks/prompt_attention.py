@@ -1,15 +1,15 @@
 """
-Attention of a prompt behind a past on a Vulkan device, in GPU time, by schedule, beside PyTorch.
+Times attention of a prompt with cached keys on a Vulkan device, by schedule, and PyTorch's.
 
     python benchmarks/prompt_attention.py --target nvidia-h200 -o h200-prompt-attention.json
     .lavapipe/run python benchmarks/prompt_attention.py --target lavapipe --small
 
-32 heads of 128 in f16, 8 of keys and values, which lie in a state; the numbers of rows and of keys
-before them are open, and each row sees the keys up to its own. At each size the default and every
-schedule of `--schedules` (JSON: ["#schedule.attention<...>", ...]) take turns: `turns_us` are
-medians of the GPU time of the attention's kernel, and of those that pack its operands. `torch_us`
-is PyTorch's `scaled_dot_product_attention` in a CUDA graph of ten. Each result is compared with the
-formula in binary64; one that is wrong ends the run.
+There are 32 heads of size 128 in f16, and 8 heads of keys and values in a state. The numbers of
+rows and of cached keys are dynamic. The mask is causal. At each size the default and every
+schedule of `--schedules` (JSON: ["#schedule.attention<...>", ...]) run in turns. `turns_us` are
+median GPU times of the attention kernel plus the kernels that pack its operands. `torch_us` is the
+time of PyTorch's `scaled_dot_product_attention` in a CUDA graph of ten. Each result is compared
+with the formula in binary64. A wrong result ends the run.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from xdsl_spirv.runtime.vulkan import open_isolated
 from xdsl_spirv.testing.attention_states import StateAttention
 
 TOLERANCE = 4e-3
-"""Tolerance of an element: probabilities are rounded to f16, values are near 1."""
+"""Absolute tolerance of an element: probabilities are rounded to f16, values are near 1."""
 
 FILLED = 0.5
-"""Contents of the keys and values of the past."""
+"""Contents of the cached keys and values."""
 
 CASE = StateAttention(8, 4, 128, 4096, None, filled=FILLED)
 SMALL = StateAttention(2, 2, 16, 256, None, filled=FILLED)
 
 SIZES = [(512, 0), (2048, 0), (64, 1024), (128, 0), (512, 1024)]
-"""Rows, and keys before them."""
+"""Numbers of rows, and of cached keys before them."""
 
 SMALL_SIZES = [(40, 0), (9, 30)]
 
@@ -99,11 +99,11 @@ class Data:
 
 
 def timed(device: Any, program: Any, data: Data) -> float:
-    """Microseconds of the attention and of what packs for it; refuses wrong results."""
+    """Returns the microseconds of the attention and its packing. Refuses wrong results."""
     result, *_ = device.execute(program, data.inputs).values()
     error = float(np.abs(result - data.expected).max())
     if not error < TOLERANCE:
-        raise ValueError(f"an element is {error} off, and {TOLERANCE} is allowed")
+        raise ValueError(f"the error of an element is {error}, above the tolerance {TOLERANCE}")
     concrete = program.at(data.inputs)
     times = device.times(concrete, 15, WARM_UP / 2)
     names = [dispatch.entry_point for dispatch in concrete.manifest.dispatches]
@@ -112,7 +112,7 @@ def timed(device: Any, program: Any, data: Data) -> float:
 
 
 def measured(device: Any, programs: list[Any], data: Data, seconds: float) -> list[dict[str, Any]]:
-    """The times of all programs in turns, and of PyTorch."""
+    """Returns the times of all programs, timed in turns, and of PyTorch."""
     records = [{"turns_us": []} for _ in programs]
     begin = time.monotonic()
     for _ in range(TURNS):

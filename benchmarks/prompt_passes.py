@@ -1,13 +1,13 @@
 """
-A prompt of a llama of some blocks, compiled with and without passes, run in turns on a device.
+Times a llama's prompt on a device, compiled with all passes and without some.
 
     python benchmarks/prompt_passes.py --without fold-parts -o prompt.json
     .lavapipe/run python benchmarks/prompt_passes.py --target lavapipe --small --without fold-parts
 
-Weights are random Q4_1 blocks in Llama-3-8B's shapes (`--blocks` of its 32, with few logits). All
-passes are one way, and all without each of `--without` another. `device_ms` sums a prompt's
-dispatches, once a turn, `host_ms` is a run on the host's clock, and `cosine` compares logits with
-the first way's.
+Weights are random Q4_1 blocks in Llama-3-8B's shapes (`--blocks` of its 32 blocks, few logits).
+The variants are all passes, and all passes except one for each `--without`. They run in turns.
+`device_ms` is the sum of a prompt's dispatches, `host_ms` the wall-clock time of a run, and
+`cosine` compares the logits with the logits of all passes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COSINE = 0.9999
 
 
 def without(name: str | None) -> Any:
-    """The lowering with every pass but one."""
+    """Returns a `lowering` function that omits the named pass."""
 
     def lowering(*given: Any) -> Any:
         return tuple(member for member in pipeline.lowering(*given) if member.name != name)

@@ -1,17 +1,16 @@
 """
-Measures the rates that the schedules in a target's file reach with one workgroup on each compute
-unit.
+Measures the rates of a target file's schedules with one workgroup on each compute unit.
 
     python benchmarks/rates.py --target nvidia-h200 -o rates.json
     python benchmarks/rates.py --target nvidia-h200 --write rates.json
 
-`rates` of a schedule are TFLOPS of large contractions, where units share their time among several
-workgroups; `alone` are those of a result that has just enough tiles for every unit to have one, as
-small results do. `rates` leave out the start of a dispatch and what storing the results takes by
-the file's `store_rates`, which estimates add. Both are for `assign-schedule` to choose by, and
-measured where the target's file has 1 or nothing for them, or all with `--all`. Each schedule is
-compiled against a target file that lists nothing else, checked, and timed as in `contractions.py`.
-`--write` puts what was measured into the target's file.
+A schedule's `rates` are the TFLOPS of large contractions, in which compute units run several
+workgroups concurrently. `alone` are the TFLOPS of results with just enough tiles for one workgroup
+on each unit. `rates` exclude the launch and the stores of results (by the file's `store_rates`),
+which estimates add. `assign-schedule` uses both. Only rates that are 1 or missing in the target
+file are measured; `--all` measures all. Each schedule is compiled with a target file that lists
+only that schedule, checked, and timed as in `contractions.py`. `--write` stores measured rates in
+the target file.
 """
 
 from __future__ import annotations
@@ -30,32 +29,32 @@ from device_runs import CUDA, Job, parser_of, run_jobs, torch
 from xdsl_spirv.serialization.files import write_atomically
 
 DEPTH = 4096
-"""Sizes of the contractions along K; and M and N of large ones."""
+"""Sizes of the contractions along K, and along M and N of large ones."""
 
 START_MS = 0.003
-"""Time of a dispatch that does nothing."""
+"""Milliseconds of an empty dispatch."""
 
 MEASURED = {"f16 -> f16": "f16", "f16 -> f32": "f16", "s8 -> s32": "s8"}
-"""Types whose rates are measured, and their operands'."""
+"""Types whose rates are measured, with their operand types."""
 
 SAME = {"bf16 -> f32": "f16 -> f32", "u8 -> u32": "s8 -> s32"}
-"""Types that take the same instructions."""
+"""Types that use the instructions of another type."""
 
 
 def target_file(name: str) -> Path:
-    """The file of a target that comes with the package, or a path."""
+    """Returns the path of a target file, given the name of a packaged target or a path."""
     known = Path(str(files("xdsl_spirv.targets") / f"{name}.json"))
     return known if known.exists() else Path(name)
 
 
 def grid_of(units: int) -> tuple[int, int]:
-    """Rows and columns of at most as many tiles as there are units, nearly a square."""
+    """Returns rows and columns of a nearly square grid with at most `units` tiles."""
     rows = max(range(1, int(units**0.5) + 1), key=lambda r: (units // r * r, r))
     return rows, units // rows
 
 
 def jobs(data: dict[str, Any], folder: Path, everything: bool) -> Iterator[Job]:
-    """A job for each schedule, type and rate, with a target file of its own."""
+    """Yields a job for each schedule, type and rate, each with its own target file."""
     for number, schedule in enumerate(data["schedules"]):
         path = folder / f"{number}.json"
         rates = dict.fromkeys(schedule.get("rates", {}), 1)
@@ -67,7 +66,7 @@ def jobs(data: dict[str, Any], folder: Path, everything: bool) -> Iterator[Job]:
 
 
 def job(units: int, tile: list[int], path: Path, key: tuple[int, str, str]) -> Job:
-    """Returns the job of one schedule: a large contraction, or one with a tile for each unit."""
+    """Returns the job of a schedule: a large contraction, or one with a tile for each unit."""
     number, types, rate = key
     element, result = MEASURED[types], types.partition(" -> ")[2]
     rows, columns = (n * size for n, size in zip(grid_of(units), tile, strict=True))
@@ -82,7 +81,7 @@ def job(units: int, tile: list[int], path: Path, key: tuple[int, str, str]) -> J
 
 
 def net_of_stores(data: dict[str, Any], schedule: dict[str, Any], record: Any) -> float:
-    """TFLOPS without the start of a dispatch and the stores of a large contraction's results."""
+    """Returns TFLOPS without the launch and the stores of a large contraction."""
     if record["rate"] == "alone":
         return record["tflops"]
     size = 2 if record["types"].endswith("f16") else 4
@@ -95,7 +94,7 @@ def net_of_stores(data: dict[str, Any], schedule: dict[str, Any], record: Any) -
 
 
 def write(name: str, measured: Path) -> int:
-    """Put what was measured into the target's file."""
+    """Writes measured rates into the target file."""
     path = target_file(name)
     text = path.read_text()
     data = json.loads(text)
@@ -116,7 +115,7 @@ def write(name: str, measured: Path) -> int:
 def main(arguments: list[str] | None = None) -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--write", type=Path, help="put these results into the target's file")
-    parser.add_argument("--all", action="store_true", help="measure what is known again, too")
+    parser.add_argument("--all", action="store_true", help="measure known rates again, too")
     options = parser.parse_args(arguments)
     if options.write is not None:
         return write(options.target, options.write)

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """
-Round trips of one module of about 200,000 instructions: ours, `mlir-translate`, Khronos' tools.
+Times round trips of a module of about 200,000 instructions: ours, `mlir-translate`, Khronos'
+tools.
 
     python benchmarks/raw.py [--instructions 200000] [--repeat 3]
 
-All in one run, of the module that benchmarks/serialize.py generates. Times are of the processor;
-the tools' are whole processes, ours are the calls inside of one, whose start is given beside them.
-Memory is the peak of a process that does the stage once, of ours with Python and its libraries.
+All tools run on a module that benchmarks/serialize.py generates. Times are processor time: of
+whole processes for the tools, of function calls for ours (the start of our process is listed
+separately). Memory is the peak of a process that runs the stage once, including Python and its
+libraries for ours.
 """
 
 from __future__ import annotations
@@ -32,13 +34,13 @@ from xdsl_spirv.tools import khronos
 
 RESULT = Path(__file__).resolve().parent / "results" / "raw.json"
 SMALL = 10_000
-"""Instructions of the module that the dialect's goal is about."""
+"""Number of instructions of the module for the dialect stages."""
 
 Row = dict[str, float]
 
 
 def clocked(work: Callable[[], Any], repeat: int) -> tuple[float, Any]:
-    """The least seconds of processor time, and what came out."""
+    """Returns the least processor seconds of several calls, and the result."""
     best, result = float("inf"), None
     for _ in range(repeat):
         result = None
@@ -48,7 +50,7 @@ def clocked(work: Callable[[], Any], repeat: int) -> tuple[float, Any]:
     return best, result
 
 
-# Stages: each runs in a process of its own, on a file, and gives seconds by name.
+# Stages. Each runs in its own process on a file, and returns seconds by name.
 
 
 def raw_stage(path: Path, repeat: int) -> Row:
@@ -58,7 +60,7 @@ def raw_stage(path: Path, repeat: int) -> Row:
     decoding, module = clocked(lambda: decode(data), repeat)
     encoding, again = clocked(module.encode, repeat)
     if again != data:
-        raise SystemExit("the raw layer changes the bytes")
+        raise SystemExit("encoding the decoded raw module changes the bytes")
     return {"raw decode": decoding, "raw encode": encoding}
 
 
@@ -87,7 +89,7 @@ def assemble_stage(path: Path, repeat: int) -> Row:
     text = path.with_suffix(".spvasm").read_text()
     seconds, data = clocked(lambda: assemble(text).encode(), repeat)
     if data != path.read_bytes():
-        raise SystemExit("the text does not give the bytes back")
+        raise SystemExit("assembling the disassembled text changes the bytes")
     return {"assemble": seconds}
 
 
@@ -100,7 +102,7 @@ def dialect_stage(path: Path, repeat: int) -> Row:
     verifying, _ = clocked(module.verify, repeat)
     encoding, once = clocked(lambda: encode(module), repeat)
     if encode(decode(once)) != once:
-        raise SystemExit("the dialect's second trip changes the bytes")
+        raise SystemExit("decoding and encoding the canonical form changes the bytes")
     return {"dialect decode": decoding, "verify": verifying, "dialect encode": encoding}
 
 
@@ -110,13 +112,13 @@ def grammar_stage(path: Path, repeat: int) -> Row:
     importlib.import_module("xdsl_spirv.dialects.spirv")
 
     if module.grammar.cache_info().currsize:
-        raise SystemExit("the dialects load the grammar")
+        raise SystemExit("importing the dialects loads the grammar")
     seconds, _ = clocked(module.grammar, 1)
     return {"load the grammar": seconds}
 
 
 def start_stage(path: Path, repeat: int) -> Row:
-    """Does nothing: the cost of a process of ours before it does anything."""
+    """Does nothing: measures the start of a process."""
     for module in ("decoder", "encoder"):
         importlib.import_module(f"xdsl_spirv.serialization.{module}")
     return {"start and imports": time.process_time()}
@@ -140,11 +142,11 @@ _, status, usage = os.wait4(child.pid, 0)
 print(json.dumps([usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024]))
 sys.exit(bool(status))
 """
-"""A small process between: a child's peak is not less than its parent's memory at the start."""
+"""Source of a small process in between: a child's peak memory includes its parent's at start."""
 
 
 def process(command: Sequence[str | Path], given: Path | None = None) -> tuple[float, float, str]:
-    """Seconds of processor time, the peak in MiB and the output of a process."""
+    """Returns processor seconds, peak MiB and output of a process."""
     with tempfile.NamedTemporaryFile() as output, (given or Path(os.devnull)).open("rb") as source:
         launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, output.name]
         line = [*launcher, *(str(c) for c in command)]
@@ -155,14 +157,14 @@ def process(command: Sequence[str | Path], given: Path | None = None) -> tuple[f
 
 
 def ours(name: str, path: Path, repeat: int) -> tuple[Row, float]:
-    """Seconds by stage, and the peak in MiB of a process that does it once."""
+    """Returns seconds by stage, and the peak MiB of a process that runs the stage once."""
     command = [sys.executable, __file__, "--stage", name, "--file", path, "--repeat"]
     _, peak, times = process([*command, str(repeat)])
     return json.loads(times), process([*command, "1"])[1] if repeat > 1 else peak
 
 
 def tools(binary: Path, repeat: int) -> dict[str, tuple[list[str | Path], Path | None]]:
-    """Returns the other tools that are installed: name -> command and input."""
+    """Returns the installed tools: name -> (command, input)."""
     commands: dict[str, tuple[list[str | Path], Path | None]] = {}
     if khronos.find("spirv-dis"):
         dis, assembler = khronos.tool("spirv-dis"), khronos.tool("spirv-as")
@@ -182,7 +184,7 @@ def tools(binary: Path, repeat: int) -> dict[str, tuple[list[str | Path], Path |
 
 
 def module_file(path: Path, instructions: int) -> int:
-    """Writes the module as binary and as MLIR's text; gives the number of its instructions."""
+    """Writes the module as binary and as MLIR text. Returns its number of instructions."""
     text = serialize.source(instructions)
     path.with_suffix(".mlir").write_text(text)
     data = serialize.encode(serialize.parse(text))

@@ -1,12 +1,12 @@
 """
-Times the schedules of a target's file on many contractions, to fit learned rates to.
+Times schedules of a target file on many contractions, as data for fitting learned rates.
 
     python benchmarks/schedule_samples.py --target nvidia-h200 --seconds 110 -o samples.json
 
-Of every contraction of `shape_families.py` the schedules of the least estimates are timed, and some
-of the rest; contractions come in a mixed order, so that a run that is cut short has some of every
-family. A reference kernel is timed before every contraction (`reference_us`): it tells of the
-clock's drift. Results are compared with those of the first schedule.
+For every contraction of `shape_families.py` the schedules with the least estimates are timed, and
+a random sample of the rest. Contractions come in random order, so that an interrupted run covers
+all families. A reference kernel is timed before every contraction (`reference_us`) to detect clock
+drift. Results are compared with those of the first schedule.
 """
 
 from __future__ import annotations
@@ -35,17 +35,15 @@ from xdsl_spirv.runtime.vulkan.programs import bytes_of, work_of
 from xdsl_spirv.targets import load
 
 LIKELY, OTHERS = 12, 6
-"""Schedules of a contraction: of the least estimates, and drawn from the rest."""
+"""Number of schedules with the least estimates, and of random others, for each contraction."""
 FAR = 3.0
-"""Schedules whose estimate exceeds the least one by this factor are not drawn."""
+"""Schedules with estimates above this multiple of the least one are not sampled."""
 WARM_UP = 0.01
 RUNS = 9
 
 
 def schedules(product: Product, target: str) -> list[str]:
-    """
-    The likely schedules of a product and some of the others; none of what is not a contraction.
-    """
+    """Returns sampled schedules of a product. Returns none if the product is no contraction."""
     one, device = contraction(product), load(target)
     if one is None:
         return []
@@ -64,12 +62,12 @@ def schedules(product: Product, target: str) -> list[str]:
 
 
 def programs(product: Product, target: str) -> list[tuple[str, Program | str]]:
-    """Every sample of a product as a program, or why there is none."""
+    """Returns every sample of a product as a program or an error message."""
     return [(one, compiled(product, target, one)) for one in schedules(product, target)]
 
 
 def values(product: Product) -> tuple[bytes, dict[str, Any]]:
-    """A's bytes and the matrices by name."""
+    """Returns A's bytes and the matrices by name."""
     generator = np.random.default_rng(1)
 
     def array(operand: str, type: str) -> Any:
@@ -89,7 +87,7 @@ def matrices(product: Product) -> list[str]:
 
 
 def measured(device: Any, product: Product, program: Program, data: tuple[bytes, Any]) -> Any:
-    """Microseconds of a product, and of packing its inputs; and some of the first result."""
+    """Returns the microseconds of a product and of packing, and part of the first result."""
     a, named = data
     given = {"A": a}
     if product.is_weight:

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """
-Microseconds an instruction: this encoder, `mlir-translate --serialize-spirv` and `spirv-as`.
+Times encoders in microseconds per instruction: ours, `mlir-translate --serialize-spirv`,
+`spirv-as`.
 
-All three make one binary in one run: a generated compute shader of about 20,000 instructions. The
-other two start from text, which is all they take, so theirs is reading and writing; ours is given
-for both parts. Times are of the processor, not the clock, so that what else runs on the machine
-matters less; the other two's are whole processes less one with an almost empty module.
+All encode one module in one run: a generated compute shader of about 20,000 instructions. The
+other two only accept text, so their time is parsing and encoding. Ours is given for each step.
+Times are processor time, which other load on the machine affects less. From the time of the other
+tools' processes, the time of a process with an almost empty module is subtracted.
 
     python benchmarks/serialize.py [--instructions 20000] [--repeat 5]
 """
@@ -117,7 +118,7 @@ TAIL = """
 
 
 def source(instructions: int) -> str:
-    """A module of about this many instructions, in the syntax that MLIR and we share."""
+    """Returns a module of about `instructions` instructions, in syntax common to MLIR and us."""
     per_function = 40 * 8 + 28
     count = max(1, instructions // per_function)
     body = "".join(LINE.format(k=k) for k in range(40))
@@ -127,13 +128,13 @@ def source(instructions: int) -> str:
 
 
 def best(run: Callable[[], float], repeat: int) -> dict[str, float]:
-    """Seconds: the least and the median of several runs."""
+    """Returns the least and the median seconds of several runs."""
     times = [run() for _ in range(repeat)]
     return {"best": min(times), "median": statistics.median(times)}
 
 
 def inside(work: Callable[[], Any]) -> Callable[[], float]:
-    """Processor time of a function."""
+    """Returns a function that measures the processor time of `work`."""
 
     def run() -> float:
         start = time.process_time()
@@ -144,7 +145,7 @@ def inside(work: Callable[[], Any]) -> Callable[[], float]:
 
 
 def outside(command: list[str], text: str) -> Callable[[], float]:
-    """Processor time of a process."""
+    """Returns a function that measures the processor time of a process."""
 
     def run() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -236,7 +237,7 @@ def measure(instructions: int, repeat: int) -> dict[str, Any]:
 
 
 def _less(whole: Callable[[], float], least: Callable[[], float], repeat: int) -> dict[str, float]:
-    """A process's time without what starting it takes."""
+    """Returns the seconds of `whole` without `least`, the start of the process."""
     start = best(least, repeat)["best"]
     return {key: seconds - start for key, seconds in best(whole, repeat).items()}
 

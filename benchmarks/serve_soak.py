@@ -1,15 +1,15 @@
 """
-Hours of load on `xdsl-spirv serve`: many clients, some of which go away.
+Loads `xdsl-spirv serve` for hours with many clients, some of which disconnect early.
 
     python benchmarks/serve_soak.py --minutes 60 --clients 32 --slots 8 --device vulkan
 
-It serves a random model (`--model` for another one), asks for each of the requests alone, and then
-lets all clients ask without a pause, streamed or whole; one request in twenty is left behind its
-first text. An answer must have all tokens that were asked for, and the likeliest one must be the
-text that the same request got alone. The record has the answers of the client with the least and
-the most of them, their mean and longest times, the memory, threads and open files of the server's
-processes over time, and the counters of `/metrics`. It ends with 1 where an answer was lost, wrong
-or refused, or where requests are left in the server.
+The script serves a random model (or `--model`), sends each request once alone, and then lets all
+clients send requests without pause, streamed or not. One client in twenty disconnects after the
+first text. An answer must have all requested tokens, and a greedy answer must equal the one to the
+request alone. The record contains the least and the largest number of answers of a client, mean
+and longest times, the memory, threads and open files of the server's processes over time, and the
+counters of `/metrics`. The exit status is 1 if an answer was lost, wrong or refused, or if
+requests remain in the server.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REQUESTS = [
     for count, temperature in ((5, 0.0), (17, 0.0), (9, 1.0), (24, 0.7))
 ]
 LEAVES = 0.05
-"""Part of the requests that are left behind their first text."""
+"""Share of requests whose client disconnects after the first text."""
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -53,7 +53,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--device", default="vulkan")
     parser.add_argument("--model", help="a GGUF file in place of a random one")
     parser.add_argument("--port", type=int, default=8039)
-    parser.add_argument("--through", default=[], type=str.split, help="runs the server's Python")
+    parser.add_argument(
+        "--through", default=[], type=str.split, help="command prefix of the server's Python"
+    )
     parser.add_argument("--out", type=Path, help="write the record there, every minute")
     return parser.parse_args()
 
@@ -113,7 +115,7 @@ class Soak:
                 self.faults.append(f"{REQUESTS[request]}: {text!r}, not {self.alone[request]!r}")
 
     async def ask(self, number: int, streams: bool) -> str:
-        """The text of a request; raises `ValueError` for one that lacks tokens."""
+        """Returns the text of an answer. Raises `ValueError` if tokens are missing."""
         asked: dict[str, Any] = {"model": "", "seed": number, **REQUESTS[number]}
         if streams:
             options = {"stream": True, "stream_options": {"include_usage": True}}
@@ -141,7 +143,7 @@ class Soak:
         self.left += 1
 
     async def watch(self) -> None:
-        """Notes the server's memory, threads and files, and the record so far, every minute."""
+        """Records the server's memory, threads and files, and writes the record, every minute."""
         while True:
             self.usage.append((round(self.seconds_gone), *usage_of(self.process)))
             if self.out is not None:
@@ -174,7 +176,7 @@ class Soak:
 
 
 def usage_of(process: int) -> tuple[int, int, int]:
-    """KiB in memory, threads and open files of a process and its children."""
+    """Returns KiB in memory, threads and open files of a process and its children."""
     processes, memory, threads, files = [process], 0, 0, 0
     for number in processes:
         place = Path(f"/proc/{number}")
@@ -195,7 +197,7 @@ def wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
             return
         except OSError:
             if server.poll() is not None:
-                raise SystemExit(f"the server ended with {server.returncode}") from None
+                raise SystemExit(f"the server exited with status {server.returncode}") from None
             time.sleep(1)
     raise SystemExit("the server does not answer within ten minutes")
 

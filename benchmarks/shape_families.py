@@ -1,8 +1,8 @@
 """
-Contractions of known networks by family, to learn from some families and to look at the others.
+Contractions of known networks by family, for fitting on some families and testing on the others.
 
-Weights are packed once and results are stored in 16 bits, as compiled networks have them. Products
-of few rows multiply by several matrices that no cache holds together.
+Weights are packed once, and results are stored in 16 bits, as in compiled networks. Products of
+few rows multiply by several matrices that are together larger than any cache.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ceiling import COPIES, Product, batched, matmul, rows
 from contractions import BF16, F16, F32, S8, Case
 
 MOST_ROWS = 128
-"""Products of no more rows are bound by their weights, which must not come from a cache."""
+"""Products with at most this many rows are bound by reading weights."""
 
 
 def weighted(m: int, n: int, k: int) -> Product:
@@ -24,7 +24,7 @@ def weighted(m: int, n: int, k: int) -> Product:
 
 
 def convolution(batch: int, extent: int, channels: int, filters: int) -> Product:
-    """A 3 x 3 convolution whose input has its border already."""
+    """Returns a 3 x 3 convolution of a padded input."""
     sizes = {"i": batch, "y": extent, "x": extent, "f": filters, "r": 3, "s": 3, "c": channels}
     name = f"conv 3x3 {batch}x{extent}x{extent}x{channels} -> {filters} f16 -> f32"
     case = Case(name, F32, sizes, "iyxc", "rscf", "iyxf", (("y", "r"), ("x", "s")))
@@ -32,7 +32,7 @@ def convolution(batch: int, extent: int, channels: int, filters: int) -> Product
 
 
 def families() -> dict[str, list[Product]]:
-    """Products by the name of their family."""
+    """Returns products by family."""
     return {
         "squares": [
             matmul(n, n, n, types, stored)

@@ -1,14 +1,15 @@
 """
-Small, few-row and batched products on a Vulkan device, beside PyTorch under CUDA graphs.
+Times small, few-row and batched products on a Vulkan device, and PyTorch's under CUDA graphs.
 
     python benchmarks/small_products.py --target nvidia-h200 -o benchmarks/results/h200-small.json
     .lavapipe/run python benchmarks/small_products.py --target lavapipe --small
 
-A program multiplies its rows by several matrices of the same sizes, one after the other, which are
-together larger than the cache where a user's weights would not be in it. Weights are weights: they
-are packed once. Random data; every product is timed by GPU timestamps after a warm-up and compared
-with PyTorch in binary32, or numpy. PyTorch's graph has the same products, `graph_us` is a share of
-it. Measured are the default schedule and each of `--variants` ({"case": ["#schedule...", ...]}).
+A program multiplies its rows in sequence by several matrices of equal sizes, which are together
+larger than the cache where an application would not have its weights in the cache. Weights are
+packed once. Inputs are random. Every product is timed by GPU timestamps after a warm-up, and
+compared with PyTorch or numpy in binary32. PyTorch's graph has the same products; `graph_us` is
+the time of one. The script times the default schedule and each of `--variants` ({"case":
+["#schedule...", ...]}).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ COUNT = 3
 
 @dataclass(frozen=True)
 class Case:
-    """`batch` products m x n x k of f16, summed in f32; `is_weight` says whether B is one."""
+    """`batch` products m x n x k of f16 with f32 sums. `is_weight` is True if B is a weight."""
 
     m: int
     n: int
@@ -99,7 +100,7 @@ class Case:
         }}"""
 
     def _narrowed(self, sums: str, out: str) -> str:
-        """`%n`, the sums `%o` in a narrower type, if the result has one."""
+        """Returns lines that convert the sums `%o` to `%n`, if the result's type is narrower."""
         if sums == out:
             return ""
         rank = len(self.shapes[2])
@@ -133,7 +134,7 @@ def cases(small: bool) -> list[Case]:
 
 
 def compiled(case: Case, target: str, schedule: str | None) -> Program | str:
-    """The program without its weights' values, or why there is none."""
+    """Returns the program without weight values, or the error message."""
     zero = np.broadcast_to(np.float16(0), case.shapes[1])
     weights = dict.fromkeys(case.weights, zero) if case.is_weight else None
     try:
@@ -145,7 +146,7 @@ def compiled(case: Case, target: str, schedule: str | None) -> Program | str:
 
 
 class Data:
-    """A case's operands, and what the first product is."""
+    """A case's operands and its expected first product."""
 
     def __init__(self, case: Case):
         rng = np.random.default_rng(1)
@@ -172,7 +173,7 @@ class Data:
 
 def _graph_us(case: Case, data: Data) -> float:
     x = torch.from_numpy(data.x).cuda()
-    # Copies, not one matrix: PyTorch would find it in the cache.
+    # One matrix would stay in the cache, so PyTorch gets copies.
     weights = [torch.from_numpy(w).cuda().clone() for w in data.weights]
     out = [x @ w for w in weights]
     microseconds = graph_us(

@@ -1,10 +1,10 @@
 """
-Compares the order of estimates by a driver's statistics with times on another device.
+Compares the order of estimates from a driver's statistics with times on another device.
 
     benchmarks/static_ranking.py nvidia:ga102 benchmarks/results/h200-schedules.json
 
-Compiles each schedule of a case for the target of the measurements by the driver, and prints
-Spearman's rank correlation of the estimates (`xdsl-spirv tune --driver`) with the times.
+The driver compiles each schedule of a case for the target of the measurements. The script prints
+Spearman's rank correlation between the estimates (`xdsl-spirv tune --driver`) and the times.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xdsl_spirv.tools.tuning.together import sources_of
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """The place of each value in their order; equal ones share the middle."""
+    """Returns the rank of each value. Equal values share their mean rank."""
     return [
         sum(other < value for other in values) + (sum(other == value for other in values) - 1) / 2
         for value in values
@@ -31,7 +31,7 @@ def ranks(values: Sequence[float]) -> list[float]:
 
 
 def correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's: 1 for the same order, -1 for the opposite one."""
+    """Returns Spearman's rank correlation: 1 for equal order, -1 for reversed order."""
     a, b = ranks(first), ranks(second)
     middle = (len(a) - 1) / 2
     together = sum((x - middle) * (y - middle) for x, y in zip(a, b, strict=True))

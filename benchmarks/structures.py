@@ -1,15 +1,13 @@
 """
-Random sizes through every structure that a contraction on matrices may have, on a Vulkan device.
+Runs contractions of random sizes with random schedule structures on a Vulkan device.
 
     python benchmarks/structures.py --target nvidia-h200 --count 400 -o results.json
     .lavapipe/run python benchmarks/structures.py --target lavapipe --count 20
 
-Of `--count` that are drawn, those are run whose schedule contains `--only`.
-
-Schedules are given, not chosen: panels with tiles ahead, staged fragments, slices of K, results by
-rows or by functions of elements, and all of them mixed, for sizes that are not multiples of
-anything. Operands are small integers, so that every sum is exact, and so is the comparison with
-numpy.
+Schedules are drawn, not chosen by the compiler: panels with prefetched tiles, staged fragments,
+slices of K, results stored by rows or by element functions, and mixtures. Sizes are not multiples
+of tiles. `--only` runs only schedules that contain a text. Operands are small integers, so that
+sums and the comparison with numpy are exact.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ TYPES = (F16, F32, BF16, S8)
 
 
 def case_of(random: random.Random, target: str) -> tuple[Case, str]:
-    """A contraction, and a schedule for it."""
+    """Returns a random contraction and a schedule."""
     listed = load(target)
     types = random.choice(
         [listed_types for listed_types in TYPES if listed.properties_for(listed_types)]
@@ -92,7 +90,7 @@ def case_of(random: random.Random, target: str) -> tuple[Case, str]:
 
 
 def program_of(case: Case, schedule: str, target: str) -> Any:
-    """The program, or why there is none."""
+    """Returns the program, or the error message."""
     try:
         return compiled(case, target, schedule)
     except Exception as error:

@@ -1,20 +1,20 @@
 """
-The correctness sweep: random contractions in every form, type and layout, compiled and run.
+Compiles and runs random contractions in every form, type and layout.
 
-Every case is compiled for every target; each binary has to pass spirv-val; the program runs on the
-interpreter with all checks on, and on a Vulkan device where one is given; each result has to lie in
-the legal interval around the source's (docs/numerics.md), and the checks must find nothing.
+Every case is compiled for every target, and each binary must pass spirv-val. The program runs on
+the interpreter with all checks, which must find nothing, and on a Vulkan device if one is given.
+Every result must lie in the interval of docs/numerics.md around the source's result.
 
     benchmarks/sweep.py --count 2000 [--seed 0] [--jobs 2] [--vulkan lavapipe]
     benchmarks/sweep.py --count 10000 --scheduler tcp://host:8786 --vulkan nvidia-h200=vulkan
-    ... --interpreter-every 8                              a third of the time for seven of eight
+    ... --interpreter-every 8                              interprets one of 8: 1/3 of the time
     benchmarks/sweep.py --only 17 --target lavapipe        one case, with its text
-    benchmarks/sweep.py --workloads my_module:my_cases     cases of your own: see sweep_cases.py
+    benchmarks/sweep.py --workloads my_module:my_cases     your own cases: see sweep_cases.py
 
-Cases that are done are kept in a store, so that a sweep that was stopped goes on (`--fresh` begins
-again, as a change of this package's code does). `--vulkan lavapipe` runs the programs of the target
-lavapipe on lavapipe, `--vulkan TARGET=vulkan` those of a target on the GPU. The summary goes to
-benchmarks/results/sweep.json.
+Finished cases are kept in a store, so that an interrupted sweep can continue. `--fresh`, or a
+change of this package's code, starts again. `--vulkan lavapipe` runs the programs of the target
+lavapipe on lavapipe, `--vulkan TARGET=vulkan` the programs of TARGET on the GPU. The summary goes
+to benchmarks/results/sweep.json.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RESULTS = HERE / "results" / "sweep.json"
 STORE = HERE.parent / "build" / "sweep.db"
 DEFAULT = "sweep_cases:case"
 SECONDS = 600.0
-"""For a case."""
+"""Time limit for a case."""
 
 
 def main() -> int:
@@ -74,7 +74,7 @@ def main() -> int:
 
 
 def _jobs(arguments: argparse.Namespace, on_device: str, needs: str) -> Iterator[Job]:
-    """A job for each case and target; the programs of the target `on_device` run there, too."""
+    """Yields a job for each case and target. Programs of `on_device` also run on the device."""
     first, count = arguments.seed, arguments.count
     if arguments.only is not None:
         first, count = arguments.only, 1
@@ -94,7 +94,7 @@ def _jobs(arguments: argparse.Namespace, on_device: str, needs: str) -> Iterator
 
 
 def _digest(workloads: str) -> str:
-    """Hash of the modules that make the cases: another version makes other cases."""
+    """Returns a hash of the modules that make the cases, because a change makes other cases."""
     name = workloads.partition(":")[0] + ".py"
     files = [*sorted(HERE.glob("sweep_*.py")), Path(name)]
     data = b"".join(file.read_bytes() for file in files if file.is_file())
@@ -124,11 +124,11 @@ def _arguments() -> argparse.Namespace:
         type=int,
         default=1,
         metavar="N",
-        help="of the cases of --vulkan run one of N on the interpreter, too (%(default)s)",
+        help="interpret one of N cases of --vulkan, too (%(default)s)",
     )
     parser.add_argument("--workloads", default=DEFAULT, metavar="MODULE:FUNCTION")
     parser.add_argument("--only", type=int, metavar="SEED", help="one case, in detail")
-    parser.add_argument("--fresh", action="store_true", help="forget the cases that were done")
+    parser.add_argument("--fresh", action="store_true", help="discard the finished cases")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS)
     Options("@scheduler")(parser)
     return parser.parse_args()

@@ -1,17 +1,16 @@
 """
-The cases of the correctness sweep: contractions in every form, and operations around them.
+Cases of the correctness sweep: contractions in every form, with surrounding operations.
 
-`case(seed)` is the sweep's default generator. One that replaces it (`sweep.py --workloads
-module:function`) takes a seed too and returns any object with these four:
+`case(seed)` is the sweep's default generator. A replacement (`sweep.py --workloads
+module:function`) takes a seed and returns any object with these four members:
 
     form, types     names under which results are counted
     text            MLIR with a host function @main
     inputs(g)       arrays by the names of @main's arguments, from a numpy generator
-    verdict(program, inputs, results)   "" if the results are legal, else what is wrong
+    verdict(program, inputs, results)   "" if the results are legal, otherwise the error
 
-and, if it is to run with several inputs, `draws(g)`, which gives them one after the other.
-
-`Case` is one whose results are compared by `xdsl_spirv.compare.check`.
+For several inputs, the object also has `draws(g)`, which yields them. The results of a `Case` are
+compared by `xdsl_spirv.compare.check`.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Generator: TypeAlias = np.random.Generator
 
 @dataclass(frozen=True)
 class Case:
-    """A program and its inputs; `draw` makes them by name."""
+    """A program and its inputs. `draw` returns the inputs by name."""
 
     form: str
     types: str
@@ -52,17 +51,17 @@ class Case:
     def verdict(
         self, program: Program, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> str:
-        """The results against the source in binary64, by the bound of docs/numerics.md."""
+        """Compares results with the source in binary64, within the bound of docs/numerics.md."""
         wrong = [str(outcome) for outcome in check(program, inputs, results) if not outcome.passed]
         return "; ".join(wrong)
 
 
 EIGHTH = 8
-"""Every eighth seed names a contraction with dynamic sizes."""
+"""One of this many seeds gives a contraction with dynamic sizes."""
 
 
 def case(seed: int, largest: int = 64) -> Case | Dynamic:
-    """The case that a seed names."""
+    """Returns the case of a seed."""
     generator = np.random.default_rng([seed, 1])
     if seed % EIGHTH == EIGHTH - 1:
         return dynamic(seed, generator, largest)
@@ -71,13 +70,13 @@ def case(seed: int, largest: int = 64) -> Case | Dynamic:
 
 
 def plain(seed: int, generator: Generator, largest: int) -> Case:
-    """A contraction alone, as a `linalg.generic`."""
+    """Returns a contraction as a `linalg.generic`, without surrounding operations."""
     contraction = workload(seed, largest=largest)
     return Case(contraction.name, contraction.types, contraction.text(), contraction.inputs)
 
 
 def values(generator: Generator, shape: Sequence[int], type: str, narrow: bool = False) -> Array:
-    """Random elements; `narrow` ones are small integers, exact in every order of accumulation."""
+    """Returns random elements. With `narrow` they are small integers with exact sums."""
     dtype = dtype_of(type)
     if type == "i8":
         return generator.integers(-128, 128, shape).astype(dtype)
@@ -97,7 +96,7 @@ NAMED_TYPES = {
 
 
 def named(seed: int, generator: Generator, largest: int) -> Case:
-    """A named operation of `linalg`, with strides and dilations where it has them."""
+    """Returns a named operation of `linalg`, with random strides and dilations if it has any."""
     lines = {**CONTRACTIONS, **{n: line for n, line in MAPPED.items() if line is not None}}
     name = str(generator.choice(sorted(lines)))
     types = str(generator.choice(sorted(NAMED_TYPES)))
@@ -127,7 +126,7 @@ def named(seed: int, generator: Generator, largest: int) -> Case:
 def _shapes(
     name: str, loops: Sequence[str], operands: Sequence[str], generator: Generator, largest: int
 ) -> tuple[list[tuple[int, ...]], str]:
-    """The shapes of A, B and the result, and the attributes of a convolution's steps."""
+    """Returns the shapes of A, B and the result, and a convolution's stride attributes."""
     windows = [index for index in operands[0].split() if "+" in index]
     parallel = operands[2].split()
     sizes: dict[str, int] = {}
@@ -158,7 +157,7 @@ def _shapes(
 
 
 def quantized(seed: int, generator: Generator, largest: int) -> Case:
-    """A named quantized operation, or a sum of shifted bytes; zero points known or not."""
+    """Returns a named quantized operation, or a sum of bytes shifted by zero points."""
     if generator.random() < 0.4:
         return _named_quantized(generator, largest)
     types = str(generator.choice(["s8 -> s32", "u8 -> u32", "s8 x u8 -> s32"]))
@@ -205,7 +204,7 @@ def _named_quantized(generator: Generator, largest: int) -> Case:
 
 
 def with_epilogue(seed: int, generator: Generator, largest: int) -> Case:
-    """A contraction and a chain of what networks put behind one."""
+    """Returns a contraction followed by a chain of elementwise operations of networks."""
     types = str(generator.choice(list(TYPES)))
     contraction = workload(seed, (types,), largest)
     steps: list[Step] = []
@@ -222,10 +221,9 @@ def with_epilogue(seed: int, generator: Generator, largest: int) -> Case:
 @dataclass(frozen=True)
 class Prologue:
     """
-    The computation of a contraction's operand (`A` or `B`) from a tensor of another type, element
-    by element.
+    Elementwise operations that compute a contraction's operand (`A` or `B`) from another type.
 
-    `body` makes `%o` of `%x`; `values` does the same to an array, exactly.
+    `body` computes `%o` from `%x`. `values` computes the same on an array, exactly.
     """
 
     name: str
@@ -236,7 +234,7 @@ class Prologue:
 
 
 def with_prologue(seed: int, generator: Generator, largest: int) -> Case:
-    """A contraction of what is cast, dequantized or shifted, sometimes with a chain behind."""
+    """Returns a contraction of cast, dequantized or shifted operands, sometimes with a chain."""
     types = str(generator.choice(list(TYPES)))
     contraction = workload(seed, (types,), largest)
     steps: list[Step] = []
@@ -253,7 +251,7 @@ def with_prologue(seed: int, generator: Generator, largest: int) -> Case:
 
 
 def _prologue(operand: str, type: str, generator: Generator) -> Prologue:
-    """A random one that makes elements of a type."""
+    """Returns a random prologue that yields elements of `type`."""
     dtype = dtype_of(type)
     if type[0] == "i":
         number = int(generator.integers(-4, 5))
@@ -281,7 +279,7 @@ def _prologue(operand: str, type: str, generator: Generator) -> Prologue:
 
 @dataclass(frozen=True)
 class Epilogued:
-    """A contraction with steps behind it; every step is monotone, so intervals go through it."""
+    """A contraction and monotone steps after it, so that intervals propagate through all steps."""
 
     form: str
     types: str
@@ -294,7 +292,7 @@ class Epilogued:
         return self.contraction.shape(self.contraction.out)
 
     def _operand(self, number: int) -> tuple[str, tuple[int, ...]] | None:
-        """The name and shape of what a step reads beside the result."""
+        """Returns name and shape of a step's second operand, or None."""
         dims = self.steps[number].dims
         return None if dims is None else (f"Y{number}", tuple(self._shape[d] for d in dims))
 
@@ -330,7 +328,7 @@ class Epilogued:
         return text if self.before is None else self._with_prologue(text, self.before)
 
     def _with_prologue(self, text: str, before: Prologue) -> str:
-        """The operand is called `A_source` or `B_source`, and what it was is made of it."""
+        """Renames the operand to `A_source` or `B_source`, and computes the old name from it."""
         name = before.operand
         shape = (
             self.contraction.a_shape if name == "A" else self.contraction.shape(self.contraction.b)
@@ -371,7 +369,7 @@ class Epilogued:
     def verdict(
         self, program: Program, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> str:
-        """Whether every element lies between what the ends of the contraction's interval become."""
+        """Checks that every element lies within the contraction's interval after all steps."""
         if (before := self.before) is not None:
             operand_values = before.values(inputs[f"{before.operand}_source"])
             inputs = {**inputs, before.operand: operand_values}
@@ -405,7 +403,7 @@ class Epilogued:
         return np.broadcast_to(wide, self._shape)
 
     def _interval(self, inputs: Mapping[str, Array]) -> Interval:
-        """Returns the least and the greatest result of the contraction alone."""
+        """Returns the least and the greatest result of the contraction without the steps."""
         module = parse_text(self.contraction.text())
         names = [name for name in ("A", "B", "C") if name in inputs]
         arguments = [inputs[name] for name in names]

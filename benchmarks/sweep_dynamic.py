@@ -1,8 +1,8 @@
 """
-Contractions of the sweep with sizes that are known only when they run: one program, three sizes.
+Contractions of the sweep with dynamic sizes: one program runs with three sizes.
 
-Some loops of a random contraction are chosen; every dimension that one of them walks is `?`. The
-program then runs with those loops at 1, at their own sizes, and at others.
+Some loops of a random contraction are chosen. Every dimension indexed by a chosen loop is `?`. The
+program runs with the chosen loops at size 1, at their original sizes, and at other sizes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Generator: TypeAlias = np.random.Generator
 
 UNKNOWN = 100_000
-"""The size of a dynamic loop while the text is written: no static dimension is as large."""
+"""Placeholder of a dynamic size in the text, larger than every static size."""
 
 
 @dataclass(frozen=True)
 class Dynamic:
-    """A contraction of which the loops `open` have another size in every run."""
+    """A contraction in which the loops `open` have dynamic sizes."""
 
     form: str
     types: str
@@ -52,7 +52,7 @@ class Dynamic:
         return next(self.draws(generator))
 
     def draws(self, generator: Generator) -> Iterator[dict[str, Array]]:
-        """Inputs at three sizes of the open loops."""
+        """Yields inputs at three sizes of the dynamic loops."""
         sizes = dict(self.contraction.loops)
         others = {name: int(generator.integers(1, 49)) for name in self.open}
         for chosen in (sizes, sizes | dict.fromkeys(self.open, 1), sizes | others):
@@ -61,14 +61,14 @@ class Dynamic:
     def verdict(
         self, program: Program, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> str:
-        """The results against the source in binary64, by the bound of docs/numerics.md."""
+        """Compares results with the source in binary64, within the bound of docs/numerics.md."""
         wrong = [str(outcome) for outcome in check(program, inputs, results) if not outcome.passed]
         shapes = {name: "x".join(map(str, array.shape)) for name, array in inputs.items()}
         return f"{shapes}: {'; '.join(wrong)}" if wrong else ""
 
 
 def dynamic(seed: int, generator: Generator, largest: int) -> Dynamic:
-    """A random contraction, one to all of its loops open; windows keep their sizes."""
+    """Returns a random contraction with at least one dynamic loop. Windows have static sizes."""
     contraction = workload(seed, largest=largest)
     # The result's initial value is an argument, so that no size has to be computed for it. Elements
     # that no window reaches, and windows that reach into a padding only, are for static sizes.

@@ -1,8 +1,9 @@
 """
-The sweep's epilogues: elementwise operations behind a contraction, as MLIR and as intervals.
+Epilogues of the sweep: elementwise operations after a contraction, as MLIR and as interval
+functions.
 
-Every step is monotone in the result of the one before, so an interval of legal results goes through
-it end by end, and its own rounding widens it.
+Every step is monotone in the previous result, so an interval of legal results propagates by its
+ends. The step's own rounding then widens the interval.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ Interval: TypeAlias = tuple[Array, Array]
 @dataclass(frozen=True)
 class Step:
     """
-    One elementwise operation behind a contraction, monotone in the result of the one before.
+    An elementwise operation after a contraction, monotone in the previous result.
 
-    `body` makes `%o` of `%x` (and of `%y`, an element of an operand of the shape `shape` that
-    follows the result's `dims`). `bounds` takes an interval to one, rounding aside, and `error`
-    says how far the operation may be off, in units in the last place of its result, and at least.
+    `body` computes `%o` from `%x` (and from `%y`, an element of an operand that is indexed by the
+    result's dimensions `dims`). `bounds` maps an interval's end without rounding. `error` is the
+    operation's error: (units in the last place of its result, least absolute error).
     """
 
     name: str
@@ -43,7 +44,7 @@ FLOAT_STEPS = (
 
 
 def random_step(type: str, rank: int, generator: Generator) -> Step:
-    """A random step from elements of a type."""
+    """Returns a random step on elements of a type."""
     if type == "i32":
         return _integer_step(rank, generator)
     dims = tuple(sorted(int(x) for x in generator.permutation(rank)[: int(generator.integers(3))]))
@@ -128,7 +129,7 @@ def _sigmoid(x: Array, _: Array | None) -> Array:
 
 
 def _integer_step(rank: int, generator: Generator) -> Step:
-    """Draws a step behind a sum of integers: a bias, or its requantization to bytes."""
+    """Returns a random step on integer sums: a bias, or requantization to bytes."""
     dims = tuple(sorted(int(x) for x in generator.permutation(rank)[:1]))
     scale = float(np.float32(generator.uniform(0.0001, 0.1)))
     zero = float(generator.integers(-20, 21))
@@ -165,7 +166,7 @@ def _wrapping(x: Array, y: Array | None) -> Array:
 
 
 def rounding_inputs(low: Array, high: Array, step: Step, type: str) -> Interval:
-    """Before a rounding to integers, what the float in front of it may be off."""
+    """Widens an interval by the error of the float that `requantize` rounds to an integer."""
     if step.name != "requantize":
         return low, high
     reach = 3 * 2.0**-24
@@ -178,7 +179,7 @@ _LARGEST = {"f16": 65504.0, "f32": float(np.finfo(np.float32).max)}
 
 
 def widened(low: Array, high: Array, step: Step) -> Interval:
-    """The interval and how far the step's own rounding may be off; an overflow may be infinite."""
+    """Widens an interval by the step's rounding error. An overflow may give infinity."""
     if step.type not in _ULP:
         return low, high
     ulp = _ULP[step.type]

@@ -1,11 +1,12 @@
 """
-A product and an attention over tiles, beside the built-in ones: medians of interleaved runs.
+Times a product and an attention written over tiles, and the built-in kernels.
 
     python benchmarks/tiles.py --device vulkan [--size 1024] [--runs 15]
 
-Times are the device's own, and results are compared with numpy's before. The built-in kernels are
-compiled for the same target; `--options` gives others for kernels over tiles, which with
-`subgroups` are lowered tile by tile: '{"matmul": [{"M": 64, "subgroups": [2, 1]}]}'.
+Figures are medians of GPU times of interleaved runs. Results are compared with numpy's first. The
+built-in kernels are compiled for the same target. `--options` sets options of the tile kernels,
+for example '{"matmul": [{"M": 64, "subgroups": [2, 1]}]}'. With `subgroups`, they are lowered tile
+by tile.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def attention(
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel on a device: its work, the name of its result, and how it was made."""
+    """A kernel on a device: its work, the name of its result, and the way it was lowered."""
 
     work: Any
     result: str
@@ -86,7 +87,6 @@ class Launch:
 
 
 def built_in(text: str, target: str) -> Launch:
-    """A compiled program."""
     from xdsl_spirv.runtime.vulkan.programs import work_of
 
     return Launch(work_of(xs.compile(xs.parse(text), target)), "result0")
@@ -98,7 +98,6 @@ def over_tiles(
     target: str,
     options: Mapping[str, Any],
 ) -> Launch:
-    """A kernel over tiles."""
     from xdsl_spirv.interpreter.host.tiles import grid_of
     from xdsl_spirv.kernels.tile_launch import RaisedProgram
 
@@ -122,7 +121,7 @@ Check = Callable[[bytes], float]
 def medians(
     launches: Mapping[str, Launch], given: Sequence[Any], check: Check, device: str, runs: int
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Microseconds of each launch on the device, in turns, and the errors of their results."""
+    """Returns the microseconds of each launch on the device, and the errors of the results."""
     from xdsl_spirv.runtime.vulkan.worker import open_isolated
 
     times: dict[str, list[float]] = {name: [] for name in launches}
@@ -143,11 +142,11 @@ def medians(
 
 
 ROWS = 64
-"""Rows of a result that are compared."""
+"""Number of compared rows of a result."""
 
 
 def matmul_case(size: int) -> tuple[Sequence[Any], Check]:
-    """The operands of a product, and the greatest error of a result's first rows."""
+    """Returns the operands of a product, and a function for the error of the first rows."""
     random = np.random.default_rng(1)
     a, b = (random.standard_normal((size, size)).astype(np.float16) for _ in range(2))
     expected = a[:ROWS].astype(np.float32) @ b.astype(np.float32)
@@ -160,7 +159,7 @@ def matmul_case(size: int) -> tuple[Sequence[Any], Check]:
 
 
 def attention_case(heads: int, size: int) -> tuple[Sequence[Any], Check]:
-    """The operands of an attention, and the greatest error of the last head's first rows."""
+    """Returns an attention's operands, and a function for the error of the last head."""
     random = np.random.default_rng(1)
     q, keys, values = (
         random.standard_normal((heads, size, 64)).astype(np.float16) for _ in range(3)
@@ -222,7 +221,7 @@ def main() -> None:
             )
             wrong |= not error < 5e-3
     if wrong:
-        sys.exit("a result is wrong: its error is above 5e-3")
+        sys.exit("a result is wrong: the error exceeds 5e-3")
 
 
 if __name__ == "__main__":

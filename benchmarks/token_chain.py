@@ -1,17 +1,21 @@
 """
-A token's chain of kernels on a Vulkan device, in GPU time: what each kind costs in it.
+Times the chain of kernels that decodes a token on a Vulkan device, by kind of kernel.
 
     python benchmarks/token_chain.py --shapes llama-3-8b -o chain.json
     .lavapipe/run python benchmarks/token_chain.py --target lavapipe --small
 
-Two blocks of a llama are compiled, and the second one's launches repeated for all blocks, each with
-weights of its own. A chain is one submission between two timestamps, in which a launch waits for
-the one before; chains take turns. Beside the default there are chains without the launches of one
-kind (which compute nothing sensible), `apart` (without `fold-readers`), and those that read ahead:
-beside attention and merge, which leave memory idle, workgroups read a part of the weights of the
-products behind them; only the next launch waits for these. With `--schedules FILE`,
-`{"NxK": ["#schedule.rows<...>", ...]}`, products have these schedules in one chain each. Results
-are not compared here: `language_model.py` and `few_rows.py` do that.
+Two blocks of a llama are compiled. The launches of the second one are repeated for all further
+blocks, with different weights. A chain is one submission between two timestamps in which each
+launch waits for its predecessor. Chains run in turns:
+
+- the default chain, and the default without the launches of one kind (with meaningless results);
+- `apart`: compiled without `fold-readers`;
+- chains that prefetch: during attention and merge, which leave memory idle, other workgroups read
+  a
+  part of the weights of later products. Only the next launch waits for them.
+- with `--schedules FILE`, `{"NxK": ["#schedule.rows<...>", ...]}`: one chain for each schedule.
+
+Results are not compared here: `language_model.py` and `few_rows.py` do so.
 """
 
 from __future__ import annotations
@@ -49,10 +53,10 @@ from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
 
 COUNT, TURNS, WARM_UP = 8, 3, 0.15
 READERS = 256
-"""Workgroups that read ahead, of as many invocations, each 16 bytes at a time."""
+"""Number of prefetching workgroups, each of as many invocations. Each load reads 16 bytes."""
 
 Chain = list[tuple[str, int, bool]]
-"""Launches: their kind, the number of their step, and whether they wait for what was before."""
+"""Launches: kind, index of the step, and True if the launch waits for earlier ones."""
 
 
 @k.kernel(workgroup=256)
@@ -62,7 +66,7 @@ def read_ahead(
     pitch: Any = k.push(k.u32),
     trips: Any = k.push(k.u32),
 ) -> None:
-    """Reads `trips` times 4 kB from `pitch` times the workgroup's number on."""
+    """Reads `trips` times 4 kB, starting at `pitch` times the workgroup's index."""
     total = k.variable(0, k.u32)
     start = k.workgroup_id() * pitch + k.local_id()
     for trip in k.range(0, trips, 1):
@@ -74,7 +78,7 @@ def read_ahead(
 
 @contextmanager
 def chosen(product: str, schedule: RowsAttr) -> Generator[None]:
-    """A schedule of products of one row of these sizes, NxK."""
+    """Sets the schedule of one-row products with sizes NxK in its context."""
     candidates = rows_candidates.candidates
 
     def first(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
@@ -91,7 +95,7 @@ def chosen(product: str, schedule: RowsAttr) -> Generator[None]:
 
 @contextmanager
 def apart() -> Generator[None]:
-    """Nothing is folded into the products whose columns it reads."""
+    """Disables the pass `fold-readers` in its context."""
     apply = FoldReadersPass.apply
     FoldReadersPass.apply = lambda *_: None  # pyright: ignore
     try:
@@ -101,7 +105,7 @@ def apart() -> Generator[None]:
 
 
 def kind(entry_point: str) -> str:
-    """Name of a launch: NxK of products of one row, else what it does."""
+    """Returns a launch's kind: NxK for products of one row, otherwise the kernel's function."""
     for name in ("attention_merge", "attention", "elementwise", "reduction"):
         if entry_point.startswith(name):
             return name
@@ -110,7 +114,7 @@ def kind(entry_point: str) -> str:
 
 @dataclass
 class Model:
-    """All blocks' launches over buffers by name."""
+    """The launches of all blocks, over buffers by name."""
 
     chain: list[tuple[str, Step]]
     buffers: dict[str, WorkBuffer]
@@ -118,7 +122,7 @@ class Model:
 
     @staticmethod
     def of(name: str, two: Work, blocks: int) -> Model:
-        """`two` blocks with what is before and behind them; the second one stands for the rest."""
+        """Extends the work of two blocks to `blocks` blocks by repeating the second one."""
         digests = {n: hashlib.sha1(code).hexdigest()[:16] for n, code in two.kernels.items()}
         sizes = {buffer.name: buffer for buffer in two.buffers}
         each = (len(two.steps) - 2) // 2
@@ -172,7 +176,7 @@ def compiled(path: Path, options: Any, past: int) -> Work:
 
 
 class Chains:
-    """Steps of several models over one set of weights, and chains of them."""
+    """Chains of steps of several models that share one set of weights."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -193,7 +197,7 @@ class Chains:
         self.chains[name] = [(kind, self.number(step), True) for kind, step in model.chain]
 
     def add_without(self, name: str) -> None:
-        """A chain without each kind of a chain's launches."""
+        """Adds, for each kind, a chain without the launches of that kind."""
         chain = self.chains[name]
         kinds = dict.fromkeys(kind for kind, _, _ in chain)
         for left_out in list(kinds)[1:-1]:
@@ -202,9 +206,9 @@ class Chains:
 
     def add_reading(self, name: str, plan: Mapping[str, tuple[str, float]]) -> None:
         """
-        A chain in which a part of some weights of a block is read beside launches.
+        Adds a chain that prefetches parts of a block's weights during some launches.
 
-        `plan` says beside which kind: the weights' name, and which part of them.
+        `plan` maps the kind of launch to the name of the weights and the share that is read.
         """
         chain: Chain = []
         for launch in self.chains[name]:
@@ -235,7 +239,7 @@ class Chains:
 
 
 class Random(dict[str, Any]):
-    """Random bytes of weights by name, made on demand: copies of all would need too much memory."""
+    """Random bytes of weights by name, made on access to save memory."""
 
     def __init__(self, sizes: Mapping[str, int]):
         super().__init__()
@@ -257,7 +261,7 @@ READ_AHEAD: tuple[dict[str, tuple[str, float]], ...] = (
     {"attention": ("attn_output", 1.0), "attention_merge": ("ffn_gate_up", 0.1)},
     {"attention": ("ffn_gate_up", 0.3), "attention_merge": ("attn_output", 1.0)},
 )
-"""Which part of which weights is read beside which launches."""
+"""Prefetch plans: by kind of launch, the weights and the share that is read."""
 
 
 def chains_of(options: Any, shapes: Shapes, past: int) -> tuple[Chains, Work]:
@@ -292,7 +296,7 @@ def chains_of(options: Any, shapes: Shapes, past: int) -> tuple[Chains, Work]:
 
 
 def measured(time_chain: Callable[[str], list[float]], names: Sequence[str]) -> dict[str, Any]:
-    """Medians of chains that take turns, in microseconds."""
+    """Returns the median microseconds of chains that run in turns."""
     times: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(TURNS):
         for name in names:

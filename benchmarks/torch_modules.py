@@ -1,12 +1,12 @@
 """
-Modules of torchvision and transformers through `torch.compile`, beside PyTorch's eager results.
+Compiles modules of torchvision and transformers by `torch.compile` and compares eager results.
 
     python benchmarks/torch_modules.py [NAME ...]    random weights, compiled for lavapipe
     python benchmarks/torch_modules.py --inductor    inductor's time to compile, too
 
-A row says `right` (within 2e-3 of the largest number), `refused` with the first reason, or `WRONG`,
-and the seconds of compilation: of the first call, less the seconds of a second one. Exit status 1
-for a wrong result.
+A row contains `right` (within 2e-3 of the largest element), `refused` with the first reason, or
+`WRONG`, and the compile time: seconds of the first call minus seconds of the second. The exit
+status is 1 if a result is wrong.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TOKENS = torch.arange(24).reshape(2, 12) % 90
 
 
 class First(torch.nn.Module):
-    """The first tensor of a model's results."""
+    """Wraps a model, and returns the first tensor of its results."""
 
     def __init__(self, model: Any, **options: Any) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class First(torch.nn.Module):
 
 
 def with_batched_experts(config: Any) -> Any:
-    """A configuration whose experts are batched products, which PyTorch's exporter knows."""
+    """Sets a configuration's experts to batched products, which PyTorch can export."""
     config._experts_implementation = "batched_mm"
     return config
 
@@ -98,7 +98,7 @@ MODULES["DeepLab head"] = lambda: (
 
 
 def time_compilation(compiled: Any, inputs: tuple[Any, ...]) -> tuple[Any, float]:
-    """The results, and the seconds of the first call less the seconds of a second call."""
+    """Returns the results, and the seconds of the first call minus the second call's."""
     torch._dynamo.reset()
     times = [time.monotonic()]
     for _ in range(2):
@@ -108,12 +108,14 @@ def time_compilation(compiled: Any, inputs: tuple[Any, ...]) -> tuple[Any, float
 
 
 def judge(name: str, inductor: bool) -> tuple[str, float, float]:
-    """The verdict of a module, and the seconds that we and inductor take to compile it."""
+    """Returns a module's verdict, and the seconds that we and inductor take to compile it."""
     torch.manual_seed(0)
     module, inputs = MODULES[name]()
     module = module.eval()
     for parameter in module.parameters():
-        if not parameter.any():  # torchvision begins heads with zeros, which would hide all else
+        if (
+            not parameter.any()
+        ):  # torchvision initializes heads with zeros, which would hide errors of the other layers.
             torch.nn.init.normal_(parameter, std=0.02)
     with torch.no_grad(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -130,7 +132,7 @@ def judge(name: str, inductor: bool) -> tuple[str, float, float]:
 
 
 def main() -> int:
-    """Print a row of Markdown for each module."""
+    """Prints a row of Markdown for each module."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
     parser.add_argument("names", nargs="*", help="modules; all by default")
     parser.add_argument("--inductor", action="store_true", help="time inductor, too")

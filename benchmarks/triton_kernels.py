@@ -1,13 +1,12 @@
 # pyright: basic
 """
-A product and an attention written in Triton, on a Vulkan device: medians of interleaved runs.
+Times a product and an attention written in Triton on a Vulkan device, and the built-in kernels.
 
     python benchmarks/triton_kernels.py --device vulkan [--size 4096] [--heads 16] [-o RESULT.json]
 
-Each kernel is compiled from Triton twice: as a launch compiles it, and tile by tile with a given
-grid of subgroups. Both are timed beside the built-in kernel for the same operands. If PyTorch sees
-a GPU, Triton's own compiler runs the same source under a CUDA graph. Times are the device's.
-Results are compared with numpy's before the measurement.
+Each Triton kernel is compiled twice: as a launch compiles it, and tile by tile with a given grid
+of subgroups. If PyTorch finds a GPU, Triton's own compiler also runs the source in a CUDA graph.
+Figures are medians of device times of interleaved runs. Results are compared with numpy's first.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def matmul(
     a, b, c, M, N, K,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """f16 x f16 -> f32, sizes that tiles divide; tiles in groups of rows."""
+    """Computes f16 x f16 -> f32 with tiles in groups of rows. Sizes are multiples of tiles."""
     pid = tl.program_id(0)
     group = GROUP * (N // BN)
     pid_m = pid // group * GROUP + pid % GROUP
@@ -53,7 +52,7 @@ def matmul(
 
 @triton.jit
 def attention(q, k, v, o, n, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
-    """f16, a row of programs for each head; sizes that tiles divide."""
+    """Computes f16 attention with a row of programs by head. Sizes are multiples of tiles."""
     head = tl.program_id(1) * n * D
     rm, rd = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, D)
     place = head + rm[:, None] * D + rd[None, :]
@@ -89,7 +88,7 @@ SMALL = {"matmul": [dict(BM=16, BN=16, BK=16, GROUP=2)], "attention": [dict(BM=1
 
 
 def from_triton(name, kernel, sizes, numbers, grid, target, tiles, subgroups) -> Launch:
-    """The kernel for a target, its numbers known, as one launch."""
+    """Compiles the kernel for a target with static sizes."""
     made = xs.from_triton(kernel, **POINTERS[name], **tiles)
     names = [n for n, t in POINTERS[name].items() if "*" in t]
     shapes = {n: (size,) for n, size in zip(names, sizes, strict=True)}
@@ -106,7 +105,7 @@ def from_triton(name, kernel, sizes, numbers, grid, target, tiles, subgroups) ->
 
 
 def in_cuda(kernel, arrays, result, numbers, grid, tiles, runs) -> tuple[float, np.ndarray]:
-    """Microseconds of Triton's own kernel under a CUDA graph, and its result."""
+    """Returns the microseconds of Triton's own kernel in a CUDA graph, and its result."""
     import torch
 
     given = [torch.from_numpy(x).cuda() for x in arrays]
@@ -132,7 +131,7 @@ def in_cuda(kernel, arrays, result, numbers, grid, tiles, runs) -> tuple[float, 
 
 
 def main() -> None:
-    """Prints a line for each kernel and its tiles."""
+    """Prints a line for each kernel and tile."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="vulkan")
     parser.add_argument("--target", default="")
@@ -195,7 +194,7 @@ def main() -> None:
         with open(asked.output, "w") as file:
             json.dump(dict(target=target, date=date, rows=ROWS, records=records), file, indent=1)
     if wrong:
-        sys.exit("a result is wrong: its error is above 5e-3")
+        sys.exit("a result is wrong: the error exceeds 5e-3")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
-"""
-The contractions of benchmarks/ and of known networks tuned on the devices of a machine.
+r"""
+Tunes the contractions of benchmarks/ and of known networks on the devices of a machine.
 
-    python benchmarks/tuning.py --target nvidia-h200 --seconds 230 --jobs 28 \\
+    python benchmarks/tuning.py --target nvidia-h200 --seconds 230 --jobs 28 \
         --store h200.sqlite -o h200-tuning.json --table targets/tuned/nvidia-h200.json
 
-Every contraction gets its share of the time that is left; what was measured is in the store, so
-that a second run goes on where the first ended. A schedule enters the table only if it beats the
-default by more than 3 % in both of two measurements. With --ahead the cores first compile and
-compute exact results, so that nothing runs beside the timings of a first step. -o gets the default
-and the best of each contraction, and every measurement: the schedule, its time, that of the default
-beside it, runs.
+Every contraction gets an equal share of the remaining time. Measurements are kept in the store, so
+that a second run continues the first. A schedule enters the table only if it beats the default by
+more than 3 % in two measurements. With --ahead, the cores compile candidates and compute exact
+results before the first timing. -o writes default and best of each contraction, and every
+measurement: schedule, time, time of the default next to it, number of runs.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def benchmark_products() -> list[Product]:
 
 
 def network_products() -> list[Product]:
-    """One product of each family in turn, so that the first ones are of all families."""
+    """Returns products of all families, taking one of each family in turn."""
     rows = zip_longest(*families().values())
     return [product for row in rows for product in row if product is not None]
 
@@ -79,7 +78,7 @@ GROUPS = {
 def sources(
     chosen: Sequence[Product], target: str, cores: int | None = None
 ) -> dict[str, tuple[Source, Product]]:
-    """The contractions of products by key, once."""
+    """Returns the distinct contractions of products by key."""
 
     def job(number: int, product: Product) -> Job:
         weights = [f"{name}_B" for name in product.weights] if product.is_weight else []
@@ -101,12 +100,12 @@ def sources(
 
 
 def work_of(product: Product) -> int:
-    """Multiplications of a contraction."""
+    """Returns the number of multiplications of a contraction."""
     return prod(product.case.sizes.values())
 
 
 def record_of(product: Product, tried: Sequence[Outcome], search: Search | None) -> dict[str, Any]:
-    """Returns a search's record, for the file and the screen."""
+    """Returns a search's record for the output."""
     record: dict[str, Any] = {
         "case": str(product),
         "key": tried[0].key,
@@ -141,7 +140,9 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--target", default="nvidia-h200")
     parser.add_argument("--groups", default="benchmarks,networks")
     parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--without", type=Path, help="leave out what this file of results has")
+    parser.add_argument(
+        "--without", type=Path, help="skip the contractions in this file of results"
+    )
     parser.add_argument(
         "--ahead", action="store_true", help="compile the first step of all before measuring"
     )
@@ -163,7 +164,11 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--most", type=int, default=1000, help="of each group (%(default)s)")
     parser.add_argument("--store", type=Path, default=Path("tuning.sqlite"))
     parser.add_argument(
-        "--recorded", type=Path, nargs="*", default=[], help="write what these stores hold instead"
+        "--recorded",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="write the contents of these stores and measure nothing",
     )
     parser.add_argument("--table", type=Path, help="where assign-schedule reads it")
     parser.add_argument("--page", type=Path, help="the search as a page")
@@ -172,7 +177,6 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def engine_of(options: argparse.Namespace) -> Engine:
-    """Returns the engine that runs the jobs."""
     if options.scheduler is not None:
         return open_engine(options.scheduler, options.jobs)
     return Here(options.jobs, here()[: options.devices])
@@ -181,7 +185,7 @@ def engine_of(options: argparse.Namespace) -> Engine:
 def prepare(
     benches: Mapping[str, DeviceBench], chosen: Mapping[str, tuple[Source, Product]], cores: int
 ) -> None:
-    """Everything that cores do for the first step, while the device has nothing to do."""
+    """Runs the CPU work of the first step: compilation and exact results."""
     begun = time.monotonic()
     with ThreadPoolExecutor(2 * cores) as threads:
         for _ in threads.map(lambda key: benches[key].prepare(chosen[key][0]), chosen):
@@ -192,7 +196,7 @@ def prepare(
 def searched(
     options: argparse.Namespace, chosen: Mapping[str, tuple[Source, Product]]
 ) -> tuple[Mapping[str, list[Outcome]], Together, dict[str, Any]]:
-    """The outcomes, and where they come from."""
+    """Returns the outcomes, the search and facts about the devices."""
     limits = Options(
         options.runs,
         options.candidates,
@@ -232,9 +236,7 @@ def searched(
 
 
 def recorded(paths: Sequence[Path]) -> tuple[dict[str, list[Outcome]], dict[str, Any]]:
-    """
-    Returns the stores' measurements on the device that has most: by contraction, the default first.
-    """
+    """Returns measurements of the most frequent device by contraction, the default first."""
     records: list[Record] = []
     for path in paths:
         with Store(path) as store:
@@ -256,7 +258,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.without is not None:
         had = {record["key"] for record in json.loads(options.without.read_text())["records"]}
         chosen = {key: pair for key, pair in chosen.items() if key not in had}
-    # The small ones are done first, while exact results of the others are computed.
+    # Small contractions come first, while exact results of the others are computed.
     chosen = dict(sorted(chosen.items(), key=lambda pair: work_of(pair[1][1])))
     print(f"{len(chosen)} contractions", file=sys.stderr)
     searches: Mapping[str, Search] = {}

@@ -1,6 +1,4 @@
-"""
-Workloads of the benchmarks: one text for all of them, so that figures compare.
-"""
+"""MLIR texts of workloads that several benchmarks share, so that their figures compare."""
 
 from __future__ import annotations
 
@@ -17,5 +15,5 @@ func.func @main(%A: tensor<{n}x{n}xf16>, %B: tensor<{n}x{n}xf16>) -> tensor<{n}x
 
 
 def matmul(size: int) -> str:
-    """An f16 x f16 -> f32 matmul of square matrices, as a function `@main` of A and B."""
+    """Returns a function `@main` of A and B: an f16 x f16 -> f32 matmul of square matrices."""
     return _MATMUL.format(n=size)

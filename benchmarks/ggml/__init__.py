@@ -1,1 +1,1 @@
-"""ggml's Vulkan shaders, driven from a checkout: their list, their formats, their launches."""
+"""Runs ggml's Vulkan shaders from a checkout: modules, block formats, launches and references."""

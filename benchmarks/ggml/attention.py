@@ -1,4 +1,4 @@
-"""Launches of attention: scalar, by dot products, by cooperative matrices; sums of parts; masks."""
+"""Launches of ggml's attention: scalar, dot product, cooperative matrix, sum of parts, masks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from ggml.launch import Array, Case
 from ggml.tensors import generator, numbers
 
 TYPE_NUMBERS = {"f16": 1, "q4_0": 2, "q8_0": 8}
-"""ggml's numbers of the types that keys and values have here."""
+"""ggml's ids of the element types of keys and values."""
 
 MASK, SOFT_CAP = 2, 4
-"""Flags of a launch."""
+"""Bits of a launch's flags."""
 
 
 def attention() -> Iterator[Case]:
-    """Queries of several heads over keys, masked, capped; keys of binary16 and in blocks."""
+    """
+    Yields attention of several heads, with and without mask and cap, keys in f16 and in blocks.
+    """
     scalar = ("flash_attn_f32_f16_fp32", "flash_attn_f32_f16", "flash_attn_f32_f16_f16acc")
     for module, kind in itertools.product(scalar, ("f16", "q8_0", "q4_0")):
         yield launch(module, kind, (9, 70), MASK)
@@ -37,7 +39,7 @@ def attention() -> Iterator[Case]:
 
 
 def _constants(module: str, kind: str, rows: int, clamp: bool, flags: int) -> dict[int, int]:
-    """As ggml chooses for heads of 64 on 32 lanes."""
+    """Returns the specialization constants that ggml chooses for heads of size 64 and 32 lanes."""
     blocks = FORMATS[kind].bytes
     if module.endswith("_cm1"):
         first = [128, 16, 64, 64, 64, int(clamp), 8, 4, 32, 0]
@@ -96,7 +98,7 @@ def launch(module: str, kind: str, shape: tuple[int, int], flags: int, split: in
 
 
 def _weaker(blocks: Array, kind: str) -> Array:
-    """A quarter of what blocks stand for."""
+    """Returns blocks of the same format whose values are a quarter of the given ones."""
     rows = blocks.reshape(-1, FORMATS[kind].bytes).copy()
     scale = np.ascontiguousarray(rows[:, :2]).view("<f2") / np.float16(4)
     rows[:, :2] = scale.view(np.uint8)
@@ -109,7 +111,7 @@ def _weighed(scores: Array, v: Array) -> Array:
 
 
 def _parts(scores: Array, v: Array, split: int) -> Array:
-    """Results of the parts of the keys: sums of values, then sums of powers and maxima, by row."""
+    """Returns each part's partial results: sums of values, then (sum of powers, maximum) by row."""
     length = scores.shape[2]
     # ggml starts a maximum a little above the largest score, for powers of binary16.
     offset = 3.0 * 0.6931
@@ -125,7 +127,7 @@ def _parts(scores: Array, v: Array, split: int) -> Array:
 
 
 def sums_of_parts() -> Iterator[Case]:
-    """The sum of the parts of keys, with sinks."""
+    """Yields cases that sum the partial results of split keys, with sinks."""
     for with_sinks in (False, True):
         random = generator("parts")
         heads, rows, size, length = 4, 3, 80, 96
@@ -144,7 +146,7 @@ def sums_of_parts() -> Iterator[Case]:
 
 
 def masks() -> Iterator[Case]:
-    """Two bits for each tile of a mask: all minus infinity, all zero."""
+    """Yields cases that compress a mask to 2 bits a tile: all minus infinity, all zero."""
     for columns, rows in ((640, 64), (600, 50)):
         mask = numbers(generator("masks"), (2, rows, columns), "f16")
         mask[:, :32, 32:96] = -np.inf

@@ -1,4 +1,4 @@
-"""Launches that compute each element by itself: unary, binary, gated, copies of plain types."""
+"""Launches of elementwise shaders: unary, binary, gated, copies of plain types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ggml.tensors import (
 )
 
 HALF = 2e-3
-"""The relative tolerance of results in binary16: two units in the last place."""
+"""Relative tolerance of f16 results: two units in the last place."""
 
 SHAPES = ((2, 3, 5, 7), (1, 2, 3, 601))
 erf = np.vectorize(math.erf)
@@ -81,7 +81,7 @@ UNARY: dict[str, tuple[Callable[[Array], Array], tuple[float, ...], tuple[float,
     "trunc": (np.trunc, (), (-3, 3)),
     "xielu": (_xielu, (0.8, 0.7, 0.5, -1e-6), (-3, 3)),
 }
-"""The function of a unary operation, its parameters, and the range of its arguments."""
+"""Function, parameters and range of arguments of each unary operation."""
 
 BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
@@ -100,14 +100,14 @@ GATED: dict[str, Callable[[Array], Array]] = {
 
 
 def rounding(type: str) -> dict[str, float]:
-    """The tolerances of results of a type."""
+    """Returns the tolerances of a result type as fields of `Case`."""
     return {"f32": {}, "f16": {"relative": HALF, "absolute": 1e-4}, "bf16": {"relative": 1e-2}}[
         type
     ]
 
 
 def unary() -> Iterator[Case]:
-    """A permuted source with an offset, a result with room between its rows; a long row."""
+    """Yields unary cases: permuted source with an offset, padded rows of the result, a long row."""
     for (name, (function, parameters, (low, high))), type in itertools.product(
         UNARY.items(), ("f32", "f16")
     ):
@@ -130,7 +130,7 @@ def unary() -> Iterator[Case]:
 
 
 def binary() -> Iterator[Case]:
-    """The second source is repeated along axes, or has the result's shape (a constant says so)."""
+    """Yields binary cases: broadcast second source, or a constant for equal shapes."""
     types = ("f32", "f16")
     for (name, function), *kinds in itertools.product(BINARY.items(), types, types, types):
         random = generator(name + "".join(kinds))
@@ -154,7 +154,7 @@ def binary() -> Iterator[Case]:
 
 
 def add_and_square_sums() -> Iterator[Case]:
-    """An addition that leaves sums of squares for the norm behind it."""
+    """Yields cases of an addition that also stores sums of squares for the following norm."""
     for kinds in itertools.product(("f32", "f16"), repeat=3):
         random = generator("add_rms" + "".join(kinds))
         a = Tensor(numbers(random, (1, 1, 1, 1100), kinds[0]))
@@ -176,7 +176,7 @@ def add_and_square_sums() -> Iterator[Case]:
 
 
 def gated() -> Iterator[Case]:
-    """Both halves of a row in either order, and two sources."""
+    """Yields cases of gated activations: the halves of a row in either order, or two sources."""
     for type, mode in itertools.product(("f32", "f16"), (0, 1, 2)):
         for name, function in GATED.items():
             yield _gated(name, type, mode, lambda a, b, function=function: function(a) * b)
@@ -218,7 +218,7 @@ def _gated(name: str, type: str, mode: int, function: Callable[[Array, Array], A
 
 
 def copies() -> Iterator[Case]:
-    """Copies between plain types: any strides, contiguous, transposed."""
+    """Yields copies between plain types: any strides, contiguous, transposed."""
     pairs = ("f32_f32", "f32_f16", "f16_f16", "f16_f32", "f32_bf16", "bf16_f32", "f32_i32",
              "i32_f32")  # fmt: skip
     for pair in pairs:
@@ -248,9 +248,7 @@ def copies() -> Iterator[Case]:
 
 
 def plain() -> Iterator[Case]:
-    """
-    Cases of operations with few push constants: scaling, filling, counting, steps of optimisers.
-    """
+    """Yields operations with few push constants: scaling, filling, counting, optimiser steps."""
     random = generator("plain")
     a = Tensor(numbers(random, (1, 1, 7, 333)), offset=1)
     d = Tensor((a.values * 1.5 - 0.25).astype(np.float32))
@@ -294,7 +292,7 @@ def _adamw(x: Array, g: Array, push: dict[str, float]) -> Case:
 
 
 def shapes() -> Iterator[Case]:
-    """Diagonals, triangles, repeating, rolling, padding, joining, accumulating in a window."""
+    """Yields cases that move elements: diagonals, triangles, rolling, padding, concatenation."""
     random = generator("shapes")
     for type in ("f32", "f16"):
         for kind, keep in enumerate((np.triu, lambda m: np.triu(m, 1), np.tril,

@@ -1,9 +1,9 @@
 """
-ggml's block formats: the sizes of blocks, random blocks, and what they stand for.
+ggml's block formats: sizes of blocks, random blocks and their values.
 
-What a block stands for is said by PyPI's `gguf`, which is ggml's own numpy code, where it knows the
-format; the formats that it lacks are here. Random bytes are valid blocks of every format but for
-the scales, which are made small floats, so that sums stay finite.
+PyPI's `gguf`, which is ggml's own numpy code, decodes the blocks of the formats that it supports.
+This module decodes the rest. In every format random bytes are valid quants. Only the scales are
+chosen: they are small floats, so that sums stay finite.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ except ImportError as error:
 
 @dataclass(frozen=True)
 class Format:
-    """`size` elements in `bytes` bytes; `scales` are the places of binary16 scales in a block."""
+    """A block of `size` elements in `bytes` bytes. `scales` are byte offsets of f16 scales."""
 
     name: str
     size: int
@@ -32,7 +32,7 @@ class Format:
     scales: tuple[int, ...]
 
     def random(self, random: np.random.Generator, elements: int) -> Array:
-        """Blocks of random quants under small scales."""
+        """Returns blocks with random quants and small scales."""
         blocks = random.integers(0, 256, (elements // self.size, self.bytes), np.uint8)
         for place in self.scales:
             scale = random.uniform(0.01, 0.1, len(blocks)).astype("<f2")
@@ -49,7 +49,7 @@ class Format:
         return blocks.reshape(-1)
 
     def values(self, blocks: Array) -> Array:
-        """The numbers that blocks stand for, in binary64."""
+        """Returns the values of the blocks in binary64."""
         rows = blocks.reshape(-1, self.bytes)
         match self.name:
             case "q1_0":
@@ -74,7 +74,7 @@ def _scale(rows: Array) -> Array:
 
 
 def _spread_scale(blocks: Array, random: np.random.Generator) -> None:
-    """iq1_m has its scale in the upper four bits of four words of 16 bits."""
+    """Writes random scales of iq1_m: they are the upper four bits of four 16-bit words."""
     scale = random.uniform(0.01, 0.1, len(blocks)).astype("<f2").view("<u2")
     words = np.ascontiguousarray(blocks[:, 48:56]).view("<u2")
     for place in range(4):
@@ -125,7 +125,7 @@ FORMATS = PLAIN | QUANTIZED
 
 
 def random_matrix(name: str, random: np.random.Generator, rows: int, columns: int) -> Any:
-    """Random blocks of a format, and the matrix of what they stand for."""
+    """Returns random blocks of a format and the matrix of their values."""
     format = FORMATS[name]
     if name in PLAIN:
         values = random.uniform(-1, 1, rows * columns).astype(np.float32)

@@ -1,8 +1,8 @@
 """
-A module's push constants by their names, as the module itself declares them.
+Builds a module's push constants from values by name.
 
-Layouts are not written down a second time: offsets and types are the binary's, names those that
-glslang leaves in it (`a`, `a.b` in a struct, `a[1]` in an array). Every member must be given.
+Offsets and types come from the binary's declarations. Names are those that glslang leaves in the
+binary: `a`, `a.b` in a struct, `a[1]` in an array. Every member needs a value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FLOATS = {16: "e", 32: "f", 64: "d"}
 
 
 def push_constants(data: bytes, values: Mapping[str, Value]) -> bytes:
-    """The bytes of a module's push constants; `KeyError` names what is missing or too many."""
+    """Returns the bytes of a module's push constants. Raises `KeyError` for wrong names."""
     members = dict(_members(binary.decode(data)))
     given = dict(_flat("", values))
     if wrong := set(members) ^ set(given):
@@ -38,14 +38,14 @@ def push_constants(data: bytes, values: Mapping[str, Value]) -> bytes:
 
 
 def specialization_ids(data: bytes) -> set[int]:
-    """The SpecIds that a module has left: a launch passes over others, as Vulkan does."""
+    """Returns the SpecIds of a module. Launches ignore values for other ids, as Vulkan does."""
     spec_id = grammar().kind("Decoration")["SpecId"].value
     decorations = (i.words for i in binary.decode(data) if i.name == "OpDecorate")
     return {words[3] for words in decorations if words[2] == spec_id}
 
 
 def _fitting(kind: str, value: Number) -> Number:
-    """An integer in a type of the other signedness keeps its bits."""
+    """Reinterprets an integer in a type of the other signedness, with the same bits."""
     if kind not in INTEGERS.values():
         return float(value)
     bits = 8 * struct.calcsize(kind)
@@ -64,7 +64,7 @@ def _flat(name: str, value: Mapping[str, Value] | Value) -> Iterator[tuple[str, 
 
 
 def _members(module: binary.RawModule) -> Iterator[tuple[str, tuple[int, str]]]:
-    """Offset and format of every scalar in the push constant block."""
+    """Yields name, offset and format of every scalar in the push constant block."""
     by_result: dict[int, tuple[str, list[int]]] = {}
     names: dict[tuple[int, int], str] = {}
     offsets: dict[tuple[int, int], int] = {}

@@ -1,9 +1,9 @@
 """
-A launch of a module and what must come of it, run with all checks.
+Runs a launch of a module with all checks and compares its results.
 
-A case gives every buffer its bytes before and, where the module writes, the numbers after; buffers
-that the module only reads must keep theirs. Buffers are exactly as large as the tensors in them, so
-that an access outside of one is seen.
+A case has the initial bytes of every buffer and the expected values of the buffers that the module
+writes. All other buffers must not change. Buffers are exactly as large as their tensors, so that
+the checks find every access out of bounds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Address:
-    """A push constant that is the physical address of a buffer."""
+    """A push constant that contains the physical address of a buffer."""
 
     binding: int
 
@@ -38,10 +38,11 @@ class Address:
 @dataclass
 class Case:
     """
-    One launch: `expected` by binding has numbers, `tolerance` is relative to their magnitude.
+    A launch with the expected values by binding.
 
-    A floating buffer holds `expected` up to `absolute` and `relative`; any other bit by bit.
-    `scratch` buffers are not compared.
+    An element of a floating-point buffer may differ by `absolute` and `relative`; the tolerance is
+    relative to the magnitude of the expected value. Integer buffers must be equal. `scratch`
+    buffers are not compared.
     """
 
     module: str
@@ -61,7 +62,7 @@ class Case:
 
 @dataclass
 class Outcome:
-    """The outcome of a case: `error` is a refusal, `wrong` a difference in numbers."""
+    """The result of a case. `error` is the message of a refusal, `wrong` describes a difference."""
 
     case: Case
     seconds: float
@@ -71,7 +72,7 @@ class Outcome:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The entry of the results."""
+        """Entry of the results file."""
         return {
             "module": self.case.module,
             "variant": self.case.note,
@@ -90,7 +91,7 @@ class Outcome:
 
 
 class Modules:
-    """The modules of a checkout, compiled and decoded once."""
+    """The modules of a checkout. Each module is compiled and decoded once."""
 
     def __init__(self, checkout: Checkout) -> None:
         self.checkout = checkout
@@ -104,7 +105,7 @@ class Modules:
         return self.by_name[name]
 
     def decoded(self, name: str) -> tuple[bytes, ModuleOp]:
-        """The binary of a module and its dialect."""
+        """Returns the binary of a module and its decoded form."""
         if name not in self._decoded:
             binary = self.checkout.compile(self.by_name[name])
             self._decoded[name] = binary, decode(binary)
@@ -112,7 +113,7 @@ class Modules:
 
 
 def run(modules: Modules, case: Case, checks: Checks | None = None) -> Outcome:
-    """Run a case with all checks unless others are given, and compare."""
+    """Runs a case of ggml's module and compares the results. Uses all checks by default."""
     binary, module = modules.decoded(case.module)
     return run_module(binary, module, case, checks)
 
@@ -120,7 +121,7 @@ def run(modules: Modules, case: Case, checks: Checks | None = None) -> Outcome:
 def run_module(
     binary: bytes, module: ModuleOp, case: Case, checks: Checks | None = None
 ) -> Outcome:
-    """Run a case of a module that may be another than ggml's."""
+    """Runs a case with another module than ggml's and compares the results."""
     chosen = Checks.all() if checks is None else checks
     options = Options(subgroup_size=case.subgroup, checks=chosen)
     buffers = {(0, binding): array.copy() for binding, array in case.buffers.items()}
@@ -154,7 +155,7 @@ def run_module(
 
 
 def _difference(result: Array, wanted: Array, case: Case) -> str:
-    """The first places at which numbers differ, or nothing."""
+    """Describes the first elements that differ. Returns an empty string if none does."""
     if result.dtype.kind == "f" and wanted.dtype.kind == "f":
         there, here = result.astype(np.float64).ravel(), wanted.astype(np.float64).ravel()
         with np.errstate(all="ignore"):

@@ -1,11 +1,11 @@
 """
-Which modules ggml builds, and from what: its own generator says so.
+Lists and compiles the modules of ggml's build.
 
-`vulkan-shaders-gen.cpp` decides which shader is compiled how often with which defines, and calls
-`glslc` for each. It is built here with the features that the compiler at hand has, and run with a
-`glslc` that only writes down what it was asked. A module is compiled when it is needed: by glslang
-as glslc calls it, and by `spirv-opt -O` where ggml asks for it. Names are kept, which ggml's build
-strips, since launches go by names.
+ggml's generator `vulkan-shaders-gen.cpp` decides which shaders are compiled with which defines,
+and calls `glslc` for each. This module builds the generator with the features of the available
+compiler and runs it with a fake `glslc` that records its arguments. A module is compiled on first
+use, by glslang with glslc's options, and by `spirv-opt -O` where ggml uses it. The compiler keeps
+debug names (ggml's build strips them), because launches set push constants by name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FEATURES = {
     "float_e2m1": "FLOAT_E2M1",
     "float_e4m3": "FLOAT_E4M3",
 }
-"""ggml's feature tests, and what its build calls them: GGML_VULKAN_*_GLSLC_SUPPORT."""
+"""ggml's feature test of each define GGML_VULKAN_*_GLSLC_SUPPORT."""
 
 RECORDER = """#!/bin/sh
 for part; do [ "$last" = -o ] && output=$part; last=$part; done
@@ -39,16 +39,16 @@ printf '%s\\n' "$@" > "$output.arguments"
 """
 
 PREAMBLE = "#extension GL_GOOGLE_include_directive : require"
-"""Options that glslc implies."""
+"""Options of glslang that glslc implies."""
 
 
 class BuildError(Exception):
-    """A compiler or ggml's generator failed; the message has what it printed."""
+    """A compiler or ggml's generator failed. The message contains its output."""
 
 
 @dataclass(frozen=True)
 class Module:
-    """A module as ggml builds it: `name` is ggml's, `source` the shader's file name."""
+    """A module of ggml's build. `name` is ggml's name, `source` the file name of the shader."""
 
     name: str
     path: Path
@@ -62,7 +62,7 @@ class Module:
 
     @property
     def facts(self) -> dict[str, object]:
-        """The entry of the results."""
+        """Entry of the results file."""
         return {
             "name": self.name,
             "source": self.source,
@@ -73,7 +73,7 @@ class Module:
 
 
 def run(command: Sequence[str | Path]) -> str:
-    """A program's output; `BuildError` where it fails."""
+    """Returns the output of a command. Raises `BuildError` if it fails."""
     line = [str(part) for part in command]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -82,7 +82,7 @@ def run(command: Sequence[str | Path]) -> str:
 
 
 def find_glslang() -> list[str]:
-    """The command of glslang: GLSLANG, the project's own, the machine's."""
+    """Returns glslang's command: from GLSLANG, from the project's folder, or from PATH."""
     if "GLSLANG" in os.environ:
         return shlex.split(os.environ["GLSLANG"])
     prefix = ROOT / ".glslang"
@@ -94,7 +94,7 @@ def find_glslang() -> list[str]:
 
 
 def find_optimizer() -> list[str]:
-    """The command of spirv-opt: SPIRV_OPT, this environment's, the machine's."""
+    """Returns spirv-opt's command: from SPIRV_OPT, from this environment, or from PATH."""
     if "SPIRV_OPT" in os.environ:
         return shlex.split(os.environ["SPIRV_OPT"])
     own = Path(sys.executable).parent / "spirv-opt"
@@ -104,7 +104,7 @@ def find_optimizer() -> list[str]:
 
 
 class Checkout:
-    """A checkout of ggml (or llama.cpp's `ggml` folder) and a scratch folder to build in."""
+    """A checkout of ggml (or llama.cpp's `ggml` folder) with a scratch folder for builds."""
 
     def __init__(self, root: Path, scratch: Path) -> None:
         self.root = root
@@ -119,7 +119,7 @@ class Checkout:
         self.optimizer = find_optimizer()
 
     def features(self) -> list[str]:
-        """ggml's feature tests that this compiler passes."""
+        """Returns ggml's feature tests that the compiler passes."""
         output = self.scratch / "feature.spv"
         passed: list[str] = []
         for test, name in FEATURES.items():
@@ -133,7 +133,7 @@ class Checkout:
         return passed
 
     def modules(self) -> list[Module]:
-        """Every module that ggml's generator asks its compiler for, by name."""
+        """Returns every module that ggml's generator compiles, by name."""
         recorder = self.scratch / "glslc"
         recorder.write_text(RECORDER)
         recorder.chmod(0o755)
@@ -154,7 +154,7 @@ class Checkout:
     def compile(
         self, module: Module, options: Sequence[str] = (), source: Path | None = None
     ) -> bytes:
-        """A module's binary, kept in the scratch folder; `source` stands for a changed shader."""
+        """Returns a module's binary, cached on disk. `source` replaces the shader's file."""
         path = source or module.path
         line = [*self.glslang, "-V", "--target-env", module.target, *options]
         line += ["-S", "comp", f"-P{PREAMBLE}", f"-I{self.shaders}", *module.defines, str(path)]
@@ -170,7 +170,7 @@ class Checkout:
         return output.read_bytes()
 
     def _optimize(self, file: Path, target: str) -> None:
-        """Optimize a file, or leave it where the optimizer is older than a capability in it."""
+        """Optimizes a file, unless spirv-opt is too old for one of its capabilities."""
         try:
             run([*self.optimizer, "-O", f"--target-env={target}", file, "-o", file])
         except BuildError as error:
@@ -178,12 +178,12 @@ class Checkout:
                 raise
 
     def _stamp(self, path: Path) -> list[float]:
-        """When the sources that a module may contain were changed."""
+        """Returns the modification times of a shader and of all files it may include."""
         return [path.stat().st_mtime, *(p.stat().st_mtime for p in self.shaders.glob("*.glsl"))]
 
 
 def _module(file: Path) -> Module:
-    """A module from the command line that the generator gave."""
+    """Parses a module from the recorded arguments of a glslc call."""
     name = file.name.removesuffix(".spv.arguments")
     line = file.read_text().splitlines()
     [target] = [part.partition("=")[2] for part in line if part.startswith("--target-env")]

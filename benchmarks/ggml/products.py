@@ -1,6 +1,4 @@
-"""
-Launches of matrix products: by a few vectors and by a matrix, every format, with experts, too.
-"""
+"""Launches of matrix products: matrix by few vectors, by matrix, all formats, with experts."""
 
 from __future__ import annotations
 
@@ -17,21 +15,19 @@ from ggml.tensors import generator
 
 DOTS = ("q2_0", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k",
         "mxfp4")  # fmt: skip
-"""The formats that ggml multiplies with int8 by packed dot products."""
+"""Formats that ggml multiplies with int8 by packed dot products."""
 
 EXPERTS = 5
 KINDS = {"f32": np.float32, "f16": np.float16}
 
 
 def bound(a: Array, b: Array, precision: float) -> float:
-    """
-    Returns an absolute tolerance for sums of products of this size, from their relative error.
-    """
+    """Returns an absolute tolerance for sums of products, from their relative error `precision`."""
     return precision * float((np.abs(a) @ np.abs(b).T).max()) + 1e-6
 
 
 def vectors() -> Iterator[Case]:
-    """Rows of every format times one or three vectors of binary32 or binary16."""
+    """Yields products of rows in every format by one or three vectors of f32 or f16."""
     for (name, format), kind, way in itertools.product(
         FORMATS.items(), ("f32", "f16"), ("", "_subgroup", "_subgroup_no_shmem")
     ):
@@ -58,7 +54,7 @@ def _vectors(
     data: tuple[Array, Array, Array],
     tolerance: float,
 ) -> Case:
-    """Several vectors are columns of one launch: their strides are those of the batches."""
+    """Returns a case with several vectors as columns of one launch, strided as batches."""
     columns, rows, count, per_group, size = sizes
     blocks, b, d = data
     push = {"ncols": columns, "stride_a": columns, "stride_b": columns, "stride_d": rows}
@@ -75,7 +71,7 @@ def _vectors(
 
 
 def vectors_of_dots() -> Iterator[Case]:
-    """Cases of matrices by a few vectors with packed dot products: b in blocks q8_1."""
+    """Yields products by few vectors with packed dot products. B is in q8_1 blocks."""
     for name, way in itertools.product(
         (*DOTS, "iq1_s", "iq1_m"), ("", "_subgroup", "_subgroup_no_shmem")
     ):
@@ -97,7 +93,7 @@ def vectors_of_dots() -> Iterator[Case]:
 
 
 def unpacked(values: Array) -> Array:
-    """Returns the values that blocks q8_1 stand for."""
+    """Returns `values` quantized to q8_1 and dequantized."""
     rows = bytes_of_dots(values, by_four=False).reshape(-1, 36)
     scale = np.ascontiguousarray(rows[:, :2]).view("<f2").astype(float)
     quant = np.ascontiguousarray(rows[:, 4:]).view(np.int8).astype(float)
@@ -105,7 +101,7 @@ def unpacked(values: Array) -> Array:
 
 
 def vectors_of_experts() -> Iterator[Case]:
-    """One token's vectors times the matrices of the experts that indices name."""
+    """Yields products of one token's vectors by the matrices of its experts, selected by ids."""
     for (name, format), way in itertools.product(
         FORMATS.items(), ("", "_subgroup", "_subgroup_no_shmem")
     ):
@@ -136,7 +132,7 @@ def vectors_of_experts() -> Iterator[Case]:
 
 
 def other_vectors() -> Iterator[Case]:
-    """Matrices of binary16 that are permuted views (p021), or not contiguous at all (nc)."""
+    """Yields products by f16 matrices that are permuted views (p021) or not contiguous (nc)."""
     for way, ratio, columns in itertools.product(("", "_subgroup_add"), (1, 2), (150, 256)):
         random = generator(f"p021{ratio}{columns}")
         channels, rows = 3, 5
@@ -174,7 +170,7 @@ def other_vectors() -> Iterator[Case]:
 
 
 def tiles(kind: str, aligned: bool = False) -> tuple[dict[int, int], int, int]:
-    """Specialization constants as ggml chooses them for 32 lanes, and the tile's rows, columns."""
+    """Returns ggml's specialization constants for 32 lanes, and the tile's rows and columns."""
     table = {
         "scalar": (128, 64, 64, 16, 32, 32, 2, 4, 2, 1, 32, int(aligned)),
         "small": (32, 32, 32, 16, 32, 32, 2, 2, 2, 1, 32, int(aligned)),
@@ -199,7 +195,7 @@ def product(
     split: int = 1,
     note: str = "",
 ) -> Case:
-    """D[n, m] = sum over k of A[m, k] B[n, k]; with `split`, in parts of k one behind the other."""
+    """Returns the case D[n, m] = sum over k of A[m, k] B[n, k], K split into `split` parts."""
     m, n, k = shape
     random = generator(f"{module}{shape}")
     blocks, matrix = random_matrix(format, random, m, k)
@@ -213,7 +209,7 @@ def product(
     else:
         data = b = b.astype(KINDS[b_kind])
     constants, rows, columns = tiles(kind, aligned)
-    # ggml's rows of B go on to the end of a tile where the shader does not look.
+    # ggml pads rows of B to whole tiles where the shader does not check bounds.
     if b_kind == "q8_1":
         data = np.concatenate((data, np.zeros(-n % columns * k // 32 * 36, np.uint8)))
     elif kind == "tensors":
@@ -236,7 +232,7 @@ def product(
 
 
 def matrices() -> Iterator[Case]:
-    """Products by a matrix, with edges where the shader has a check for them."""
+    """Yields products by a matrix, with partial tiles where the shader checks bounds."""
     for suffix, precision in (("_fp32", 3e-6), ("", 1.5e-3), ("_f16acc", 1e-2)):
         for name, b_kind in (("f32_f32", "f32"), ("f32_f16", "f16"), ("f16", "f16"),
                              ("f16_f32", "f32"), ("bf16", "bf16")):  # fmt: skip
@@ -253,7 +249,7 @@ def matrices() -> Iterator[Case]:
 
 
 def matrices_of_dots() -> Iterator[Case]:
-    """Products by packed dot products."""
+    """Yields products by packed dot products."""
     for name, suffix in itertools.product(DOTS, ("", "_fp32")):
         kind = "dots_k" if name.endswith("_k") else "dots"
         k = max(QUANTIZED[name].size, 128)
@@ -262,7 +258,7 @@ def matrices_of_dots() -> Iterator[Case]:
 
 
 def matrices_of_subgroups() -> Iterator[Case]:
-    """Products by cooperative matrices of subgroups."""
+    """Yields products by cooperative matrices of subgroups."""
     for suffix, precision in (("_cm1", 1.5e-3), ("_f16acc_cm1", 1e-2)):
         for name, b_kind in (("f32_f32", "f32"), ("f32_f16", "f16"), ("f16", "f16"),
                              ("f16_f32", "f32"), ("bf16", "bf16")):  # fmt: skip
@@ -278,7 +274,7 @@ def matrices_of_subgroups() -> Iterator[Case]:
 
 
 def matrices_of_workgroups() -> Iterator[Case]:
-    """Products by cooperative matrices of workgroups, loaded through tensor layouts."""
+    """Yields products by cooperative matrices of workgroups, loaded through tensor layouts."""
     for suffix, precision in (("_cm2", 1.5e-3), ("_f16acc_cm2", 1e-2)):
         for name in ("f16", "bf16"):
             format = name.split("_")[0]
@@ -296,7 +292,7 @@ def matrices_of_workgroups() -> Iterator[Case]:
 
 
 def matrices_of_experts() -> Iterator[Case]:
-    """Products whose rows of B go to the experts that indices name."""
+    """Yields products that multiply each row of B by the experts that ids select."""
     for way, suffix in itertools.product(("_subgroup", ""), ("_fp32", "")):
         precision = 3e-6 if suffix else 1.5e-3
         for name in ("f32", "f16", "bf16", *QUANTIZED):
@@ -344,7 +340,7 @@ def _experts(module: str, kind: str, format: str, b_kind: str, precision: float)
 
 
 def split_sums() -> Iterator[Case]:
-    """The sum of the parts of a product that was split."""
+    """Yields cases that sum the parts of a product split along K."""
     for count in (1024, 333):
         parts = generator("split").uniform(-1, 1, (3, count)).astype(np.float32)
         yield Case(

@@ -1,6 +1,4 @@
-"""
-Launches over block formats: unpacking, packing, rows by index, and the blocks of int8 for dots.
-"""
+"""Launches on block formats: dequantization, quantization, rows by index, q8_1 blocks."""
 
 from __future__ import annotations
 
@@ -17,17 +15,17 @@ from ggml.tensors import Tensor, binary_push, cover, generator, numbers, unary_p
 
 HALF = 2e-3
 PACKED = ("q1_0", "q2_0", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl")
-"""The formats that ggml packs on the device."""
+"""Formats that ggml quantizes on the device."""
 
 ELEMENTS = {"q1_0": 2048, "q2_0": 1024, "q4_k": 8192, "iq4_nl": 4096, "mxfp4": 4096, "nvfp4": 4096}
-"""How many elements ggml counts for a workgroup of `dequant_*`, where no rule gives it."""
+"""Number of elements for each workgroup of `dequant_*`, for formats that no rule covers."""
 
 NEAREST = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113])
 """Values of the sixteen quants of iq4_nl."""
 
 
 def unpacking() -> Iterator[Case]:
-    """Blocks to binary16, all formats; the transposing kind, too."""
+    """Yields dequantizations of all formats to f16, also with transposition."""
     for name, format in (QUANTIZED | {"f32": PLAIN["f32"]}).items():
         for rows, columns in ((1, 5 * max(format.size, 16)), (3, 2048)):
             blocks, values = random_matrix(name, generator(name), rows, columns)
@@ -46,14 +44,14 @@ def unpacking() -> Iterator[Case]:
 
 
 def in_blocks(push: dict[str, int], number: int, format: Format, tensor: Tensor) -> dict[str, int]:
-    """Push constants with a tensor of blocks: extents of elements, strides of blocks."""
+    """Returns push constants of a tensor in blocks: extents in elements, strides in blocks."""
     strides = {f"nb{number}0": 1}
     strides |= {f"nb{number}{n}": tensor.nb[n] // format.size for n in (1, 2, 3)}
     return push | strides
 
 
 def rows_by_index() -> Iterator[Case]:
-    """Rows of every format, picked by two batches of indices."""
+    """Yields cases that gather rows of every format by two batches of indices."""
     for (name, format), target in itertools.product(FORMATS.items(), ("f16", "f32")):
         random = generator("rows" + name)
         columns, rows = 3 * format.size if format.size > 1 else 66, 5
@@ -74,7 +72,7 @@ def rows_by_index() -> Iterator[Case]:
 def _rows(
     name: str, suffix: str, format: Format, a: Tensor, b: Tensor, d: Tensor, blocks: Array
 ) -> Case:
-    """`b` has (indices, second axis): gid_z runs over ne11 * ne12, of which ne12 is 1 here."""
+    """Returns a `get_rows` case. `b` is (indices, batches): gid_z covers ne11 * ne12, ne12 is 1."""
     push = binary_push(a, b, d)
     if format.size > 1:
         push = in_blocks(push, 0, format, a)
@@ -85,7 +83,7 @@ def _rows(
 
 
 def rows_back() -> Iterator[Case]:
-    """The sums of the rows that were picked."""
+    """Yields cases of the gradient of `get_rows`, which scatters and sums rows."""
     random = generator("rows back")
     a = Tensor(numbers(random, (1, 1, 9, 300)))
     b = Tensor(random.integers(0, 4, (9,)).astype(np.int32))
@@ -97,7 +95,7 @@ def rows_back() -> Iterator[Case]:
 
 
 def pack(name: str, values: Array) -> Array:
-    """The blocks of rows of binary32, as ggml packs them."""
+    """Returns the rows of f32 quantized to blocks as ggml's shader does."""
     rows = np.ascontiguousarray(values, np.float32).reshape(-1, QUANTIZED[name].size)
     match name:
         case "q1_0":
@@ -126,7 +124,7 @@ def _inverse(scale: Array) -> Array:
 
 
 def _sums(rows: Array) -> Array:
-    """Sums in binary32, one after the other."""
+    """Returns sums in f32, added in sequence."""
     total = np.zeros(len(rows), np.float32)
     for column in rows.T:
         total += column
@@ -147,7 +145,7 @@ def _pack_nearest(rows: Array) -> Array:
 
 
 def packing() -> Iterator[Case]:
-    """Copies into and out of block formats."""
+    """Yields copies to and from block formats."""
     for name in PACKED:
         format = QUANTIZED[name]
         random = generator("pack" + name)
@@ -166,7 +164,7 @@ def packing() -> Iterator[Case]:
 
 
 def rows_set() -> Iterator[Case]:
-    """Rows packed into places that indices of 32 or 64 bits give."""
+    """Yields cases that quantize rows and store them at indices of 32 or 64 bits."""
     targets = ("f32", "f16", "bf16", *PACKED)
     for source, target, bits in itertools.product(("f32", "f16"), targets, (32, 64)):
         format = FORMATS[target]
@@ -197,13 +195,15 @@ def rows_set() -> Iterator[Case]:
 
 
 def _bfloat16(values: Array) -> Array:
-    """Rounded to nearest even, by bits."""
+    """Rounds to nearest even and returns the bits as integers."""
     bits = values.view(np.uint32)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def bytes_of_dots(values: Array, by_four: bool) -> Array:
-    """Blocks q8_1 of rows: scale, scaled sum, 32 bytes; `by_four` has four blocks' heads first."""
+    """
+    Returns q8_1 blocks (scale, sum, 32 bytes), or groups of four with scales first (`by_four`).
+    """
     rows = values.astype(np.float32).reshape(-1, 32)
     scale = np.abs(rows).max(1) / np.float32(127)
     quant = np.rint(rows * _inverse(scale)[:, None])
@@ -217,7 +217,7 @@ def bytes_of_dots(values: Array, by_four: bool) -> Array:
 
 
 def packing_for_dots() -> Iterator[Case]:
-    """Blocks q8_1; of the kind by four, with a count that no workgroup's blocks divide, too."""
+    """Yields quantizations to q8_1, also with a block count that workgroups do not divide."""
     for by_four, subgroup, kind in itertools.product((False, True), (32, 64), ("", "_subgroup")):
         for count in (128 * 6, 128 * 5) if by_four else (128 * 6,):
             values = numbers(generator(f"{count}"), (count,))

@@ -1,4 +1,4 @@
-"""Launches over rows: norms, soft maxima, sums, maxima, sorting, choosing."""
+"""Launches on rows: norms, softmax, sums, argmax, sorting, top-k."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ROWS = ((1, 2, 3, 70), (2, 1, 2, 1100))
 
 
 def plain_push(kx: int, ky: int, *parameters: float) -> dict[str, float]:
-    """The push constants of operations over contiguous rows."""
+    """Returns the push constants of operations on contiguous rows."""
     given = [*parameters, *[0.0] * (4 - len(parameters))]
     return {"KX": kx, "KY": ky} | {f"param{n + 1}": value for n, value in enumerate(given)}
 
 
 def norms() -> Iterator[Case]:
-    """Norms of rows, of groups, their gradients; with a product behind, from partial sums."""
+    """Yields norms of rows and groups, their gradients, with a product, from partial sums."""
     random = generator("norms")
     for shape in ROWS:
         a = Tensor(numbers(random, shape), order=(0, 2, 1, 3), offset=1)
@@ -85,7 +85,7 @@ def _scaled_norms(random: np.random.Generator, shape: Sequence[int]) -> Iterator
 
 
 def several_added() -> Iterator[Case]:
-    """Three tensors added at once; with the sums of squares for the norm behind."""
+    """Yields sums of three tensors, also with sums of squares for the following norm."""
     for name, sums in (("multi_add_f32", False), ("multi_add_rms_f32", True)):
         random = generator(name)
         sources = [
@@ -109,7 +109,7 @@ def several_added() -> Iterator[Case]:
 
 
 def added_by_expert() -> Iterator[Case]:
-    """Rows added to rows that indices pick."""
+    """Yields cases that add each row to a row selected by an id."""
     random = generator("add_id")
     a, b = numbers(random, (2, 5, 700)), numbers(random, (4, 700))
     ids = random.integers(0, 4, (2, 8)).astype(np.int32)
@@ -119,7 +119,7 @@ def added_by_expert() -> Iterator[Case]:
 
 
 def soft_maxima() -> Iterator[Case]:
-    """Cases with and without mask, biases by head, sinks; long rows in three launches."""
+    """Yields softmax with and without mask, slopes and sinks. Long rows take three launches."""
     for kind, block, options in itertools.product(
         ("f32", "f16"), (32, 512), ((False, False, False), (True, True, False), (True, False, True))
     ):
@@ -171,7 +171,10 @@ def soft_max(
 
 
 def _long(case: Case, suffix: str, scores: Array, sinks: Array) -> Iterator[Case]:
-    """Maxima of parts; powers and their sums; quotients. `scores` is what the maxima are of."""
+    """
+    Yields the three launches for long rows: maxima of parts, powers with their sums, quotients.
+    `scores` are the inputs of the maxima.
+    """
     rows = scores.reshape(24, -1)
     sink = np.tile(np.repeat(sinks, 4), 2)[:, None].astype(float)
     parts = [rows[:, p : p + 512] for p in range(0, rows.shape[1], 512)]
@@ -184,8 +187,8 @@ def _long(case: Case, suffix: str, scores: Array, sinks: Array) -> Iterator[Case
     first = replace(case, grid=grid, constants={0: 128, 1: 4}, note="maxima of parts")
     yield replace(first, buffers=case.buffers | {4: blank, 5: blank}, expected={4: maxima})
     yield _rising(first, suffix, rows, maxima)
-    # The second launch takes a maximum of some parts only, which the third one takes again
-    # (docs/ggml.md): here each part has the maximum of all.
+    # The second launch combines the maxima of some parts only, the third one the maxima of all
+    # (docs/ggml.md). In this case every part has the global maximum.
     yield replace(first, module=f"soft_max_large2_{suffix}", note="powers and sums",
                   buffers=case.buffers | {4: np.broadcast_to(top, maxima.shape).astype(np.float32),
                                           5: blank},
@@ -197,7 +200,7 @@ def _long(case: Case, suffix: str, scores: Array, sinks: Array) -> Iterator[Case
 
 
 def _rising(first: Case, suffix: str, scores: Array, maxima: Array) -> Case:
-    """The second launch where the third part has by far the largest scores."""
+    """Returns the second launch with the largest scores in the third part."""
     raised = scores + 200 * (np.arange(scores.shape[1]) >= 1024)
     given = first.buffers[0].reshape(24, -1) + 400 * (np.arange(scores.shape[1]) >= 1024)
     maxima = maxima + 200 * (np.arange(maxima.shape[1]) == 2)
@@ -213,7 +216,7 @@ def _rising(first: Case, suffix: str, scores: Array, maxima: Array) -> Case:
 
 
 def sums_push(a: Tensor, d: Tensor, weight: float) -> dict[str, Any]:
-    """The push constants of sums over rows."""
+    """Returns the push constants of sums over rows."""
     push: dict[str, Any] = {"n_cols": a.ne[0], "ne01": a.ne[1], "ne02": a.ne[2], "weight": weight}
     for number, tensor in ((0, a), (1, d)):
         push |= {f"nb{number}{axis}": tensor.nb[axis] for axis in (1, 2, 3)}
@@ -224,7 +227,7 @@ def sums_push(a: Tensor, d: Tensor, weight: float) -> dict[str, Any]:
 
 
 def sums() -> Iterator[Case]:
-    """Sums and running sums of rows, equal elements, elements by value."""
+    """Yields sums and running sums of rows, counts of equal elements and counts of expert ids."""
     random = generator("sums")
     for columns in (70, 1300):
         a = Tensor(numbers(random, (2, 3, 4, columns)), order=(0, 2, 1, 3), offset=1)
@@ -248,7 +251,7 @@ def sums() -> Iterator[Case]:
 
 
 def _running(random: np.random.Generator) -> Iterator[Case]:
-    """Running sums of long rows in two launches."""
+    """Yields running sums of long rows, which use two launches."""
     a = Tensor(numbers(random, (1, 1, 2, 1300)))
     padded = np.pad(a.values[0, 0], ((0, 0), (0, 236))).reshape(2, 6, 256)
     within, totals = padded.cumsum(2), padded.sum(2).astype(np.float32)
@@ -266,7 +269,7 @@ def _running(random: np.random.Generator) -> Iterator[Case]:
 
 
 def places() -> Iterator[Case]:
-    """The place of the largest element, orders, the largest few."""
+    """Yields cases of argmax, argsort and top-k."""
     for columns, lanes in ((70, 32), (20, 32), (300, 64)):
         a = numbers(generator(f"argmax{columns}"), (5, columns))
         yield Case("argmax_f32", (5, 1, 1), {0: a, 1: np.zeros(5, np.int32)},
@@ -296,7 +299,7 @@ def _sorted(module: str, columns: int, order: int) -> Case:
 
 
 def _chosen(module: str, columns: int, k: int, low: float, constants: dict[int, int]) -> Case:
-    """The largest k in any order; ascending places make it one."""
+    """Returns a top-k case. ggml's order is arbitrary, so the inputs make the result unique."""
     a = numbers(generator(f"choose{columns}{k}{low}"), (3, columns), low=low, high=abs(low))
     if low < 0 and k == 1:
         a = -np.abs(a)
@@ -312,7 +315,7 @@ def _chosen(module: str, columns: int, k: int, low: float, constants: dict[int, 
 
 
 def choices_of_experts() -> Iterator[Case]:
-    """The experts of a token and their weights: four ways, biases, scales."""
+    """Yields choices of a token's experts: four gating functions, biases, scales."""
     for experts, (way, biased, normed) in itertools.product(
         (64, 40), ((0, False, True), (0, False, False), (1, True, True), (2, False, False),
                    (3, True, True))
@@ -343,7 +346,7 @@ def choices_of_experts() -> Iterator[Case]:
 
 
 def transforms() -> Iterator[Case]:
-    """Masks above the diagonal, Walsh-Hadamard transforms, embeddings of steps, outer products."""
+    """Yields causal masks, Walsh-Hadamard transforms, timestep embeddings and outer products."""
     random = generator("transforms")
     a = numbers(random, (2, 5, 700))
     columns, rows = np.arange(700), np.arange(5)[:, None]
@@ -376,7 +379,7 @@ def transforms() -> Iterator[Case]:
 
 
 def solved() -> Iterator[Case]:
-    """Triangular systems, several right sides."""
+    """Yields triangular systems with several right-hand sides."""
     random = generator("solved")
     n, k = 20, 7
     a = Tensor((np.tril(numbers(random, (2, 3, n, n), low=-0.3, high=0.3)) + 2 * np.eye(n))

@@ -1,4 +1,4 @@
-"""Launches over tokens in order: rotary positions, state spaces, linear attention with states."""
+"""Launches on sequences: rotary embeddings, state spaces, linear attention with a state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING = np.zeros(1, np.float32)
 
 
 def rope_push(mode: str, a: Tensor, d: Tensor, dims: int, **given: Any) -> dict[str, Any]:
-    """The push constants of rotations: n_dims of ne00 channels, frequencies from 10000 down."""
+    """Returns the push constants of rotary embeddings with base frequency 10000."""
     push: dict[str, Any] = {"rope_mode": MODES[mode], "nrows": a.ne[1] * a.ne[2] * a.ne[3]}
     push |= {"n_dims": dims, "n_offs": 0, "freq_scale": 1.0, "freq_base": 10000.0}
     push |= {"ext_factor": 0.0, "attn_factor": 1.0, "corr_dims": [3.0, 9.0]}
@@ -30,9 +30,7 @@ def rope_push(mode: str, a: Tensor, d: Tensor, dims: int, **given: Any) -> dict[
 
 
 def rotated(x: Array, angles: Array, kind: str, scale: Any = 1.0) -> Array:
-    """
-    Pairs of channels turned by angles (tokens, pairs); x is (samples, tokens, heads, channels).
-    """
+    """Rotates pairs of channels of (samples, tokens, heads, channels) by (tokens, pairs)."""
     y = x.copy()
     pairs = angles.shape[1]
     cos, sin = (f(angles)[None, :, None] * scale for f in (np.cos, np.sin))
@@ -49,7 +47,7 @@ def rotated(x: Array, angles: Array, kind: str, scale: Any = 1.0) -> Array:
 
 
 def rotations() -> Iterator[Case]:
-    """Every mode and type; factors, extrapolation, the inverse, rows set by index."""
+    """Yields rotary embeddings in every mode and type: factors, extrapolation, inverse, scatter."""
     for mode, kind in itertools.product(MODES, ("f32", "f16", "f32_f16")):
         if mode == "vision" and kind == "f32_f16":
             continue
@@ -111,7 +109,7 @@ def _rotation(mode: str, kind: str, way: str) -> Case:
 def _rotation_into_rows(
     mode: str, kind: str, a: Tensor, y: Array, positions: Array, dims: int
 ) -> Case:
-    """Token t goes to row index[t] of another tensor."""
+    """Returns a case that stores token t at row index[t] of another tensor."""
     a = Tensor(a.view[:1].copy())
     tokens, heads, channels = y.shape[1:]
     rows = np.array([4, 0, 6, 1, 3])
@@ -128,7 +126,7 @@ def _rotation_into_rows(
 
 
 def norms_rotated() -> Iterator[Case]:
-    """A norm, a product and a rotation in one launch."""
+    """Yields cases of a norm, a product and a rotary embedding in one launch."""
     for mode, target in itertools.product(("norm", "neox"), ("f32", "f16")):
         random = generator(f"fused{mode}{target}")
         a = Tensor(numbers(random, (2, 5, 3, 40)))
@@ -147,7 +145,7 @@ def norms_rotated() -> Iterator[Case]:
 
 
 def state_spaces() -> Iterator[Case]:
-    """Short convolutions of channels, and scans of states."""
+    """Yields short convolutions by channel and selective scans."""
     for size, biased, gated in ((4, False, False), (3, False, True), (4, True, True)):
         random = generator(f"conv{size}")
         channels, tokens, samples = 40, 19, 2
@@ -195,7 +193,7 @@ def _scan(name: str, lanes: int) -> Case:
 
 
 def linear_attention() -> Iterator[Case]:
-    """Attention whose state is a matrix by head: RWKV 6 and 7, gated, by the delta rule."""
+    """Yields linear attention with a matrix state by head: RWKV 6 and 7, gated, delta rule."""
     size, heads, batches, tokens = 64, 2, 2, 3
     shape = (batches, tokens, heads, size)
     random = generator("linear")
@@ -237,7 +235,7 @@ def linear_attention() -> Iterator[Case]:
 
 
 def _delta(name: str, lanes: int, by_channel: bool) -> Case:
-    """State (value, key) of each head; gates by head or by channel of the keys."""
+    """Returns a gated delta rule with state (value, key) by head and gates by head or channel."""
     random = generator(f"delta{by_channel}")
     size, heads, tokens, samples = 32, 2, 3, 2
     shape = (samples, tokens, heads, size)

@@ -1,8 +1,9 @@
 """
-Tensors as ggml lays them out, and the numbers that its launches are made of.
+Tensors in ggml's layout, and push constants made from their extents and strides.
 
-A tensor has four extents `ne`, the first one dense, and strides `nb` in elements. Here it is a view
-with the axes reversed, as numpy has them, of a flat buffer that ends with its last element.
+A ggml tensor has four extents `ne`, the innermost first, and strides `nb`, which are counted in
+elements here. A `Tensor` shows a flat buffer as a numpy array with the innermost axis last. The
+buffer ends with the last element of the tensor.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ TYPES: dict[str, np.dtype[Any]] = {
 
 
 def generator(text: str) -> np.random.Generator:
-    """The random numbers of a case, the same in every run."""
+    """Returns a random generator seeded with the name of a case."""
     return np.random.default_rng(list(text.encode()))
 
 
 class Tensor:
     """
-    A view of four axes (outermost first) of a flat buffer.
+    A view with four axes (outermost first) of a flat buffer.
 
-    `order` lists the axes from the innermost in memory outwards, as ggml numbers them; `spare`
-    leaves so many elements after each row, `offset` in front of the whole.
+    `order` lists ggml's axis numbers from the innermost in memory to the outermost. `spare` is the
+    number of unused elements after each row, `offset` the number before the first element.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Tensor:
 
     @property
     def view(self) -> Array:
-        """The elements, outermost axis first."""
+        """Elements of the buffer, outermost axis first."""
         size = self.buffer.itemsize
         strides = [size * s for s in self.nb[::-1]]
         return np.lib.stride_tricks.as_strided(
@@ -70,35 +71,35 @@ class Tensor:
 
     @property
     def values(self) -> Array:
-        """The elements in binary64, to compute with; integers stay integers."""
+        """Elements in binary64. Integers keep their type."""
         return self.view if self.view.dtype.kind in "iu" else self.view.astype(np.float64)
 
     @property
     def blank(self) -> Array:
-        """The buffer as it is before anything is written."""
+        """The buffer before the launch, filled with the byte 0x55."""
         empty = np.zeros_like(self.buffer)
         empty.view(np.uint8)[:] = 0x55
         return empty
 
     def sizes(self, number: int) -> dict[str, int]:
-        """Extents and strides under the names of push constants: `ne00`, `nb00`, ..."""
+        """Returns extents and strides by the names of their push constants: `ne00`, `nb00`, ..."""
         named = {f"ne{number}{axis}": self.ne[axis] for axis in range(4)}
         return named | {f"nb{number}{axis}": self.nb[axis] for axis in range(4)}
 
     @property
     def count(self) -> int:
-        """How many elements there are."""
+        """Number of elements."""
         return int(np.prod(self.ne))
 
 
 def fast_division(divisor: int) -> tuple[int, int]:
-    """The multiplier and shift with which ggml's shaders divide by a constant."""
+    """Returns the multiplier and shift by which ggml's shaders divide by a constant."""
     shift = max(divisor - 1, 0).bit_length()
     return (((1 << 32) * ((1 << shift) - divisor)) // divisor + 1) % (1 << 32), shift
 
 
 def cover(count: int, denominator: int = 512) -> Grid:
-    """The workgroups for a number of elements in rows of 512 and planes of 512 rows."""
+    """Returns ggml's grid for `count` elements: rows of 512 elements, planes of 512 rows."""
     if count > 262144:
         elements = (512, 512, -(-count // 262144))
     elif count > 512:
@@ -111,7 +112,7 @@ def cover(count: int, denominator: int = 512) -> Grid:
 def unary_push(
     a: Tensor, d: Tensor, parameters: Sequence[float] = (), count: int | None = None
 ) -> dict[str, Any]:
-    """The push constants of operations with one source."""
+    """Returns the push constants of operations with one source."""
     given = [*parameters, *[0.0] * (4 - len(parameters))]
     push: dict[str, Any] = {"ne": d.count if count is None else count, **a.sizes(0), **d.sizes(1)}
     push["misalign_offsets"] = a.offset << 16 | d.offset
@@ -129,7 +130,7 @@ def unary_push(
 def binary_push(
     a: Tensor, b: Tensor, d: Tensor, parameters: Sequence[float] = (0.0, 0.0, 0)
 ) -> dict[str, Any]:
-    """The push constants of operations with two sources."""
+    """Returns the push constants of operations with two sources."""
     push: dict[str, Any] = {"ne": d.count, **a.sizes(0), **b.sizes(1), **d.sizes(2)}
     push["misalign_offsets"] = a.offset << 16 | b.offset << 8 | d.offset
     return push | {f"param{n + 1}": value for n, value in enumerate(parameters)}
@@ -142,5 +143,5 @@ def numbers(
     low: float = -2.0,
     high: float = 2.0,
 ) -> Array:
-    """Random numbers between two bounds, outermost axis first."""
+    """Returns random values between `low` and `high`. `shape` has the outermost axis first."""
     return random.uniform(low, high, tuple(shape)).astype(TYPES[type])

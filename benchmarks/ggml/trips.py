@@ -1,9 +1,9 @@
 """
-A module's trips: binary, dialect, text, dialect, binary; and the validators' verdicts.
+Checks the round trips of a module (binary, dialect, text) and compares the validators' verdicts.
 
-`encode(decode(x))` is the canonical form (docs/binary.md). It must be its own, printed and parsed
-or not, and spirv-val must accept it where it accepts the module; our validator's verdict must be
-spirv-val's.
+`encode(decode(x))` is the canonical form (docs/binary.md). The canonical form must be a fixed
+point, with and without printing and parsing. spirv-val must accept it if it accepts the module,
+and our validator's verdict must be equal to spirv-val's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OPTIONS = ("--allow-localsizeid",)
 
 
 def failures(binary: bytes, environment: str) -> list[str]:
-    """Returns what goes wrong on a module's trips, one line each; none if nothing does."""
+    """Returns one line for each failure of a module's round trips."""
     try:
         return list(_failures(binary, environment))
     except Exception as error:
@@ -40,11 +40,11 @@ def _failures(binary: bytes, environment: str):
     module = decode(binary)
     once = encode(module)
     if encode(decode(once)) != once:
-        yield "the second trip gives other bytes"
+        yield "decoding and encoding the canonical form changes its bytes"
     text = io.StringIO()
     Printer(text).print_op(module)
     parsed = parse_text(text.getvalue())
     if encode(find_module(parsed)) != once:
-        yield "the printed module encodes to other bytes"
+        yield "printing and parsing the canonical form changes its bytes"
     if not theirs and (message := khronos.spirv_val(once, environment, *OPTIONS)):
         yield f"spirv-val refuses the canonical form: {message.splitlines()[0]}"

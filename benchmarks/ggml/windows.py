@@ -1,4 +1,4 @@
-"""Launches over windows of images: columns, convolutions, pools, other sizes."""
+"""Launches on windows of images: im2col, convolutions, pools, resizing."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def patches(
     dilations: Sequence[int],
     fill: float = 0.0,
 ) -> Array:
-    """
-    The windows of an image (..., spatial axes): (..., output axes, kernel axes), zeros around it.
-    """
+    """Returns the windows of an image with padding. Shape: (..., output axes, kernel axes)."""
     count = len(kernel)
     around = [(0, 0)] * (image.ndim - count) + [(p, p) for p in pads]
     padded = np.pad(image, around, constant_values=fill)
@@ -41,7 +39,7 @@ def patches(
 
 
 def columns() -> Iterator[Case]:
-    """Images to columns of windows, in two and three dimensions, by binding and by address."""
+    """Yields im2col cases in two and three dimensions, with buffers by binding and by address."""
     for target, way in itertools.product(("f32", "f16"), ("", "_bda")):
         random = generator(f"columns{target}")
         image = numbers(random, (2, 3, 11, 13))
@@ -89,7 +87,7 @@ def _columns_3d(suffix: str, target: str) -> Case:
 
 
 def pools() -> Iterator[Case]:
-    """Largest and mean elements of windows, with windows that reach over the edge."""
+    """Yields max and mean pools, with windows that reach over the border."""
     for kind in (0, 1):
         random = generator(f"pools{kind}")
         line = numbers(random, (6, 50))
@@ -100,7 +98,7 @@ def pools() -> Iterator[Case]:
         yield Case("pool1d_f32", cover(d.size), {0: line, 1: d * 0}, {1: d},
                    push | {"k0": 4, "s0": 3, "p0": 2}, note=("max", "mean")[kind])  # fmt: skip
         image = numbers(random, (2, 3, 17, 19))
-        # ggml's k0, s0, p0 are those of the rows here.
+        # ggml's k0, s0, p0 belong to the innermost axis.
         windows = patches(image, (3, 4), (2, 3), (1, 2), (1, 1), np.nan)
         flat = windows.reshape(*windows.shape[:4], 12)
         d = np.nanmax(flat, -1) if kind == 0 else np.nansum(flat, -1) / 12
@@ -112,7 +110,7 @@ def pools() -> Iterator[Case]:
 
 
 def lines() -> Iterator[Case]:
-    """Transposed convolutions of lines, and the sums of columns that are a half of one."""
+    """Yields transposed 1D convolutions, col2im steps and snake activations."""
     random = generator("lines")
     for stride, size, length in ((2, 5, 9), (3, 4, 140)):
         kernel, line = numbers(random, (3, 2, size)), numbers(random, (3, length))
@@ -143,7 +141,7 @@ def lines() -> Iterator[Case]:
 
 
 def by_channel() -> Iterator[Case]:
-    """Convolutions of each channel by itself, channels outermost or innermost."""
+    """Yields depthwise convolutions, with channels outermost or innermost."""
     for layout, kind in itertools.product(("whcn", "cwhn"), ("f32", "f16_f32")):
         random = generator(layout + kind)
         image = numbers(random, (2, 3, 9, 11))
@@ -163,7 +161,7 @@ def by_channel() -> Iterator[Case]:
 
 
 def convolutions() -> Iterator[Case]:
-    """Convolutions as products of matrices: two and three dimensions, transposed, every way."""
+    """Yields convolutions as matrix products: 2D and 3D, transposed, every tiling."""
     for kind, way in itertools.product(("f32", "f16_f32"), ("", "_unroll", "_cm1", "_cm2")):
         for collective in (0, 1) if "cm" not in way else (0,):
             yield _convolution(kind, way, collective, transposed=False)
@@ -172,7 +170,7 @@ def convolutions() -> Iterator[Case]:
 
 
 def _blocks(way: str) -> tuple[list[int], list[int], dict[str, float]]:
-    """The first constants, the last ones, and the tolerances."""
+    """Returns the first and the last specialization constants, and the tolerances."""
     if way == "_cm2":
         return [256, 64, 32, 32, 4], [1, 16, 16], {"relative": 1e-2, "absolute": 3e-2}
     if way == "_cm1":
@@ -231,7 +229,7 @@ def _convolution_3d(kind: str, way: str) -> Case:
 
 
 def sizes() -> Iterator[Case]:
-    """Images of another size: nearest, linear, cubic, linear with smoothing."""
+    """Yields image resizing: nearest, linear, cubic, linear with antialiasing."""
     for mode, (height, width), aligned in itertools.product(
         (0, 1, 2, 513), ((13, 22), (5, 4)), (False, True)
     ):
@@ -253,7 +251,7 @@ def sizes() -> Iterator[Case]:
 
 
 def _weights(mode: int, before: int, after: int, factor: float, offset: float) -> Array:
-    """How much each place of a line contributes to each place of the other one."""
+    """Returns the matrix of each input position's contribution to each output position."""
     weights = np.zeros((after, before))
     factor = float(np.float32(factor))
     for place in range(after):
