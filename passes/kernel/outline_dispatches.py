@@ -6,10 +6,10 @@ Moves each dispatch out of the host function into a kernel that the host launche
       schedule.yield %c }                    gpu.launch_func @kernels::@matmul args(%a, %b, %d)
                                              %r = bufferization.to_tensor %d
 
-In the kernel the dispatch's operations stand in a `schedule.collective`, on buffers: the inputs,
-then the results, are the kernel's arguments; values between them are a `memref.alloc` that exists
-in registers only. Equal dispatches share a kernel. A scheduled contraction that is in no dispatch
-is one by itself.
+In the kernel, a `schedule.collective` contains the dispatch's operations on buffers. The kernel
+arguments are the inputs, then the results. Intermediate values become a `memref.alloc` that exists
+in registers only. Equal dispatches share a kernel. A scheduled contraction outside of a dispatch
+is first enclosed in one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from xdsl_spirv.passes.schedule.kinds import KernelPlan, ScheduleDoesNotFit, pla
 from xdsl_spirv.targets import Target
 
 KERNELS = "kernels"
-"""The gpu.module that holds the kernels."""
+"""Name of the gpu.module that contains the kernels."""
 
 Triple = tuple[int, int, int]
 Grid = tuple[Size, Size, Size]
@@ -81,7 +81,9 @@ class OutlineDispatchesPass(ModulePass):
     def _outline(self, dispatch: DispatchOp, target: Target, kernels: _Kernels) -> None:
         root = root_of(dispatch)
         if root is None:
-            refuse(self.name, dispatch, "nothing in it is scheduled: run assign-schedule")
+            refuse(
+                self.name, dispatch, "the dispatch has no scheduled operation: run assign-schedule"
+            )
         try:
             plan = plan_of(root, target)
             body = _body_of(dispatch, plan)
@@ -93,7 +95,7 @@ class OutlineDispatchesPass(ModulePass):
         _launch(dispatch, body, plan.kernel_name, shape, kernels)
 
     def _enclose(self, root: Operation) -> None:
-        """Puts a scheduled contraction that stands alone into a dispatch."""
+        """Encloses a scheduled contraction outside of a dispatch in a new dispatch."""
         if isinstance(root, DispatchOp) or isinstance(root.parent_op(), DispatchOp):
             return
         if not isinstance(root, LinalgStructuredOperation) or not root.res:
@@ -105,7 +107,7 @@ class OutlineDispatchesPass(ModulePass):
 
 
 def _body_of(dispatch: DispatchOp, plan: KernelPlan) -> KernelBody:
-    """Chooses the kernel's region: `LoopsBody` for loops and for column readers."""
+    """Builds the kernel's region: a `LoopsBody` for kernels with loops, else a `KernelBody`."""
     if not plan.has_loops:
         return KernelBody(dispatch, plan.product)
     from xdsl_spirv.passes.loops.body import LoopsBody
@@ -115,14 +117,14 @@ def _body_of(dispatch: DispatchOp, plan: KernelPlan) -> KernelBody:
 
 @dataclass(frozen=True)
 class _Shape:
-    """The size of a launch: workgroups, and invocations of each."""
+    """Size of a launch: number of workgroups, and of invocations in each workgroup."""
 
     grid: Grid
     block: Triple
 
 
 class _Kernels:
-    """The kernels made so far; equal dispatches share one."""
+    """The kernels that were created so far. Equal dispatches share a kernel."""
 
     def __init__(self) -> None:
         self.functions: list[Operation] = []
@@ -132,14 +134,14 @@ class _Kernels:
     def name_of(self, name: str, body: KernelBody, shape: _Shape) -> str:
         """Returns the name of the kernel with this body; adds the kernel if it is new."""
         block = body.block
-        # Equal bodies compute dynamic sizes in the same way, so the sizes have the same text.
+        # Bodies can only be equal if their dynamic sizes print equally.
         key = (*block.arg_types, str(shape), *(op.name for op in block.walk()))
         for other in self._known.get(key, []):
             from xdsl_spirv.upstream.equality import is_same
 
             if is_same(other.body, body.region):
                 return other.sym_name.data
-        # A numbered name may already be the name of a kernel of another shape.
+        # The original name of another kernel may end in a number.
         names = (f"{name}_{number}" if number else name for number in itertools.count())
         free = next(candidate for candidate in names if candidate not in self._taken)
         self._taken.add(free)
@@ -188,7 +190,7 @@ def _launch(
 
 
 def _result(dispatch: DispatchOp, number: int, value: SSAValue, code: SizeCode) -> Operation:
-    """Returns the result's memory: new memory, or that of the operand that the result updates."""
+    """Allocates the result's memory, or reuses the operand that the result updates."""
     type = buffer_type(value.type)
     if number not in dispatch.updates:
         return memref.AllocOp(_sizes(dispatch, value, code), (), type)
@@ -197,12 +199,12 @@ def _result(dispatch: DispatchOp, number: int, value: SSAValue, code: SizeCode) 
 
 
 def _sizes(dispatch: DispatchOp, value: SSAValue, code: SizeCode) -> list[SSAValue]:
-    """Computes the dynamic sizes of a dispatch's result on the host."""
+    """Emits the dynamic sizes of a dispatch's result in the host function."""
     shape = tensor_type(value).get_shape()
     sizes = {n: extent(value, n) for n, size in enumerate(shape) if size == DYNAMIC_INDEX}
     for dimension, size in sizes.items():
         asked = size.extents if is_dynamic(size) else ()
         if not all(isinstance(extent.value, BlockArgument) for extent in asked):
-            cause = f"dimension {dimension} of a result is known only when it is computed"
+            cause = f"the size of result dimension {dimension} is unknown before the kernel runs"
             refuse(OutlineDispatchesPass.name, dispatch, cause)
     return [code.value(size) for size in sizes.values()]

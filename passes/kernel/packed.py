@@ -1,10 +1,10 @@
 """
 Packs operands into fragments or panels, and reads packed fragments.
 
-Packing loads each fragment cooperatively; each invocation stores its components side by side.
-Reading is the reverse, by one wide load of each invocation. The device chooses which components an
-invocation has, and chooses the same in both kernels, as both use the same type. Panels are read
-like rows (see `staging`).
+Packing loads each fragment cooperatively, then each invocation stores its components contiguously.
+To read a fragment, each invocation loads its components by one wide load. The device chooses the
+components of each invocation. The choice depends on the matrix type only, so it is equal in both
+kernels. Panels are read like unpacked rows (see `staging`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, vector_type
 
 
 class Words:
-    """An invocation's share of fragments of a type as 32-bit words, and back."""
+    """Converts an invocation's components of a fragment to 32-bit words and back."""
 
     def __init__(self, builder: KernelEmitter, tile: PackedTile):
         self.builder, self.tile = builder, tile
@@ -38,10 +38,10 @@ class Words:
         self.piece = vector_type(tile.element_type, per_word)
         given = [word.data for word in tile.packing.words]
         self.order = given or list(range(tile.words))
-        """For each packed word, the number of the word of components that it holds."""
+        """Index of the component word that each packed word holds."""
 
     def fragment(self, words: SSAValue) -> SSAValue:
-        """Returns the fragment that words stand for."""
+        """Builds a fragment from the invocation's words."""
         b = self.builder
         return put_together(b, self._components(words), zeros(b, self.type, "none"))
 
@@ -60,7 +60,7 @@ class Words:
         return components
 
     def words(self, fragment: SSAValue) -> SSAValue:
-        """Returns the words of a fragment."""
+        """Returns the invocation's words of a fragment."""
         b, tile = self.builder, self.tile
         components = take_apart(b, fragment, tile.components)
         per_word = tile.components // tile.words
@@ -70,9 +70,9 @@ class Words:
 
 class Share(Words):
     """
-    The place of an invocation's share of fragments in memory.
+    Loads and stores an invocation's words of packed fragments.
 
-    `place` is the number of the invocation's share in units of shares.
+    An address `place` counts in units of one invocation's words of one fragment.
     """
 
     def __init__(self, builder: KernelEmitter, memory: SSAValue, tile: PackedTile):
@@ -81,16 +81,16 @@ class Share(Words):
         self.memory = builder.at_top(FlatViewOp(memory, self.moved), name)
 
     def load(self, place: Index) -> SSAValue:
-        """Loads the words of a fragment."""
+        """Loads the invocation's words of a fragment."""
         return self.builder.load(self.memory, (place,))
 
     def store(self, fragment: SSAValue, place: Index) -> None:
-        """Stores the invocation's share of a fragment at its place in memory."""
+        """Stores the invocation's words of a fragment."""
         self.builder.store(self.words(fragment), self.memory, (place,))
 
 
 def fragment_type(tile: PackedTile) -> spv.CooperativeMatrixType:
-    """Returns the type of a packed operand's fragments."""
+    """Returns the matrix type of a packed operand's fragments."""
     outer, inner = tile.packing.fragment_sizes
     use = tile.packing.use.data
     shape = (outer, inner) if use == "A" else (inner, outer)
@@ -98,7 +98,7 @@ def fragment_type(tile: PackedTile) -> spv.CooperativeMatrixType:
 
 
 class PackedOperand(DirectOperand):
-    """Reads a subgroup's packed fragments; those read ahead wait as words, by step along K."""
+    """Reads a subgroup's packed fragments. Fragments read ahead wait as words, ordered along K."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class PackedOperand(DirectOperand):
         part: Part,
         sizes: PackedSizes | None = None,
     ):
-        """`sizes` are the tensor's dynamic sizes."""
+        """`sizes` are the packed tensor's sizes; default: the static sizes of the packing."""
         super().__init__(builder, tile.ahead)
         self.tile = tile
         b, first = builder, part.first_fragment(builder)
@@ -140,7 +140,7 @@ class PackedOperand(DirectOperand):
         return b.plus(self.start, b.times(b.divided(k, self.inner), self.step))
 
     def _read(self, begin: Index, step: int) -> list[SSAValue]:
-        """Loads the words of the fragments that are `step` fragments along K behind `begin`."""
+        """Loads the words of the subgroup's fragments, `step` fragments along K after `begin`."""
         places = (step * self.step + i * self.lanes for i in range(self.count))
         return [self.share.load(self.builder.plus(begin, place)) for place in places]
 
@@ -159,7 +159,7 @@ class PackedOperand(DirectOperand):
 
 
 class StagedFragments(StagedOperand):
-    """Reads an operand's packed fragments by way of Workgroup memory, in unchanged order."""
+    """Reads packed fragments through Workgroup memory."""
 
     def __init__(
         self,
@@ -188,7 +188,6 @@ class StagedFragments(StagedOperand):
         return [self.words.fragment(self._words_at(place)) for place in places]
 
     def _words_at(self, place: Index) -> SSAValue:
-        """Loads an invocation's share; shares too long for a vector are words in memory."""
         share, moved = self.builder.load(self.memory, (place,)), self.words.moved
         return share if share.type == moved else self.builder.add(spv.BitcastOp(share, moved))
 
@@ -202,9 +201,9 @@ def _stage(
     own: tuple[SSAValue, Index] | None = None,
 ) -> tuple[StagedOperand, Index]:
     """
-    Moves the workgroup's tile, `depth` along K, into Workgroup memory; `own` is lane and subgroup.
+    Copies the workgroup's tile, `depth` elements along K, into Workgroup memory.
 
-    Returns it and the number of the tile along K, whose workgroup is called `name`.
+    Returns the staged operand and the tile's index along K. `own` is lane and subgroup index.
     """
     outer = b.block_id(gpu.DimensionEnum.X, "outer")
     inner = b.block_id(gpu.DimensionEnum.Y, name)
@@ -223,7 +222,7 @@ def _stage(
 def pack_panels(
     b: KernelEmitter, source: SSAValue, destination: SSAValue, plan: PanelsPlan
 ) -> None:
-    """Packs the rows of a panel through Workgroup memory, transposing rows that lie across K."""
+    """Packs the rows of a panel through Workgroup memory; transposes rows that run across K."""
     vector, (_, panels, rows, depth) = plan.vector, plan.packing.shape
     staged, panel = _stage(b, source, plan, depth, "panel")
     part, moved = staged.part, vector_type(plan.staged.element_type, vector)
@@ -246,7 +245,7 @@ def pack_panels(
 def pack_fragments(
     b: KernelEmitter, source: SSAValue, destination: SSAValue, plan: FragmentsPlan
 ) -> None:
-    """Packs fragments that lie along K, some by each subgroup."""
+    """Packs a row of fragments along K; each subgroup packs some of them."""
     own = b.lane_id(), b.subgroup_id(plan.subgroups)
     staged, inner = _stage(b, source, plan, plan.depth, "inner", own)
     packed = PackedOperand(b, destination, plan.tile, staged.part, plan.sizes)

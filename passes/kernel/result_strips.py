@@ -1,13 +1,14 @@
 """
-Stores results a strip of rows at a time, by way of Workgroup memory.
+Stores results a strip of rows at a time, through Workgroup memory.
 
     for each row of a subgroup's fragments:
       fragments -> Workgroup memory; subgroup barrier
       Workgroup memory -> results, 16 bytes an invocation, whole rows one after the other
       subgroup barrier
 
-A fragment's own rows have 16 to 64 bytes. Storing such short rows is as fast as storing long ones
-only in kernels that do much else. Each subgroup has its own strip, so that none waits for another.
+Rows of a fragment have only 16 to 64 bytes. Storing such short rows directly is slower, except in
+kernels that spend most of their time elsewhere. Each subgroup has its own strip, so that subgroups
+do not wait for each other.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class ResultStrips:
         self.begin = b.times(place.subgroup, tile.m * self.stride)
 
     def store(self, values: Sequence[SSAValue], corners: Sequence[tuple[Index, Index]]) -> None:
-        """Stores the results of accumulators, given row by row; `corners` are where they begin."""
+        """Stores the results of accumulators, ordered row by row, at their corners."""
         b, count = self.builder, self.tile.plan.schedule.fragments[1]
         whole = MatrixCode(b, self.tile, self.code)
         for first in range(0, len(values), count):
@@ -51,7 +52,7 @@ class ResultStrips:
             for number in range(count):
                 at, value = corners[first + number], values[first + number]
                 inside = self.tile.fragment_inside(at)
-                # A value that one branch has loaded must not be used in another one.
+                # A value that is loaded in one branch must not be used in another branch.
                 code = whole if inside is True else MatrixCode(b, self.tile, self.code)
                 b.when(inside, partial(self._to_strip, code, at, value, number))
             b.subgroup_barrier()
@@ -60,14 +61,13 @@ class ResultStrips:
     def _to_strip(
         self, code: MatrixCode, at: tuple[Index, Index], value: SSAValue, number: int
     ) -> None:
-        """Stores the `number`-th fragment of a strip in Workgroup memory."""
         b = self.builder
         (result,) = code.results(*at, value)
         place = b.plus(self.begin, number * self.tile.n // self.width)
         store_matrix(b, result, self.memory, (place,), self.stride, shared=True)
 
     def _from_strip(self, corner: tuple[Index, Index]) -> None:
-        """Stores a strip at its corner of the result; all loads from the strip come first."""
+        """Copies a strip from Workgroup memory to the result; all loads precede the stores."""
         b, tile, lanes = self.builder, self.tile, self.tile.plan.target.subgroup_size
         across = self.stride - 1
         vectors = tile.m * across

@@ -1,7 +1,4 @@
-"""
-Gives the place of an invocation, the places of the elements in its part of the result, and the
-address for a walk's count.
-"""
+"""Positions of invocations, of their result elements, and addresses along the walks of a layout."""
 
 from __future__ import annotations
 
@@ -21,10 +18,10 @@ from xdsl_spirv.passes.schedule.tiles import BATCH, COLUMNS, ROWS
 @dataclass(frozen=True)
 class Address:
     """
-    The offsets that walks add to the address and to each guarded coordinate.
+    An offset in memory, `base` + `constant`, and the guarded coordinates that belong to it.
 
-    The address is `base` + `constant`, kept apart so that what several places share is computed
-    once and the rest is an immediate of the load.
+    The constant is separate, so that neighbouring accesses share `base` and use the constant as an
+    immediate.
     """
 
     base: Index
@@ -43,9 +40,9 @@ class Address:
 
     def inside(self, b: KernelEmitter, layout: Layout) -> Condition:
         """
-        Whether every guarded coordinate lies inside its dimension.
+        True if every guarded coordinate lies inside of its dimension.
 
-        A coordinate below 0 is a large number without a sign.
+        Coordinates are compared as unsigned numbers, so a negative coordinate lies outside.
         """
         condition: Condition = True
         for coordinate, guard in zip(self.coordinates, layout.guards, strict=True):
@@ -54,7 +51,7 @@ class Address:
 
 
 def origin(layout: Layout) -> Address:
-    """Returns the address at which all walks begin."""
+    """Returns the start address of a layout."""
     return Address(0, layout.start, tuple(guard.start for guard in layout.guards))
 
 
@@ -62,9 +59,9 @@ def address_along(
     b: KernelEmitter, walk: Walk, number: Index, guards: int, ahead: Index = 0, constant: int = 0
 ) -> Address:
     """
-    The address of element `number` + `constant` of a walk, relative to the walk's start.
+    Returns the address of element `number` + `constant` of a walk, relative to its start.
 
-    `ahead` moves along the last axis only, and must stay inside it.
+    `ahead` is added to the last axis's index and must not leave this axis.
     """
     if len(walk) > 1 or guards:
         number, constant = b.plus(number, constant), 0
@@ -83,13 +80,13 @@ def address_along(
 
 
 def offset_along(b: KernelEmitter, layout: Layout, walk: int, number: Index) -> Index:
-    """Returns what the `number`-th place of a walk adds to an address."""
+    """Returns the offset that element `number` of a walk adds to an address."""
     return address_along(b, layout.walks[walk], number, 0).base
 
 
 @dataclass(frozen=True)
 class Place:
-    """An invocation's position: workgroup tile, subgroup in its grid, lane and slice of K."""
+    """An invocation's position: workgroup tile, subgroup in the grid, lane and slice of K."""
 
     batch: Index
     tile_row: Index
@@ -104,44 +101,44 @@ class Place:
 
 @dataclass(frozen=True)
 class Part:
-    """The part of an operand that a subgroup multiplies, and the invocation that loads from it."""
+    """The part of an operand that a subgroup multiplies, and the invocation's position."""
 
     batch: Index
     tile: Index
-    """The number of the workgroup's tile along M or N."""
+    """Index of the workgroup's tile along M (for A) or N (for B)."""
     invocation: SSAValue
     invocations: int
     lane: SSAValue
     subgroup: Index = 0
-    """The subgroup's row (for A) or column (for B) in the workgroup."""
+    """Index of the subgroup along M or N in the workgroup."""
     subgroups: int = 1
-    """The number of these rows or columns."""
+    """Number of subgroups along M or N in the workgroup."""
     count: int = 1
-    """The subgroup's fragments along M or N."""
+    """Number of the subgroup's fragments along M or N."""
     slice: Index = 0
-    """The number of the slice of a K tile that the subgroup multiplies."""
+    """Index of the subgroup's slice of a K tile."""
     depth: int = 0
-    """Elements of a slice along K."""
+    """Size of a slice along K, in elements."""
 
     def first_fragment(self, b: KernelEmitter) -> Index:
-        """Returns the number of the subgroup's first fragment along M or N."""
+        """Returns the index of the subgroup's first fragment along M or N."""
         tile = b.times(self.tile, self.subgroups * self.count)
         return b.plus(tile, b.times(self.subgroup, self.count))
 
 
 class BatchTile:
-    """Offsets of one batch's elements in the result and in other buffers along its loops."""
+    """Computes offsets of elements of one batch in the result and in epilogue operands."""
 
     def __init__(self, builder: KernelEmitter, batch: Index):
         self.builder, self.batch = builder, batch
 
     def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
-        """A buffer as one row of elements or vectors."""
+        """Returns a 1-D view of a buffer with the given element or vector type."""
         name = f"{memory.name_hint or 'result'}_elements"
         return self.builder.at_top(FlatViewOp(memory, element), name)
 
     def offset(self, row: Index, column: Index, layout: Layout) -> Index:
-        """The offset of an element in a layout."""
+        """Returns the offset of a result element's position in a layout."""
         b = self.builder
         offset: Index = layout.start
         for walk, number in zip(layout.walks, (self.batch, row, column), strict=True):
@@ -150,7 +147,7 @@ class BatchTile:
 
 
 class ResultTile(BatchTile):
-    """A subgroup's part of the result: `row` and `column` are where it begins."""
+    """A subgroup's part of the result, which starts at `row` and `column`."""
 
     def __init__(self, builder: KernelEmitter, plan: Plan, place: Place):
         super().__init__(builder, place.batch)
@@ -167,7 +164,7 @@ class ResultTile(BatchTile):
         )
 
     def offset(self, row: Index, column: Index, layout: Layout | None = None) -> Index:
-        """The offset of an element in the result, or in another buffer along its loops."""
+        """Returns an element's offset in a layout; default: the result's layout."""
         b, layout = self.builder, layout or self.plan.result.layout
         rows, columns = (
             offset_along(b, layout, walk, number)
@@ -177,13 +174,13 @@ class ResultTile(BatchTile):
         return b.plus(b.plus(rows, columns), start)
 
     def inside(self, row: Index, column: Index) -> Condition:
-        """Whether an element lies inside the result, as far as the shape leaves it open."""
+        """True if an element lies inside of the result; constant where tiles divide the result."""
         b, contraction = self.builder, self.plan.contraction
         tile_m, tile_n, _ = self.plan.schedule.tile
         inside = is_multiple(contraction.m, tile_m) or b.below(row, contraction.m)
         return b.both(inside, is_multiple(contraction.n, tile_n) or b.below(column, contraction.n))
 
     def fragment_inside(self, at: tuple[Index, Index]) -> Condition:
-        """Whether a fragment lies inside the result, where its workgroup's tile may not."""
+        """True if the fragment at this corner lies completely inside of the result."""
         row, column = self.builder.plus(at[0], self.m - 1), self.builder.plus(at[1], self.n - 1)
         return self.inside(row, column)

@@ -1,10 +1,9 @@
 """
-Sums the few rows of a contraction, beside its products, for a norm.
+Sums the rows of a contraction's few-row operand for a norm in the epilogue.
 
-All invocations of a workgroup share a row: each adds up a part, and the subgroups store their sums
-in Workgroup memory, from which they are read where an element of the result is stored. If the
-invocations together multiply each element of a row once, an invocation adds up the elements that it
-multiplies, as these are in its registers.
+The invocations of a workgroup share a row. Each adds up a part, and the subgroups exchange their
+sums through Workgroup memory. If the invocations multiply each element of a row exactly once, each
+invocation adds up the elements that it already holds in registers.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ from xdsl_spirv.passes.kernel.elements import components_of, inline_body
 from xdsl_spirv.passes.schedule.rows import RowsPlan
 
 MOST_AT_A_TIME = 4
-"""Largest number of elements of a load."""
+"""Largest number of elements in one load."""
 
 
 class RowSums:
-    """The sums that a kernel's epilogue asks for, of the rows of its workgroup."""
+    """Computes the row sums that a kernel's epilogue needs."""
 
     def __init__(
         self, b: HoistingEmitter, plan: RowsPlan, over_subgroup: Callable[[SSAValue], SSAValue]
     ):
-        """`over_subgroup` adds up one value of each invocation of the subgroup."""
+        """`over_subgroup` adds up a value over all invocations of the subgroup."""
         self.b, self.plan, self.over_subgroup = b, plan, over_subgroup
         self.placed = plan.contraction.epilogue.reductions
         self.subgroups = plan.invocations // plan.target.subgroup_size
@@ -57,10 +56,10 @@ class RowSums:
         units: Sequence[tuple[Sequence[Point], Condition]],
     ) -> list[SSAValue] | None:
         """
-        Returns partial sums of the elements that the products of these units read.
+        Returns partial sums, computed from the elements that the products of `units` read.
 
-        `units` gives the places of each unit's elements, and whether the unit exists. Returns None
-        unless the units contain each element of a row exactly once.
+        `units` has the element positions of each unit and the condition that the unit exists.
+        Returns None if the products do not read each row exactly once.
         """
         leaves = [self._leaf(placed, few) for placed in self.placed]
         return (
@@ -75,7 +74,7 @@ class RowSums:
         )
 
     def write(self, parts: list[SSAValue]) -> None:
-        """Stores each subgroup's sums in Workgroup memory; `at` reads them after a barrier."""
+        """Stores each subgroup's sums in Workgroup memory. `at` needs a barrier after `write`."""
         b, plan = self.b, self.plan
         rows = plan.schedule.rows.data
         for at, part in enumerate(parts):
@@ -85,7 +84,7 @@ class RowSums:
             b.when(is_first, lambda t=total, p=place: b.store(t, self.memory, (p,)))
 
     def at(self, row: Index) -> dict[Placed, SSAValue]:
-        """Returns the sums of a row of the workgroup's tile."""
+        """Returns the sums of a row of the workgroup's tile, by epilogue value."""
         b = self.b
         sums: dict[Placed, SSAValue] = {}
         for number, placed in enumerate(self.placed):
@@ -100,7 +99,6 @@ class RowSums:
         return b.plus(b.times(first, self.subgroups), subgroup)
 
     def _part(self, placed: Placed, point: Point) -> SSAValue:
-        """Returns the invocation's part of the sum over a row."""
         b, plan = self.b, self.plan
         op = definition(placed.value)
         assert isinstance(op, linalg.ops.GenericOp)
@@ -134,8 +132,8 @@ class RowSums:
 
     def _leaf(self, placed: Placed, few: ComputedOperand) -> LeafCode | None:
         """
-        Returns the code that reads the summed rows for the products; None if the products do not
-        read each row exactly once.
+        Returns the reader of the summed tensor in the products. Returns None if the products do
+        not read each row exactly once.
         """
         op = definition(placed.value)
         assert isinstance(op, linalg.ops.GenericOp)
@@ -184,7 +182,6 @@ class RowSums:
         return total
 
     def _row(self, map: AffineMap, outer: list[int], point: Point) -> Index:
-        """Returns the row's index in the tensor."""
         b, index = self.b, 0
         for expression, size in zip(map.results, outer, strict=True):
             place = index_at(b, linear(expression, map.num_dims), point)
@@ -193,7 +190,6 @@ class RowSums:
 
 
 def _is_argument(value: SSAValue, number: Attribute | None) -> bool:
-    """True if the value is the kernel argument with this number."""
     if not isinstance(value, BlockArgument) or not isinstance(number, IntegerAttr):
         return False
     return value.index == number.value.data

@@ -1,15 +1,14 @@
 """
-Contractions with few rows: one operand streams through registers, and every load of it serves all
-rows.
+Writes kernels of contractions with few rows: every load of the streamed operand serves all rows.
 
     scf.for %k = units of K, divided among the lanes of a subgroup    loads of all columns first,
       %w = load ..., %x = load ...                                    then multiply-adds
       %sum[row][column] += %x[row] * %w[column]
     the lanes' sums are added up, the subgroups' too through Workgroup memory, and stored
 
-See passes/schedule/rows.py for the division of the work. Loops do not test for the end of an
-operand: a column beyond the result is replaced by the first one and not stored, and a separate loop
-multiplies the units that are left over behind the last whole step.
+See passes/schedule/rows.py for the division of the work. The main loop has no bounds checks: a
+column beyond the result is replaced by column 0 and its sum is not stored. A separate loop
+multiplies the units that remain after the last whole step.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from xdsl_spirv.passes.schedule.rows import QUAD, RowsPlan
 
 
 class RowsKernel:
-    """The code of one invocation."""
+    """Writes the kernel of a contraction with few rows."""
 
     def __init__(self, b: HoistingEmitter, plan: RowsPlan, init: SSAValue | None):
         self.b, self.plan, self.init = b, plan, init
@@ -66,10 +65,10 @@ class RowsKernel:
         self.batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if batched else 0
         self.row_sums = RowSums(b, plan, self._over_subgroup)
         self.first: Index = 0
-        """The first column in the workgroup's tile of the group that is computed."""
+        """First column of the current group, relative to the workgroup's tile."""
 
     def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
-        """Returns the code of the streamed operand, and of the few rows."""
+        """Creates the readers of the streamed operand and of the few rows."""
         plan = self.plan
         beside = {plan.operands.reduced[-1]: QUAD} if plan.digits.are_shared else plan.operands.unit
         few = self._operand(1 - plan.operands.streamed, beside)
@@ -120,7 +119,7 @@ class RowsKernel:
             self._add_up()
 
     def _parts_of_own_units(self) -> list[SSAValue] | None:
-        """Returns partial row sums from the elements that the products read; None if impossible."""
+        """Returns row sums of the elements that the products read; None if impossible."""
         plan = self.plan
         alone = plan.lanes == plan.target.subgroup_size and plan.schedule.grid[1] == 1
         if not self.row_sums.placed or not alone or not plan.sums.meets_in_memory:
@@ -133,7 +132,7 @@ class RowsKernel:
         return self.row_sums.parts_of_units(self.few, rows, units)
 
     def _share_digits(self) -> list[SSAValue] | None:
-        """Writes the digits of rows for all invocations; returns parts of row sums, if needed."""
+        """Stores the rows' digits for all invocations; returns partial row sums if needed."""
         rows, _ = self._points()
         shared = self.shared_digits
         shared.write(rows)
@@ -149,9 +148,9 @@ class RowsKernel:
 
     def _write_row_sums(self) -> list[SSAValue]:
         """
-        Writes the epilogue's row sums, and a barrier unless a later one follows anyway.
+        Stores the epilogue's row sums, with a barrier if no later barrier follows.
 
-        Returns an empty list: no parts of row sums are left to write.
+        Returns an empty list: no partial sums are left.
         """
         if self.row_sums.placed:
             rows, _ = self._points()
@@ -163,7 +162,7 @@ class RowsKernel:
     # Groups of columns
 
     def _read_and_add(self, group: Index, read: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Adds a group of columns whose loads are already written; loads a later group first."""
+        """Sums a group of columns that is already loaded; first loads a later group."""
         ahead = self.plan.schedule.ahead.data
         following = self._read(self.b.plus(group, ahead))
         size = len(following)
@@ -171,7 +170,6 @@ class RowsKernel:
         return [*read[size:], *following]
 
     def _read(self, group: Index) -> Sequence[SSAValue]:
-        """Loads the streamed elements of a group of columns."""
         self._begin(group)
         return [self.b.load_once(memory, (number,)) for memory, number in self._own_sources()]
 
@@ -180,21 +178,20 @@ class RowsKernel:
         self.points = self._points()
 
     def _own_sources(self) -> list[tuple[SSAValue, Index]]:
-        """Lists the loads of an invocation's units for the columns of a group, each once."""
+        """Lists the loads of the invocation's units for the current columns, without duplicates."""
         places = [self._places(unit) for unit, _ in self._own_units()]
         return list(dict.fromkeys(self._sources(places, self.points[1])))
 
     def _sources(
         self, places: Sequence[Point], columns: Sequence[Point]
     ) -> Iterator[tuple[SSAValue, Index]]:
-        """Yields the loads of units at these places, each as memory and a vector's number."""
+        """Yields the loads of the units at `places`, as memory and vector index."""
         for place in places:
             for column in columns[:: self.plan.operands.side_by_side]:
                 for offset in self._offsets():
                     yield from self.stream.sources(column | shifted(place, offset))
 
     def _add_group(self, group: Index, read: Sequence[SSAValue]) -> tuple[()]:
-        """Computes and stores the sums of a group of columns."""
         self._begin(group)
         if read:
             for (memory, number), value in zip(self._own_sources(), read, strict=True):
@@ -212,7 +209,7 @@ class RowsKernel:
     # Places
 
     def _column(self, number: int) -> Index:
-        """Returns the number of an invocation's column in the workgroup's tile."""
+        """Returns the tile column of the invocation's column `number`."""
         b, plan = self.b, self.plan
         width = plan.operands.side_by_side
         own = self.count[1] // width
@@ -221,7 +218,6 @@ class RowsKernel:
         return b.plus(self.first, b.plus(b.times(place, width), number % width))
 
     def _loops(self, loops: range, number: Index) -> dict[int, tuple[Index, int]]:
-        """Splits a number into the indices of a group's loops."""
         sizes = [self.plan.contraction.sizes[loop] for loop in loops]
         indices = self.b.delinearized(number, sizes)
         return {loop: (index, 0) for loop, index in zip(loops, indices, strict=True)}
@@ -230,14 +226,13 @@ class RowsKernel:
         return is_multiple(size, tile) or self.b.below(number, size)
 
     def _clamped(self, number: Index, size: Size, tile: int) -> Index:
-        """Replaces the number of a row or column outside the operand by 0."""
         inside = self._inside(number, size, tile)
         return number if inside is True else self.b.select(inside, number, 0)
 
     def _in_turns_of_parts(self, number: Index) -> Index:
         """
-        Returns the column with this number, if columns are numbered in turns over equal parts of a
-        row.
+        Returns the operand column of an index. With several parts, consecutive indices take one
+        column of each part in turn.
         """
         b, readers = self.b, self.plan.readers
         if readers is None or readers.parts == 1:
@@ -249,7 +244,7 @@ class RowsKernel:
         return b.plus(row, b.plus(b.divided(number, readers.parts), part))
 
     def _points(self) -> tuple[list[Point], list[Point]]:
-        """Returns the points of the invocation's rows (with the batch), and of its columns."""
+        """Returns the loop positions of the invocation's rows and of its columns."""
         plan, b = self.plan, self.b
         batch = self._loops(plan.contraction.groups[0], self.batch)
         rows = [
@@ -311,7 +306,7 @@ class RowsKernel:
         return b.loop(plan.operands.units, stride, totals, rest, "rest", lower=whole)
 
     def _own_units(self) -> list[tuple[Index, Condition]]:
-        """Returns the invocation's units of K, the same for all groups, and whether each exists."""
+        """Returns the invocation's units of K, and the condition that each exists."""
         b, plan = self.b, self.plan
         units = [b.plus(self.part, i * plan.sums.parts) for i in range(plan.schedule.steps.data)]
         inside = [b.below(unit, plan.operands.units) for unit in units]
@@ -327,9 +322,9 @@ class RowsKernel:
         totals: Sequence[SSAValue],
     ) -> Sequence[SSAValue]:
         """
-        Adds the products of some units of K to the sums; writes all loads before the multiply-adds.
+        Adds the products of some units of K to the sums; all loads precede the multiply-adds.
 
-        A unit that does not exist is replaced by another one, whose products are not added.
+        A unit that does not exist reads unit 0, and its products are discarded.
         """
         _, columns = points
         places = [self._places(unit) for unit, _ in units]
@@ -347,7 +342,7 @@ class RowsKernel:
         return results
 
     def _places(self, unit: Index) -> Point:
-        """Returns the index at which a unit begins, for each loop of K."""
+        """Returns the start of a unit, as index of each loop of K."""
         b, plan = self.b, self.plan
         indices = b.delinearized(unit, plan.operands.steps_along)
         return {
@@ -356,7 +351,7 @@ class RowsKernel:
         }
 
     def _offsets(self) -> list[dict[int, int]]:
-        """Returns the offsets in a unit of the elements along K of an invocation, or of lane 0."""
+        """Lists the offsets of the invocation's elements in a unit (of lane 0 if lanes differ)."""
         operands, taken = self.plan.operands, self.plan.lane_iterations
         steps = [
             range(0, operands.unit.get(loop, 1), taken.get(loop, 1)) for loop in operands.reduced
@@ -364,9 +359,7 @@ class RowsKernel:
         return [dict(zip(operands.reduced, places, strict=True)) for places in product(*steps)]
 
     def digits(self, number: int, row: Point, places: Sequence[Point], unit: Index) -> RowDigits:
-        """
-        Returns the digits of a row's elements beside a unit; hoists their code as far as possible.
-        """
+        """Returns the digits of a row's elements in a unit; hoists their code."""
         b = self.b
         depth = b.fenced(b.depth_of(*(x for point in (row, places[0]) for x, _ in point.values())))
 
@@ -399,14 +392,12 @@ class RowsKernel:
         return reduce_subgroup(self.b, value, self.plan.target, self._addition, self.plus)
 
     def _put(self, row: Index, column: Index, total: SSAValue) -> None:
-        """Stores a partial sum in Workgroup memory."""
         b, (rows, columns) = self.b, self.plan.tile
         part = self.part_of_k if self.plan.sums.in_subgroup else self.part
         place = b.plus(b.times(row, columns), column)
         b.store(total, self.memory, [b.plus(b.times(part, rows * columns), place)])
 
     def _add_up(self) -> None:
-        """Adds up the partial sums of subgroups or lanes, and stores the results."""
         plan, b = self.plan, self.b
         rows, columns = plan.tile
         together = plan.together
@@ -423,21 +414,20 @@ class RowsKernel:
             b.when(b.below(number, results), add_up)
 
     def _added_up(self, number: Index) -> SSAValue:
-        """Adds up the partial sums of a result of the tile."""
         b, results = self.b, prod(self.plan.tile)
         places = [b.plus(number, part * results) for part in range(self.plan.sums.partial)]
         return reduce(self.plus, [b.load(self.memory, [place]) for place in places])
 
     @cached_property
     def memory(self) -> SSAValue:
-        """The partial sums of the workgroup."""
+        """Workgroup memory of the partial sums."""
         count = self.plan.sums.partial * prod(self.plan.tile)
         return self.b.allocate(self.type, [count], "partial")
 
     def _in_halves(
         self, totals: Sequence[SSAValue], take: Callable[[Index, Index, SSAValue], None]
     ) -> None:
-        """Like `_in_turns`, but each lane adds up one total."""
+        """Like `_in_turns`, but reduces by halves, so that each lane gets one total."""
         b, size = self.b, self.plan.target.subgroup_size
         total = reduce_by_halves(b, totals, self.lane, size, self.plus)
         share = size // len(totals)
@@ -446,7 +436,7 @@ class RowsKernel:
         b.when(is_first, partial(take, *at, total))
 
     def _place_of_sum(self, number: Index) -> tuple[Index, Index]:
-        """Returns the row and column, in the workgroup's tile, of one of a subgroup's sums."""
+        """Returns row and column of the subgroup's sum `number` in the workgroup's tile."""
         b, columns = self.b, self.count[1]
         row, place = b.divided(number, columns), b.remainder(number, columns)
         return row, b.plus(self.first, b.plus(b.times(self.subgroup_column, columns), place))
@@ -457,9 +447,9 @@ class RowsKernel:
         take: Callable[[Index, Index, SSAValue], None],
     ) -> None:
         """
-        Calls take(row, column, total) for each sum; row and column are in the workgroup's tile.
+        Calls take(row, column, total) for each sum, at its position in the workgroup's tile.
 
-        If all lanes of a subgroup have a total, one of them takes it, a different lane for each.
+        If all lanes have all totals, lane n takes total n.
         """
         b, plan = self.b, self.plan
         columns = self.count[1]
@@ -483,11 +473,10 @@ class RowsKernel:
             b.when(b.below(self.lane, len(group)), partial(take, *at, own))
 
     def _store(self, row: Index, column: Index, *totals: SSAValue) -> None:
-        """Stores the results of neighbouring sums, if they lie in the result."""
         self._store_rows(column, [(row, totals)])
 
     def _store_rows(self, column: Index, rows: Iterable[tuple[Index, Sequence[SSAValue]]]) -> None:
-        """Stores each row's sums of neighbouring columns, if they lie in the result."""
+        """Stores each row's sums of neighbouring columns that lie inside of the result."""
         b, operands, tile = self.b, self.plan.operands, self.plan.tile
         number = b.plus(self.column, column)
 
@@ -526,11 +515,10 @@ class RowsKernel:
 
     @cached_property
     def result(self) -> ElementCode:
-        """The code of one element of the result."""
+        """Epilogue code of one result element."""
         return ElementCode(self.b, self.plan.contraction, BatchTile(self.b, self.batch), 1)
 
     def _with_init(self, row: Index, column: Index, total: SSAValue) -> SSAValue:
-        """Adds the initial value to a sum, in the result's type."""
         b, contraction, tile = self.b, self.plan.contraction, self.result.tile
         if self.init is not None:
             source = tile.view(self.init, element_type(self.init))
@@ -540,5 +528,5 @@ class RowsKernel:
 
 
 def shifted(place: Point, offset: dict[int, int]) -> Point:
-    """Moves a point by an offset."""
+    """Moves a position by a constant offset for each loop."""
     return {loop: (first, offset.get(loop, 0)) for loop, (first, _) in place.items()}

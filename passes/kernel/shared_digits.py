@@ -1,9 +1,9 @@
 """
 Shares the digits of few rows between the subgroups of a workgroup, in Workgroup memory.
 
-Several subgroups multiply the same elements of the rows by other columns. Each invocation computes
-the digits of a few quads, and reads the digits of its own units after a barrier. A quad is four
-elements; a word holds one digit of each.
+Several subgroups multiply equal row elements by different columns. Each invocation computes the
+digits of a few quads and, after a barrier, reads the digits of its units. A quad is four elements;
+a word holds one digit of each.
 
     words[row][digit][quad of the unit][unit], sums[row][quad of the unit][unit], scales[row][unit]
 """
@@ -29,10 +29,7 @@ Elements = Callable[[], Sequence[SSAValue]]
 
 
 class SharedDigits:
-    """
-    Writes the digits of a workgroup's rows to Workgroup memory; `KeptDigits` reads them after a
-    barrier.
-    """
+    """Stores the digits of a workgroup's rows in Workgroup memory, for `KeptDigits`."""
 
     def __init__(
         self,
@@ -41,7 +38,7 @@ class SharedDigits:
         operand: ComputedOperand,
         places: Callable[[Index], Point],
     ):
-        """`operand` has units of a quad; `places` tells where a unit of the plan begins."""
+        """`operand` reads units of one quad; `places` returns the start of a unit of the plan."""
         self.b, self.plan, self.operand, self.places = b, plan, operand, places
         rows, digits = plan.schedule.rows.data, plan.schedule.digits.data
         self.quads, self.stride = plan.digits.quads, plan.digits.stride
@@ -54,9 +51,7 @@ class SharedDigits:
 
     @cached_property
     def _shares(self) -> list[tuple[Index, Index, Condition]]:
-        """
-        Lists the unit and quad of each of the invocation's shares, and whether the share exists.
-        """
+        """Lists unit and quad that the invocation computes, with the condition that they exist."""
         b, plan = self.b, self.plan
         units = plan.operands.units
         assert isinstance(units, int)
@@ -72,13 +67,15 @@ class SharedDigits:
 
     @cached_property
     def own(self) -> list[tuple[Sequence[Point], Condition]]:
-        """Returns the element places of each of the invocation's quads, and whether it exists."""
+        """
+        Element positions of each of the invocation's quads, with the condition that it exists.
+        """
         return [
             (self._elements(self._place(unit, quad)), exists) for unit, quad, exists in self._shares
         ]
 
     def _place(self, unit: Index, quad: Index) -> Point:
-        """Returns the start of a unit's quad along the loops of K."""
+        """Returns the start of a unit's quad, as index of each loop of K."""
         b, plan = self.b, self.plan
         counts = [plan.operands.unit.get(loop, 1) for loop in plan.operands.reduced]
         inside = b.delinearized(quad, [*counts[:-1], counts[-1] // QUAD])
@@ -106,7 +103,7 @@ class SharedDigits:
                 )
 
     def _greatest_of_unit(self, greatest: SSAValue) -> SSAValue:
-        """Reduces to the greatest number over the invocations that make one unit's digits."""
+        """Returns the maximum over the invocations that compute the digits of one unit."""
         b = self.b
         return exchanged(b, greatest, 1, self.quads, lambda x, y: b.add(arith.MaxUIOp(x, y)))
 
@@ -122,15 +119,13 @@ class SharedDigits:
         b.when(b.below(quad, 1), lambda: b.store(quad_digits.scale, self.scales, (scale,)))
 
     def index_of(self, before: int, quad: Index, unit: Index) -> Index:
-        """Returns the place in memory of a unit's quad, behind `before` whole rows of quads."""
+        """Returns the memory index of a unit's quad; `before` rows of quads precede."""
         b = self.b
         return b.plus(b.times(b.plus(quad, before * self.quads), self.stride), unit)
 
 
 class KeptDigits(RowDigits):
-    """
-    Reads a unit's digits as they were written; recomputes an incomplete quad from its elements.
-    """
+    """Reads a unit's digits from Workgroup memory; recomputes digits of incomplete quads."""
 
     def __init__(self, shared: SharedDigits, row: int, unit: Index, elements: Elements):
         self.shared, self.row, self.number, self._make = shared, row, unit, elements
@@ -170,7 +165,7 @@ class KeptDigits(RowDigits):
 
 
 def _quads(numbers: Sequence[int]) -> list[int] | None:
-    """Returns the quads of the elements, in order; None if they are not whole quads."""
+    """Returns the quads that consist of these element indices; None if a quad is incomplete."""
     quads = [number // QUAD for number in numbers[::QUAD]]
     every = [quad * QUAD + i for quad in quads for i in range(QUAD)]
     return quads if list(numbers) == every else None

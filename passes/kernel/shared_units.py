@@ -1,13 +1,14 @@
 """
-Multiplies packed weights whose units all lanes of a subgroup load; each lane has other elements.
+Multiplies packed weights whose units are shared by all lanes of a subgroup.
 
     %w = load %q[number]             the same word for all lanes: one load that serves them all
     %n = float(%w & %mask)           the lane's bits where they are, a power of two too large
     %sum += (%x * %power) * %n       the power is part of what is multiplied with it
 
-On a CPU, lanes are lanes of a vector, and a load whose address differs by lane is executed as one
-load for each lane. So the compiler finds the bits of each lane's elements; they become a mask, a
-power and an offset that differ by lane, which are computed once.
+On a CPU, lanes are elements of a SIMD vector, and a load whose address differs by lane becomes one
+load for each lane. Therefore all lanes load the same word, and each lane extracts different bits.
+The bit positions of each lane become a mask, a power of two and an offset, which are computed
+once.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, LeafCode
 from xdsl_spirv.passes.kernel.rows_code import RowsKernel, shifted
 
 Offset = dict[int, int]
-"""Distance of an element from the beginning of its unit, by loop."""
+"""Offset of an element in its unit, by loop."""
 
 
 def _sum_of(x: Offset, y: Offset) -> Offset:
@@ -34,7 +35,7 @@ def _sum_of(x: Offset, y: Offset) -> Offset:
 
 
 class WordsLeaf(LeafCode):
-    """Reads one tensor; pairs of 16-bit numbers are loaded as words."""
+    """Reads one stored tensor; loads pairs of f16 as 32-bit words."""
 
     def _moved(self, bits: int) -> Attribute:
         is_word = bits == WORD and isinstance(self.type, Float16Type)
@@ -43,10 +44,10 @@ class WordsLeaf(LeafCode):
 
 class LanesLeaf(LeafCode):
     """
-    Reads a tensor of the rows, of which each lane has another element.
+    Reads a tensor of the rows, of which each lane needs a different element.
 
-    All lanes load the elements of all lanes, and each selects its own. If the places are known at
-    compile time, that is one load of a vector.
+    All lanes load the elements of all lanes, and each selects one. With constant positions this is
+    a single vector load.
     """
 
     def __init__(self, kernel: SharedUnitsKernel, *given: Any):
@@ -59,12 +60,10 @@ class LanesLeaf(LeafCode):
 
 
 class SharedUnitsKernel(RowsKernel):
-    """
-    Writes the code of one invocation, whose subgroup shares each unit of the streamed operand.
-    """
+    """Writes a kernel with few rows whose subgroups share each unit of the streamed operand."""
 
     lane_points: list[Point]
-    """The place of each lane's element in a row."""
+    """Position of each lane's element in a row."""
 
     def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
         plan = self.plan
@@ -77,7 +76,6 @@ class SharedUnitsKernel(RowsKernel):
         points: tuple[list[Point], list[Point]],
         totals: Sequence[SSAValue],
     ) -> Sequence[SSAValue]:
-        """Adds the products of some units. All units exist, as lanes do not divide them."""
         rows, columns = points
         results, offsets = list(totals), self._offsets()
         for unit, _ in units:
@@ -92,7 +90,7 @@ class SharedUnitsKernel(RowsKernel):
         return results
 
     def _elements(self, column: Point, place: Point, known: Known) -> list[list[Affine]]:
-        """For each element of a lane in the column's unit, returns all lanes' elements."""
+        """Returns a list for each element of a unit: this element's value in every lane."""
         lanes = [self._offset_of(lane) for lane in range(self.plan.target.subgroup_size)]
         return [
             [
@@ -103,7 +101,7 @@ class SharedUnitsKernel(RowsKernel):
         ]
 
     def _own(self, point: Point) -> SSAValue:
-        """Returns the lane's row element; `point` is the place of the first lane's."""
+        """Returns the lane's row element. `point` is the position for lane 0."""
         b, divisor = self.b, 1
         lanes = [self._offset_of(lane) for lane in range(self.plan.target.subgroup_size)]
         self.lane_points = [
@@ -118,7 +116,7 @@ class SharedUnitsKernel(RowsKernel):
         return self.few.element(point, {})
 
     def _offset_of(self, lane: int) -> Offset:
-        """Returns the distance of a lane's elements from the first lane's."""
+        """Returns the offset of a lane's elements from lane 0's."""
         offset: Offset = {}
         for digit in self.plan.lane_digits:
             lane, number = divmod(lane, digit.count)
@@ -132,7 +130,7 @@ class SharedUnitsKernel(RowsKernel):
         return self._by_lane(values, 0)
 
     def _by_lane(self, values: Sequence[SSAValue], first: int) -> SSAValue:
-        """Selects by a binary search over lanes from `first` on; other lanes get any value."""
+        """Selects by binary search among the lanes from `first` on; undefined in other lanes."""
         if len({*values}) == 1:
             return values[0]
         half = len(values) // 2
@@ -144,7 +142,7 @@ class SharedUnitsKernel(RowsKernel):
 
 
 class LaneSums:
-    """Adds the products of a unit with the lane's elements `xs` of a row, column by column."""
+    """Adds a unit's products with the lane's row elements `xs`, column by column."""
 
     def __init__(self, kernel: SharedUnitsKernel, known: Known, xs: Sequence[SSAValue]):
         self.kernel, self.known, self.xs = kernel, known, xs
@@ -152,9 +150,9 @@ class LaneSums:
 
     def add(self, elements: Sequence[Sequence[Affine]], total: SSAValue) -> SSAValue:
         """
-        Adds the products of a column to `total`; `elements` has all lanes' elements for each x.
+        Adds the products of a column to `total`. `elements` has all lanes' values for each x.
 
-        A factor and an addend that several elements share are applied to their sum.
+        A factor and an addend that several elements share are applied once, to their sum.
         """
         kernel = self.kernel
         sums: dict[tuple[SSAValue | None, SSAValue | None], list[Term]] = {}
@@ -170,14 +168,14 @@ class LaneSums:
         return total
 
     def _common(self, values: Sequence[SSAValue | None], neutral: float) -> SSAValue | None:
-        """Returns a factor or addend that all lanes share."""
+        """Returns each lane's factor or addend; `neutral` replaces None."""
         if len({*values}) == 1:
             return values[0]
         number = self.kernel.b.number(neutral, f32)
         return self.kernel.by_lane([number if value is None else value for value in values])
 
     def _products(self, terms: Sequence[Term]) -> SSAValue:
-        """Sums products; factors that are the same for all columns are computed once."""
+        """Sums products; factors that all columns share are computed once."""
         b, kernel = self.kernel.b, self.kernel
         pairs: list[tuple[SSAValue, SSAValue]] = []
         beyond: dict[tuple[int, ...], list[SSAValue]] = {}
@@ -201,13 +199,13 @@ class LaneSums:
         return total
 
     def _float_in_place(self, numbers: Sequence[Whole]) -> SSAValue:
-        """Converts each lane's bits to float where they are; may flip their top bit first."""
+        """Converts each lane's bit field to float without shifting it to bit 0."""
         b, kernel = self.kernel.b, self.kernel
         word, bits = kernel.by_lane([x.bits.word for x in numbers]), [x.bits for x in numbers]
         mask = kernel.numbers_by_lane([((1 << x.count) - 1) << x.low for x in bits], i32)
         number = b.add(arith.AndIOp(word, mask))
         if any(turned := [_sign_bit_to_turn(x) for x in numbers]):
-            # Behind the mask: code on the word alone, equal in all lanes, leaves vector registers.
+            # After the mask: a driver would compute an XOR of the uniform word in scalar registers.
             number = b.add(arith.XOrIOp(number, kernel.numbers_by_lane(turned, i32)))
         return b.add(arith.SIToFPOp(number, f32))
 
@@ -232,18 +230,18 @@ class LaneSums:
 
 
 Term: TypeAlias = tuple[SSAValue, Sequence["SSAValue | Whole"]]
-"""An element of a row, and the factors of all lanes."""
+"""A row element, and the weight that each lane multiplies with it."""
 
 
 def _sign_bit_to_turn(number: Whole) -> int:
-    """The field's top bit if it must be flipped to get the sign right, else 0."""
+    """Returns the field's top bit if this bit must be flipped for a signed conversion, else 0."""
     bits = number.bits
     has_sign = bits.low + bits.count == WORD
     return 0 if number.signed == has_sign else 1 << (bits.low + bits.count - 1)
 
 
 def _offset(number: Whole) -> int:
-    """Returns the represented number minus the float in place, divided by its power."""
+    """Returns the constant that the flipped sign bit adds to the number; 0 without a flip."""
     if not _sign_bit_to_turn(number):
         return 0
     sign_bit = 1 << (number.bits.count - 1)

@@ -1,12 +1,13 @@
 """
-Adds the sums of slices of K, which different subgroups have multiplied, in Workgroup memory.
+Adds up the partial sums of slices of K, which different subgroups multiply, in Workgroup memory.
 
     each slice:    partial[slot, f] = sum of fragment f             for each f that it does not own
                    barrier
     each slice:    sum of f + partial[0, f] + partial[1, f] + ...   for each f that it owns
 
-All slices finish as many fragments; if there are fewer fragments than slices, some finish none. The
-sums overwrite an operand's tile if that has room for more of them than there is beside the tiles.
+Fragments are distributed evenly over the slices that complete them. With fewer fragments than
+slices, some slices complete none. The sums overwrite an operand's tile if more sums fit into the
+tile than beside the tiles.
 """
 
 from __future__ import annotations
@@ -27,13 +28,11 @@ from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
 
 Finish = Callable[[Sequence[int], Sequence[SSAValue], Condition], None]
-"""
-Uses the complete sums of these fragments. If the condition is false, the sums are undefined.
-"""
+"""Callback (fragments, sums, condition). Sums are undefined if the condition is false."""
 
 
 class SliceSums:
-    """Adds up the partial sums that the slices have of each fragment of a subgroup's part."""
+    """Adds up the slices' partial sums of a subgroup's fragments."""
 
     def __init__(
         self,
@@ -43,17 +42,17 @@ class SliceSums:
         type: spv.CooperativeMatrixType,
         in_rows: bool,
     ):
-        """`in_rows` makes the memory one matrix, fragments below each other."""
+        """With `in_rows`, the memory is one matrix with the fragments below each other."""
         self.builder, self.place, self.type = builder, place, type
         self.slices = plan.schedule.slices
         rows, columns = plan.schedule.grid
         along_m, along_n, _ = plan.schedule.fragments
         sums = plan.sums
-        assert sums is not None, "one slice has nothing to add"
+        assert sums is not None, "the schedule has several slices"
         self.count, self.together = along_m * along_n, sums.fragments
         self.places = rows * columns
         self.has_barriers = plan.result.scratch_shape is not None
-        """True if finishing needs barriers, because results share the subgroup's scratch."""
+        """True if the callback contains barriers, because results go through scratch memory."""
         self.shape = sums.shape
         self.in_rows = in_rows
         self.in_tile = sums.tile
@@ -68,22 +67,23 @@ class SliceSums:
         self._lies_in_rows_of(self.shape[-1])
 
     def enter(self, operands: Sequence[Operand]) -> None:
-        """Lets the sums overwrite a tile's memory, as the tile is not read any more."""
+        """Lets the sums overwrite an operand's tile, which is not read any more."""
         if self.in_tile is None:
             return
         operand = operands[self.in_tile]
-        assert isinstance(operand, TileInMemory), "what is not staged has no place"
+        assert isinstance(operand, TileInMemory), (
+            "only a staged operand has a tile in Workgroup memory"
+        )
         piece = operand.tile.piece * operand.tile.element_bytes
         self.memory = operand.buffers[0]
         self._lies_in_rows_of(self.shape[-1] * self.result_bytes // piece)
         self.builder.barrier()
 
     def _lies_in_rows_of(self, stride: int) -> None:
-        """Sets the stride between fragment rows in memory, in elements."""
         self.stride, self.step = stride, self.builder.i32(stride)
 
     def add(self, values: Sequence[SSAValue], finish: Finish) -> None:
-        """Adds up all sums, a round as there is room for; one slice finishes each fragment."""
+        """Adds up all sums, in rounds of as many fragments as fit into memory."""
         for begin in range(0, self.count, self.together):
             if begin:
                 self.builder.barrier()
@@ -102,7 +102,7 @@ class SliceSums:
             if not self.has_barriers:
                 b.when(mine, lambda n=numbers, sums=sums: finish(n, sums(), True))
                 continue
-            # Every subgroup takes part in these barriers; sums of others are undefined.
+            # Every subgroup executes the barriers in `finish`, also with undefined sums.
             if isinstance(mine, SSAValue):
                 types = [value.type for value in own]
                 own = b.choose(mine, types, sums, lambda own=own: own)
@@ -111,17 +111,16 @@ class SliceSums:
             finish(numbers, own, mine)
 
     def _owned(self, slice: int, begin: int) -> range:
-        """Returns the numbers of the round's fragments that a slice finishes."""
+        """Returns the fragments of a round that a slice completes."""
         first, end = (-(-s * self.together // self.slices) for s in (slice, slice + 1))
         return range(begin + first, begin + end)
 
     def _slot(self, owner: int) -> Index:
-        """The slot of the subgroup's sums for the owner of a fragment; the owner has the last."""
+        """Returns the slot for the subgroup's sums of the owner's fragments."""
         b, count = self.builder, self.slices
         return b.remainder(b.plus(self.place.slice, count - 1 - owner), count)
 
     def _place(self, slot: Index, number: int) -> tuple[SSAValue, Sequence[Index]]:
-        """Returns the memory of a fragment's sum, and the sum's place there."""
         b = self.builder
         place = b.plus(b.times(slot, self.places * self.together), self.first)
         fragment = b.plus(place, number % self.together)
@@ -139,7 +138,6 @@ class SliceSums:
             store_matrix(self.builder, values[number], *place, self.step, shared=True)
 
     def _sums(self, numbers: range, own: Sequence[SSAValue]) -> list[SSAValue]:
-        """Adds up the partial sums of all slices for each fragment."""
         totals = list(own)
         for at, number in enumerate(numbers):
             for slot in range(self.slices - 1):

@@ -1,11 +1,11 @@
 """
 Moves an operand's tile from global memory through Workgroup memory into fragments.
 
-The tile has the same order in Workgroup memory as in global memory, with padding behind each row:
-column-major cooperative loads read a transposed operand. Nothing outside the operand is ever read:
-a load of such an element reads the operand's first element. In Workgroup memory elements beyond the
-end of K are zero. Elements beyond M or N have any value, as they contribute only to results that
-are not stored; a kernel that stores the tile itself asks for zeros there too.
+A tile keeps its element order in Workgroup memory, with padding after each row. Column-major
+cooperative loads read a transposed operand. Nothing outside of the operand is read: a load of such
+an element is redirected to the operand's first element. In Workgroup memory, elements beyond K are
+zero. Elements beyond M or N are undefined, since they only affect results that are not stored.
+Kernels that store the tile request zeros there too.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from xdsl_spirv.passes.schedule.k_order import KOrder
 
 CHUNK = 4
-"""Number of moves in the body of the loop that moves larger tiles."""
+"""Number of moves in one iteration of the loop that copies larger tiles."""
 
 
 @dataclass(frozen=True)
 class Move:
     """
-    One vector of the tile, as the invocation that moves it sees it.
+    One vector of the tile that an invocation copies.
 
-    `row` + `step` and `column` are its place in the tile; columns count vectors. Moves of an
-    invocation that differ only in `step` share the rest. `address` is the element's place by batch
-    and M or N, redirected to the first element if it lies outside. If `outer_inside` is false, the
-    move stores zeros.
+    The vector's position in the tile is (`row` + `step`, `column`), with columns in vectors. Moves
+    of an invocation that differ in `step` only share the other fields. `address` is the position
+    along batch and M or N, redirected to the first element if it lies outside. If `outer_inside`
+    is false, the move stores zeros.
     """
 
     row: Index
@@ -57,22 +57,23 @@ class Move:
 
 class TileInMemory(ABC):
     """
-    An operand's tile in Workgroup memory, which a workgroup's invocations move there in pieces;
-    subclasses decide what a piece is.
+    An operand's tile in Workgroup memory, copied piecewise by the workgroup's invocations.
+
+    Subclasses define the pieces.
     """
 
     values_of_move = 1
-    """Values that wait in registers between a piece's load and its store."""
+    """Number of SSA values that a piece has between its load and its store."""
 
     within_k = False
-    """True if the tiles being loaded are known to lie inside K, so that K is not checked."""
+    """True if the loaded tiles are known to lie inside of K, so that no bounds check is needed."""
 
     def __init__(self, builder: KernelEmitter, tile: StagedTile, part: Part, name: str):
         self.builder, self.tile, self.part, self.name = builder, tile, part, name
         self.buffers: list[SSAValue] = []
 
     def allocate(self, buffers: int) -> None:
-        """Allocates memory for `buffers` tiles; `use` selects one for the code that follows."""
+        """Allocates memory for `buffers` tiles and selects the first."""
         tile, moved = self.tile, self.tile.piece_type
         shape, name = [tile.shape[0], tile.stride], f"{self.name}_tile"
         memories = [self.builder.allocate(moved, shape, name) for _ in range(buffers)]
@@ -83,35 +84,36 @@ class TileInMemory(ABC):
         self.memory = self.buffers[0]
 
     def divide_moves(self) -> None:
-        """Deals the tile's pieces to invocations; lists an invocation's moves if they are few."""
+        """Assigns the tile's pieces to invocations. `moves` stays empty if a loop copies them."""
         self.count = ceil_div(self.tile.pieces, self.part.invocations)
         self.unrolled = self.count <= UNROLLED
         self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []
 
     def _is_beyond(self, number: Index) -> bool:
-        """True if some invocations may lack a `number`-th piece."""
+        """True if some invocations have no piece `number`."""
         invocations = self.part.invocations
         if isinstance(number, int):
             return (number + 1) * invocations > self.tile.pieces
         return self.tile.pieces % (invocations * CHUNK) != 0
 
     def _position(self, number: Index) -> Index:
-        """The position in the tile of the invocation's `number`-th piece."""
         b, part = self.builder, self.part
         return b.plus(b.times(number, part.invocations), part.invocation)
 
     @property
     def waiting(self) -> int:
-        """Values of an invocation that wait to be stored."""
+        """Number of SSA values of an invocation between `load_all` and `store_all`."""
         return len(self.moves) * self.values_of_move
 
     def load_all(self, k: Index) -> list[SSAValue]:
-        """Loads the invocation's values of the tile at depth k; none if the copy is a loop."""
+        """
+        Loads the invocation's pieces of the tile at element k; [] if `store_all` copies by a loop.
+        """
         origin = self._k_origin(k)
         return [value for move in self.moves for value in self._load(move, origin)]
 
     def store_all(self, values: Sequence[SSAValue], k: Index) -> None:
-        """Stores registers in Workgroup memory, or makes the whole copy where it takes a loop."""
+        """Stores loaded pieces in Workgroup memory, or copies all pieces by a loop."""
         for number, move in enumerate(self.moves):
             first = number * self.values_of_move
             self._store(move, values[first : first + self.values_of_move], k)
@@ -127,27 +129,25 @@ class TileInMemory(ABC):
         return ()
 
     def _k_origin(self, k: Index) -> Index:
-        """The depth k in the units in which pieces are counted along K."""
+        """Returns the offset of element k, in the unit that `_load` expects."""
         return k
 
     @abstractmethod
     def _move(self, number: Index) -> Any:
-        """Returns the invocation's `number`-th piece; invocations take pieces in turn."""
+        """Returns the invocation's piece `number`. Invocations take pieces in turn."""
 
     @abstractmethod
-    def _load(self, move: Any, begin: Index) -> list[SSAValue]:
-        """Loads a piece."""
+    def _load(self, move: Any, begin: Index) -> list[SSAValue]: ...
 
     @abstractmethod
-    def _store(self, move: Any, values: Sequence[SSAValue], begin: Index) -> None:
-        """Stores the values of a piece."""
+    def _store(self, move: Any, values: Sequence[SSAValue], begin: Index) -> None: ...
 
     def use(self, buffer: int) -> None:
         """Selects the buffer for the stores and fragment loads that follow."""
         self.memory = self.buffers[buffer]
 
     def _in_tile(self, row: Index, column: Index, rows: int, columns: int) -> Index:
-        """The place of element (row + rows, column + columns) of the tile, columns in vectors."""
+        """Returns the address of (row + rows, column + columns); columns are in vectors."""
         b, stride = self.builder, self.tile.stride
         return b.plus(b.plus(b.times(row, stride), column), rows * stride + columns)
 
@@ -155,9 +155,11 @@ class TileInMemory(ABC):
         self, first: Index, places: Sequence[int], step: Index, depth: int
     ) -> list[list[SSAValue]]:
         """
-        Loads vectors at `first` + each of `places` along M or N, at the `step`-th `depth` along K.
+        Loads the tile's vectors at `first` + each of `places` along M or N, and step `step` along
+        K.
 
-        Orders them by place, then along K, if rows of the tile lie along K; else by K first.
+        A step has `depth` elements. The result is ordered by place, then K, if tile rows run along
+        K; else by K, then place.
         """
         b, width = self.builder, self.tile.vector
         if self.tile.k_axis == 1:
@@ -172,7 +174,7 @@ class TileInMemory(ABC):
         ]
 
     def along_k(self, row: Index, column: Index, count: int) -> list[SSAValue]:
-        """Loads `count` elements of the tile along K from `column`, at one place along M or N."""
+        """Loads `count` elements along K from `column` on, at position `row` along M or N."""
         b, tile = self.builder, self.tile
         if tile.k_axis == 0:
             return [b.load(self.memory, (self._in_tile(column, row, i, 0),)) for i in range(count)]
@@ -183,7 +185,7 @@ class TileInMemory(ABC):
         ]
 
     def fragments(self, count: int, k: int, type: spv.CooperativeMatrixType) -> list[SSAValue]:
-        """Loads the subgroup's `count` fragments along M or N, at element `k` of its slice of K."""
+        """Loads the subgroup's `count` fragments along M or N, at element `k` of its slice."""
         b, tile, part = self.builder, self.tile, self.part
         is_a = type.use.data == spv.CooperativeMatrixUse.MatrixAKHR
         size = type.rows if is_a else type.columns
@@ -213,7 +215,7 @@ class TileInMemory(ABC):
 
 
 class StagedOperand(TileInMemory):
-    """Moves vectors of an operand, which are stored as they are loaded, into Workgroup memory."""
+    """Copies vectors of an unpacked operand into Workgroup memory."""
 
     def __init__(
         self,
@@ -224,7 +226,7 @@ class StagedOperand(TileInMemory):
         buffers: int = 1,
         zeros_outside: bool = False,
     ):
-        """`zeros_outside` puts zeros beyond M or N, too."""
+        """With `zeros_outside`, elements beyond M or N are zero too."""
         super().__init__(builder, tile, part, source.name_hint or "operand")
         self.zeros_outside = zeros_outside
         self.layout = tile.moved_layout
@@ -246,7 +248,7 @@ class StagedOperand(TileInMemory):
         invocation, invocations = self.part.invocation, self.part.invocations
         beyond, step = self._is_beyond(number), 0
         if tile.gathered:
-            # Neighbouring invocations take neighbouring rows, which are neighbours in memory.
+            # Neighbouring invocations take neighbouring rows, which are contiguous in memory.
             position, rows = self._position(number), tile.shape[0]
             row, column = b.remainder(position, rows), b.divided(position, rows)
             exists = b.below(column, width) if beyond else True
@@ -279,7 +281,7 @@ class StagedOperand(TileInMemory):
         return self.builder.divided(k, self.tile.vector) if along_row else k
 
     def _load(self, move: Move, begin: Index) -> list[SSAValue]:
-        """Loads the vector that an invocation moves at a time; it is 0 outside the operand."""
+        """Loads the vector of a move; 0 outside of the operand."""
         tile = self.tile
         if tile.gathered:
             return [self._gather(move, begin)]
@@ -291,7 +293,7 @@ class StagedOperand(TileInMemory):
         return [self._read(move, begin, (move.column, 0), limit, guarded, tile.row_vectors)]
 
     def _gather(self, move: Move, begin: Index) -> SSAValue:
-        """Loads elements along K and packs them as bytes into words, the first one lowest."""
+        """Loads elements along K and packs them as bytes into words, the first byte lowest."""
         b, tile = self.builder, self.tile
         first = b.times(move.column, tile.vector)
         guarded = (tile.guarded[1] and not self.within_k) or move.exists is not True
@@ -311,11 +313,11 @@ class StagedOperand(TileInMemory):
         depth: int,
     ) -> SSAValue:
         """
-        Reads the element or vector at `begin` + `at` along K. It is 0 outside of the operand, and
-        the padding's value within a padding.
+        Reads the element or vector at `begin` + `at` along K: 0 outside of the operand, the fill
+        value in its padding.
 
-        `limit` is the number of elements along K, `depth` that of a tile; `guarded` tells if some
-        may lie beyond the limit.
+        `limit` is the operand's size along K, `depth` the tile's. `guarded` is True if the access
+        may exceed `limit`.
         """
         b, layout = self.builder, self.layout
         first, step = at
@@ -327,13 +329,13 @@ class StagedOperand(TileInMemory):
             k_inside = b.below(k, limit)
             inside = b.both(inside, k_inside)
             if is_dynamic(limit):
-                # K may have no element at all: the buffer's first one is read in its place.
+                # A dynamic K may be 0: read the buffer's first element instead.
                 exists = k_inside
             else:
                 k = b.select(k_inside, k, 0)
             place = self._address(INNER, k)
         elif len(walk) > 1 and is_multiple(walk[-1].size, depth):
-            # The whole K tile lies at one place of the outer axes, which is computed once.
+            # The outer axes have one index for the whole K tile: compute their offset once.
             place = self._address(INNER, begin, ahead=b.plus(first, step))
         else:
             place = self._address(INNER, b.plus(begin, first), constant=step)
@@ -356,7 +358,7 @@ class StagedOperand(TileInMemory):
         return value if inside is True else b.select(inside, value, b.zero(value.type))
 
     def _fill(self, type: Attribute) -> SSAValue:
-        """Returns the padding value around the operand, repeated to fill the type."""
+        """Returns the padding value, repeated for each element in the type."""
         bits = bit_width(self.tile.element_type)
         element = type.element_type if isinstance(type, VectorType) else type
         width = bit_width(element)
@@ -372,7 +374,7 @@ class StagedOperand(TileInMemory):
         b.when(move.exists, lambda: b.store(value, self.memory, (place,)))
 
     def _store_in_order(self, move: Move, value: SSAValue) -> None:
-        """Stores the pieces of a vector along K at the places that the K order gives them."""
+        """Stores the elements of a vector along K at their positions in the K order."""
         b, tile, order = self.builder, self.tile, self.tile.order
         assert order is not None
         parts = unpack_elements(b, value, tile.element_type, tile.vector)
@@ -385,6 +387,6 @@ class StagedOperand(TileInMemory):
 
 
 def place_in(b: KernelEmitter, order: KOrder, number: Index) -> Index:
-    """The position of an element within its tile along K."""
+    """Returns the position of K element `number` in the K order of a tile."""
     groups = b.times(b.divided(number, order.group), order.group)
     return moved_bits(b, number, order.places.bits_along(0), groups)

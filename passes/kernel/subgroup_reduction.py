@@ -1,10 +1,10 @@
 """
-Reduces the values of a subgroup, also on devices without group arithmetic: by adding up halves.
+Reduces values over the invocations of a subgroup, also on devices without group arithmetic.
 
-Rotations by size/2, size/4, ... 1 give every invocation the same result, bit for bit: before each
-step, values repeat with a period of twice the distance, so any two invocations that add the same
-pair differ only in its order. A rotation's distance is uniform, which a device may execute faster
-than a shuffle (VK_KHR_shader_subgroup_rotate's proposal, 2.2).
+Rotations by size/2, size/4, ... 1 give every invocation a bitwise equal result: before each step,
+values repeat with a period of twice the distance, so invocations that add the same pair differ
+only in operand order. The distance of a rotation is uniform; a device may therefore execute
+rotations faster than shuffles (VK_KHR_shader_subgroup_rotate's proposal, 2.2).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.targets import Target
 
 Combine = Callable[[SSAValue, SSAValue], SSAValue]
-"""A commutative operation."""
+"""A commutative binary operation."""
 
 
 GROUP_ARITHMETIC: dict[type[Operation], type[spv.GroupArithmetic]] = {
@@ -35,11 +35,11 @@ GROUP_ARITHMETIC: dict[type[Operation], type[spv.GroupArithmetic]] = {
     arith.MaxUIOp: spv.GroupNonUniformUMaxOp,
     arith.MinUIOp: spv.GroupNonUniformUMinOp,
 }
-"""`maximumf` and `minimumf` are not among them: group arithmetic does not pass on a NaN."""
+"""Group operation of each reduction. None propagates NaN as `maximumf` and `minimumf` must."""
 
 
 def reduce_by_rotations(b: KernelEmitter, value: SSAValue, size: int, combine: Combine) -> SSAValue:
-    """Combines the `value` of all `size` invocations; `size` is a power of two."""
+    """Reduces `value` over all `size` invocations of a subgroup; `size` is a power of two."""
     distance = size // 2
     while distance:
         op = spv.GroupNonUniformRotateKHROp(spv.Scope.Subgroup, value, b.i32(distance))
@@ -49,13 +49,12 @@ def reduce_by_rotations(b: KernelEmitter, value: SSAValue, size: int, combine: C
 
 
 def can_reduce(target: Target, kind: type[Operation]) -> bool:
-    """True if the invocations of a subgroup reduce by an operation without memory."""
+    """True if a subgroup of the target can reduce by an operation without memory."""
     exchanges = {"subgroup-shuffle", "subgroup-rotate"} & target.features
     return bool(exchanges) or _arithmetic(target, kind) is not None
 
 
 def _arithmetic(target: Target, kind: type[Operation]) -> type[spv.GroupArithmetic] | None:
-    """Returns the target's group operation that reduces by an operation."""
     return GROUP_ARITHMETIC.get(kind) if "subgroup-arithmetic" in target.features else None
 
 
@@ -63,10 +62,9 @@ def reduce_subgroup(
     b: KernelEmitter, value: SSAValue, target: Target, kind: type[Operation], combine: Combine
 ) -> SSAValue:
     """
-    Reduces the value of all invocations of a subgroup.
+    Reduces a value over all invocations of a subgroup.
 
-    Uses the subgroup's arithmetic if the target has it for this operation, else rotations, else
-    exchanges between invocations whose numbers differ in one bit.
+    Uses a group operation if the target has one for `kind`, else rotations, else shuffles.
     """
     arithmetic, size = _arithmetic(target, kind), target.subgroup_size
     if arithmetic is not None:
@@ -80,9 +78,9 @@ def exchanged(
     b: KernelEmitter, value: SSAValue, distance: int, size: int, combine: Combine
 ) -> SSAValue:
     """
-    Combines the values of invocations whose numbers differ in multiples of `distance`.
+    Reduces over the lanes whose indices differ in multiples of `distance`, by XOR shuffles.
 
-    `distance` and `size`, the subgroup's, are powers of two.
+    `distance` and the subgroup size `size` are powers of two.
     """
     while distance < size:
         value = given_away(b, value, value, distance, combine)
@@ -93,7 +91,7 @@ def exchanged(
 def given_away(
     b: KernelEmitter, kept: SSAValue, given: SSAValue, distance: int, combine: Combine
 ) -> SSAValue:
-    """Sends `given` to the invocation at a distance; combines the value received with `kept`."""
+    """Sends `given` to lane XOR `distance` and combines the received value with `kept`."""
     op = spv.GroupNonUniformShuffleXorOp(spv.Scope.Subgroup, given, b.i32(distance))
     return combine(kept, b.add(op))
 
@@ -102,11 +100,12 @@ def reduce_by_halves(
     b: KernelEmitter, values: Sequence[SSAValue | None], lane: Index, size: int, combine: Combine
 ) -> SSAValue:
     """
-    Combines `count` values over `size` invocations; each gets number `lane * count // size`.
+    Reduces `count` values over `size` invocations. Each invocation gets the total with index `lane
+    * count // size`.
 
-    Each step swaps one half of an invocation's values for the other half of another's: four values
-    take 6 exchanges instead of 20. Both numbers are powers of two, with `count` <= `size`. Some of
-    the last values may be None, but not all.
+    In each step two invocations swap halves of their values: four values take 6 exchanges, not 20.
+    `count` and `size` are powers of two, with `count` <= `size`. Values from some index on may be
+    None, but not all.
     """
     distance = size // 2
     while len(values) > 1:

@@ -1,8 +1,9 @@
 """
-Writes the code of a tile program: places of elements, the workgroup's numbers, shared memory.
+Emits the code of a tile program: element coordinates, workgroup indices and Workgroup memory.
 
-Every pure operation stands once, as far out as its operands allow. A barrier stands where an
-invocation reads what others wrote since the last one, or writes what others may still read.
+Every pure operation is emitted once, in the outermost scope that has its operands. A barrier is
+emitted where an invocation reads values that others wrote since the last barrier, or overwrites
+values that others may still read.
 """
 
 from __future__ import annotations
@@ -31,27 +32,29 @@ PASS = "lower-tiles"
 
 @dataclass(frozen=True)
 class Schedule:
-    """The target of a lowering: the device, its subgroups and the instruction of products."""
+    """The choices of a lowering: target, grid of subgroups and instruction of products."""
 
     target: Target
     grid: tuple[int, int]
-    """Subgroups along rows and columns of products."""
+    """Number of subgroups along the rows and columns of products."""
     instruction: tuple[int, int, int] | str | None = None
-    """The matrix instruction's shape, or `fma`; None takes the target's first that fits."""
+    """Shape of the cooperative matrices, or `fma`; None: the target's first fitting shape."""
 
     @property
     def subgroups(self) -> int:
-        """The subgroups of a workgroup."""
+        """Number of subgroups in a workgroup."""
         return self.grid[0] * self.grid[1]
 
     def spread(self, shape: Sequence[int]) -> Layout:
-        """Deals a tile's elements to all invocations: the layout of tiles without a home."""
+        """Returns the default layout, which distributes elements over all invocations."""
         return spread(shape, self.target, self.subgroups)
 
 
 @dataclass(frozen=True)
 class Spot:
-    """One register of a layout: the place for which a value is computed."""
+    """
+    A register of a layout. A value computed for a spot is the element that this register holds.
+    """
 
     layout: Layout
     register: int
@@ -64,11 +67,11 @@ class Shared:
     written: set[SSAValue] = field(default_factory=set[SSAValue])
     read: set[SSAValue] = field(default_factory=set[SSAValue])
     unknown: bool = False
-    """Whether other iterations or branches may have read any of it."""
+    """True if other iterations or branches may have read any Workgroup memory."""
 
 
 class TileEmitter(HoistingEmitter):
-    """Writes the kernel; operations have the source location of the tile operation at work."""
+    """Emits a kernel's operations, with the source location of the current tile operation."""
 
     def __init__(self, block: Block, schedule: Schedule):
         super().__init__(InsertPoint.at_end(block))
@@ -80,10 +83,10 @@ class TileEmitter(HoistingEmitter):
         self._coordinates: dict[Spot, tuple[Index, ...]] = {}
         self._free: dict[object, list[SSAValue]] = {}
         self.kept: list[list[SSAValue]] = [[]]
-        """Memory that is in use to the end of each loop or branch around this place."""
+        """Workgroup memory that stays in use until the end of each enclosing loop or branch."""
 
     def refuse(self, cause: str) -> NoReturn:
-        """Refuses the tile operation at work."""
+        """Raises an error at the current tile operation."""
         assert self.current is not None
         refuse(PASS, self.current, cause)
 
@@ -95,7 +98,7 @@ class TileEmitter(HoistingEmitter):
     # Places
 
     def corner(self, layout: Layout, axis: int) -> Index:
-        """The sum of the places of the invocation's lane and subgroup along an axis."""
+        """Returns the offset that the invocation's lane and subgroup add along an axis."""
         return self.once_index(
             (layout.lanes, layout.groups, axis), lambda: self._corner(layout, axis)
         )
@@ -113,7 +116,7 @@ class TileEmitter(HoistingEmitter):
         return total
 
     def once_index(self, key: object, make: Callable[[], Index]) -> Index:
-        """Emits an index that depends only on the invocation, once for all readers."""
+        """Emits an index that depends only on the invocation; once for each key."""
         known = self.scopes[0].known
         if key not in known:
             with self.at(0):
@@ -121,7 +124,7 @@ class TileEmitter(HoistingEmitter):
         return known[key]
 
     def coordinates(self, spot: Spot) -> tuple[Index, ...]:
-        """The element's indices in the tile."""
+        """Returns the indices in the tile of the element at a spot."""
         if spot not in self._coordinates:
             place = spot.layout.registers[spot.register]
             self._coordinates[spot] = tuple(
@@ -131,7 +134,7 @@ class TileEmitter(HoistingEmitter):
         return self._coordinates[spot]
 
     def owner(self, layout: Layout) -> Condition:
-        """True in the first of the invocations that hold the same elements."""
+        """True in the first of the invocations that hold equal elements."""
         same: Condition = True
         bits = [(n, 1 << n) for n, place in enumerate(layout.lanes) if not any(place)]
         if bits:
@@ -145,7 +148,7 @@ class TileEmitter(HoistingEmitter):
         return same
 
     def cast(self, value: Index, type: Attribute) -> SSAValue:
-        """Converts between an index and an integer type."""
+        """Converts an index to an integer type, or an integer to an index."""
         held = self.index(value)
         if held.type == type:
             return held
@@ -160,19 +163,19 @@ class TileEmitter(HoistingEmitter):
     # Memory that the workgroup shares
 
     def room(self, element: Attribute, shape: tuple[int, ...]) -> SSAValue:
-        """Allocates Workgroup memory, freed memory first; refuses more than the device has."""
+        """Allocates Workgroup memory, reusing freed memory. Refuses more than the target has."""
         if free := self._free.get((element, shape)):
             return free.pop()
         self.bytes += prod(shape) * max(8, bit_width(element)) // 8
         if self.bytes > self.target.workgroup_memory_bytes:
             self.refuse(
-                f"the kernel takes {self.bytes} bytes of Workgroup memory and {self.target.name} "
-                f"has {self.target.workgroup_memory_bytes}: make tiles smaller"
+                f"the kernel needs {self.bytes} bytes of Workgroup memory, but {self.target.name} "
+                f"has only {self.target.workgroup_memory_bytes}: make tiles smaller"
             )
         return self.allocate(element, shape, "tile")
 
     def give_back(self, memory: SSAValue) -> None:
-        """Frees memory for reuse; the next writer waits for its readers."""
+        """Frees Workgroup memory for reuse. The next `will_write` emits the barrier."""
         type = memory.type
         assert isinstance(type, MemRefType)
         self._free.setdefault((type.element_type, tuple(type.get_shape())), []).append(memory)
@@ -184,7 +187,7 @@ class TileEmitter(HoistingEmitter):
         self.shared.written.add(memory)
 
     def will_read(self, memory: SSAValue) -> None:
-        """Emits a barrier if the memory was written since the last one."""
+        """Emits a barrier if the memory was written since the last barrier."""
         if memory in self.shared.written:
             self.wait()
         self.shared.read.add(memory)
@@ -195,7 +198,7 @@ class TileEmitter(HoistingEmitter):
         self.shared = Shared()
 
     def flat(self, buffer: SSAValue, element: Attribute) -> SSAValue:
-        """Views a buffer as one row of elements."""
+        """Returns a 1-D view of a buffer."""
         type = buffer.type
         assert isinstance(type, MemRefType)
         if type.get_num_dims() == 1 and type.element_type == element:
@@ -203,24 +206,24 @@ class TileEmitter(HoistingEmitter):
         return self.once(("flat", buffer), lambda: FlatViewOp(buffer, element))
 
     def dimension(self, buffer: SSAValue, axis: int) -> SSAValue:
-        """Returns the size of a buffer's axis; a dynamic size comes from the launch."""
+        """Returns the size of a buffer's axis. The launch passes dynamic sizes."""
         number = self.number(axis)
         return self.once((buffer, axis), lambda: memref.DimOp(buffer, number))
 
     def workgroup(self, axis: int, count: int | None) -> SSAValue:
-        """The workgroup's number along an axis of the grid."""
+        """Returns the workgroup's index along an axis of the grid."""
         dimension = list(gpu.DimensionEnum)[axis]
         return self.block_id(dimension, f"workgroup_{dimension.value}", count)
 
     def workgroups(self, axis: int) -> SSAValue:
-        """The number of workgroups along an axis of the grid."""
+        """Returns the number of workgroups along an axis of the grid."""
         dimension = gpu.DimensionAttr(list(gpu.DimensionEnum)[axis])
         make = lambda: gpu.GridDimOp(dimension)  # noqa: E731
         return self.identifier((gpu.GridDimOp, dimension), make, "workgroups", None)
 
 
 def is_index(type: Attribute) -> bool:
-    """True if values of this type are computed as indices: `index` and 32-bit integers."""
+    """True for types whose values are computed as indices: `index` and 32-bit integers."""
     return isinstance(type, IndexType) or (isinstance(type, IntegerType) and type.width.data == 32)
 
 

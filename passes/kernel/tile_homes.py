@@ -1,4 +1,4 @@
-"""Where each tile of a program will be held: found before its code is written, from its anchors."""
+"""Chooses the home of each tile: the matrices or the layout that hold the tile's elements."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ Home = Layout | Matrices | None
 
 
 def layout_of(home: Home) -> Layout | None:
-    """Returns a home's layout of elements over invocations; None if it is not known."""
+    """Returns a home's layout; None for matrices whose component positions are unknown."""
     return home.layout if isinstance(home, Matrices) else home
 
 
 class Homes:
     """
-    Chooses a home (matrices or a layout) for each tile. Products have own homes, reductions the
-    rest of their operand's, and maps that of their first operand with one. Other tiles have any.
+    Chooses a home for each tile, before code is written.
+
+    A product has the home of its plan. A reduction's home is its operand's without the reduced
+    axis. An elementwise map has the home of its first operand that has one. Other tiles have no
+    home.
     """
 
     def __init__(self, schedule: Schedule):
@@ -31,19 +34,19 @@ class Homes:
         self._known: dict[SSAValue, Home] = {}
 
     def plan(self, op: tile.MultiplyAddOp) -> Product | None:
-        """The plan of a product; None where multiply-adds compute it."""
+        """Returns the plan of a product; None for multiply-adds without matrices."""
         if op not in self._plans:
             self._plans[op] = plan_product(op, self.schedule, lambda text: refuse(PASS, op, text))
         return self._plans[op]
 
     def find(self, value: SSAValue) -> Home:
-        """Returns the home of a tile."""
+        """Returns the home of a tile; None if the tile has none."""
         if value not in self._known:
             self._known[value] = self._find(value, {})
         return self._known[value]
 
     def layout_of_reduction(self, op: tile.ReduceOp) -> Layout:
-        """Returns the layout in which a reduction reads its tiles."""
+        """Returns the layout in which a reduction reads its operands."""
         return self._find_reduced(op, {})
 
     def _find_reduced(self, op: tile.ReduceOp, seen: dict[SSAValue, Home]) -> Layout:
@@ -94,7 +97,9 @@ class Homes:
 
 
 def reshaped_axes(op: tile.ReshapeOp) -> list[int | None] | None:
-    """Returns the source axis of each result axis, None for a new axis; None if sizes change."""
+    """
+    Returns the source axis of each result axis (None: new axis); None if sizes above 1 change.
+    """
     before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result).shape
     wide = [axis for axis, size in enumerate(before) if size != 1]
     if [before[axis] for axis in wide] != [size for size in after if size != 1]:

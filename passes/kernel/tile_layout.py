@@ -1,9 +1,9 @@
 """
-The elements of a tile that each invocation holds.
+Layouts: which elements of a tile each invocation holds.
 
-Three levels: a grid of subgroups in mixed radix, the bits of an invocation's number in its
-subgroup, and registers, each with the place that it adds. A matrix of accumulators has a layout
-where the target says how its components lie.
+A layout has three levels: a grid of subgroups (mixed radix), the bits of a lane index, and
+registers. Each level adds an offset to the element's position. An accumulator matrix has a layout
+if the target defines its component positions.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ def _add(*places: Place) -> Place:
 @dataclass(frozen=True)
 class Layout:
     """
-    The places of an invocation's elements: the sum of the places of its lane's bits, its subgroup
-    and the register. A bit or a grid of subgroups that adds nothing says that others hold the same.
+    Distribution of a tile's elements over invocations.
+
+    The position of a register's element is the sum of the offsets of the set bits of the lane
+    index, of the subgroup's grid indices, and of the register. Invocations that differ only in
+    bits or grid indices with offset 0 hold equal elements.
     """
 
     lanes: tuple[Place, ...]
     groups: tuple[tuple[int, Place], ...]
-    """The number of subgroups along each direction and the place of a step; the fastest first."""
+    """Number of subgroups and offset of one step along each grid direction, fastest first."""
     registers: tuple[Place, ...]
 
     def __hash__(self) -> int:
@@ -46,15 +49,17 @@ class Layout:
 
     @cached_property
     def numbers(self) -> dict[Place, int]:
-        """Maps each place to the register that holds it."""
+        """Maps each register offset to the register's index."""
         return {place: number for number, place in enumerate(self.registers)}
 
     def drop_axis(self, axis: int) -> Layout:
-        """Returns the layout without one axis: one element for each row along it."""
+        """Returns the layout without one axis, with one register for equal remaining offsets."""
         return self._map(lambda place: (*place[:axis], *place[axis + 1 :]))
 
     def select_axes(self, axes: Sequence[int | None]) -> Layout:
-        """Returns the layout whose axis n is `axes[n]` of this one; None is an axis of size 1."""
+        """
+        Returns the layout whose axis n is axis `axes[n]` of this layout; None: an axis of size 1.
+        """
         return self._map(lambda place: tuple(0 if a is None else place[a] for a in axes))
 
     def _map(self, change: Callable[[Place], Place]) -> Layout:
@@ -67,9 +72,10 @@ class Layout:
 
 def spread(shape: Sequence[int], target: Target, subgroups: int) -> Layout:
     """
-    Deals elements to all invocations of the workgroup, neighbours to neighbours.
+    Distributes a tile's elements over all invocations; neighbouring lanes get neighbouring
+    elements.
 
-    An odd factor of a size stays in one invocation.
+    Odd factors of a size remain in the registers of one invocation.
     """
     left, lanes = list(shape), list[Place]()
     taken = [1] * len(shape)
@@ -99,7 +105,7 @@ class Matrices:
     """
     A tile as cooperative matrices of one use: `counts` of `shape` in each subgroup of a `grid`.
 
-    An operand's matrices along K belong to all subgroups of its row or column.
+    All subgroups of a grid row hold equal A matrices, all of a grid column equal B matrices.
     """
 
     use: str
@@ -110,18 +116,18 @@ class Matrices:
     fragment: Fragment | None
 
     def type_of(self, element: Attribute) -> spv.CooperativeMatrixType:
-        """Returns the type of one of the matrices."""
+        """Returns the type of a single matrix."""
         return matrix_type(self.use, *self.shape, element)
 
     @property
     def steps(self) -> tuple[int, int]:
-        """Returns the rows and columns from one subgroup to the next."""
+        """Offset in rows and columns from one subgroup of the grid to the next."""
         rows, columns = (n * size for n, size in zip(self.counts, self.shape, strict=True))
         return (0 if self.use == "B" else rows), (0 if self.use == "A" else columns)
 
     @cached_property
     def layout(self) -> Layout | None:
-        """Returns the places of the components; None if the target does not define them."""
+        """Layout of the components; None if the target does not define their positions."""
         if self.fragment is None:
             return None
         rows, columns = self.steps
@@ -146,7 +152,7 @@ def matrices(
     grid: tuple[int, int],
     bits: int,
 ) -> Matrices:
-    """Divides a tile into matrices, subgroup by subgroup."""
+    """Divides a tile into matrices for each subgroup."""
     rows = tile[0] // (1 if use == "B" else grid[0])
     columns = tile[1] // (1 if use == "A" else grid[1])
     counts = rows // shape[0], columns // shape[1]

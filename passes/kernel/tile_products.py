@@ -1,9 +1,10 @@
 """
-Products of tiles: by the target's matrix instructions, or by multiply-adds of each invocation.
+Emits products of tiles, by the target's matrix instructions or by multiply-adds of each
+invocation.
 
-An operand of matrices is loaded from its buffer where all of it lies inside, is put together from
-components where the accumulator's places are the operand's, and goes through Workgroup memory
-otherwise.
+An operand's matrices are loaded from its buffer if the tile lies completely inside of the view. If
+the operand's home is the layout of these matrices, they are built from register components.
+Otherwise the operand goes through Workgroup memory.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from xdsl_spirv.passes.kernel.tile_values import (
 
 @dataclass(frozen=True)
 class Product:
-    """The plan of a product: the matrices of its operands; without them, multiply-adds."""
+    """Plan of a product on matrix instructions: the matrices of A, B and C."""
 
     a: Matrices
     b: Matrices
@@ -46,12 +47,12 @@ class Product:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """M, N and K of the instruction."""
+        """M, N and K of the matrix instruction."""
         return *self.c.shape, self.a.shape[1]
 
 
 def types_of(op: tile.MultiplyAddOp) -> tuple[str, str, str]:
-    """Returns the target's names of the element types of A, B and the result."""
+    """Returns the target's names for the element types of A, B and the result."""
     a, c = (type_name(tile.tile_of(value).element, op.unsigned is None) for value in (op.a, op.c))
     return a, a, c
 
@@ -59,7 +60,7 @@ def types_of(op: tile.MultiplyAddOp) -> tuple[str, str, str]:
 def plan_product(
     op: tile.MultiplyAddOp, schedule: Schedule, refuse: Callable[[str], object]
 ) -> Product | None:
-    """Plans a product's matrices; None for multiply-adds. Refuses tiles that do not fit."""
+    """Plans the matrices of a product; None for multiply-adds. Refuses tiles that do not fit."""
     a, c = tile.tile_of(op.a), tile.tile_of(op.c)
     types = types_of(op)
     target, grid = schedule.target, schedule.grid
@@ -72,7 +73,10 @@ def plan_product(
     if not shapes:
         listed = ", ".join("x".join(map(str, p.shape)) for p in known) or "no matrices"
         asked_shape = "x".join(map(str, asked or ()))
-        refuse(f"{target.name} multiplies {types[0]} to {types[2]} by {listed}, not {asked_shape}")
+        refuse(
+            f"{target.name} has no {asked_shape} matrices for {types[0]} -> {types[2]}: write "
+            f"{listed} or fma"
+        )
         return None
     steps = [(m * grid[0], n * grid[1], k) for m, n, k in shapes]
     fitting = [shape for shape, step in zip(shapes, steps, strict=True) if _divides(step, sizes)]
@@ -100,11 +104,11 @@ def _divides(step: Sequence[int], sizes: Sequence[int]) -> bool:
 
 
 Operand = Callable[[int, int], SSAValue]
-"""A subgroup's matrix of an operand, by its row and column."""
+"""Function that returns the subgroup's operand matrix at (row, column)."""
 
 
 def operand(value: TileValue, wanted: Matrices) -> Operand:
-    """Returns an operand's matrices; moves it through Workgroup memory if necessary."""
+    """Returns an operand's matrices; stages the operand in Workgroup memory if necessary."""
     b = value.b
     key = "operand", value, wanted
     for scope in b.scopes:
@@ -137,7 +141,7 @@ def _operand(value: TileValue, wanted: Matrices) -> Operand:
 
 
 def _direct(box: Box, wanted: Matrices, turned: bool) -> Operand | None:
-    """Loads matrices from the buffer if no element is outside and rows are aligned."""
+    """Loads matrices from the buffer; None if elements lie outside or rows are not aligned."""
     b, view = box.b, box.view
     if view.is_written or not box.is_inside():
         return None
@@ -157,7 +161,7 @@ def _direct(box: Box, wanted: Matrices, turned: bool) -> Operand | None:
 def multiply(
     op: tile.MultiplyAddOp, plan: Product | None, a: TileValue, b: TileValue, c: TileValue
 ) -> TileValue:
-    """Writes a * b + c."""
+    """Emits a * b + c."""
     if plan is None:
         return _multiply_elements(op, a, b, c)
     emitter = c.b
@@ -174,7 +178,7 @@ def multiply(
 def _multiply_elements(
     op: tile.MultiplyAddOp, a: TileValue, b: TileValue, c: TileValue
 ) -> TileValue:
-    """Each invocation multiplies the rows and columns of its own elements."""
+    """Emits a * b + c by multiply-adds: each invocation computes its own elements."""
     emitter = c.b
     layout = emitter.schedule.spread(c.type.shape)
     left, right = (Stored(value).fill() for value in (a, b))

@@ -1,4 +1,4 @@
-"""Writes the code of a tile program, one operation after the other."""
+"""Writes the kernel of a tile program, one operation after the other."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from xdsl_spirv.passes.kernel.tile_values import (
 )
 
 HELD_MATRICES = 16
-"""Most matrices of an operand that are loaded before a loop and kept in registers."""
+"""Largest number of an operand's matrices that are loaded before a loop and stay in registers."""
 
 
 class ProgramCode:
-    """The code of a program; `values` are its values as the kernel has them."""
+    """Writes the code of a tile program. `values` maps its values to values of the kernel."""
 
     def __init__(self, program: tile.ProgramOp, block: Block, schedule: Schedule):
         self.program, self.block = program, block
@@ -50,7 +50,7 @@ class ProgramCode:
         self.stored = _stored_arguments(program)
 
     def write(self) -> None:
-        """Writes the whole body."""
+        """Writes the whole kernel body."""
         self.b.current = self.program
         pairs = zip(self.program.body.block.args, self.block.args, strict=True)
         for number, (argument, given) in enumerate(pairs):
@@ -65,7 +65,7 @@ class ProgramCode:
             if isinstance(type, Float32Type):
                 word = b.once(("word", given), lambda: arith.IndexCastOp(given, i32))
                 return b.once(("float", given), lambda: arith.BitcastOp(word, type))
-            b.refuse(f"argument {number} is a {type}: give numbers as i32 or f32")
+            b.refuse(f"argument {number} has type {type}: pass numbers as i32 or f32")
         sizes: list[Index] = [
             b.dimension(given, axis) if size == DYNAMIC_INDEX else size
             for axis, size in enumerate(type.shape)
@@ -77,7 +77,6 @@ class ProgramCode:
         return View(number, b.flat(given, type.element), 0, tuple(sizes), tuple(strides), written)
 
     def _block(self, block: Block) -> Sequence[SSAValue]:
-        """Writes a block; returns the operands of its terminator."""
         for op in block.ops:
             self.b.current = op
             if isinstance(op, scf.YieldOp):
@@ -89,20 +88,20 @@ class ProgramCode:
     # Numbers of the workgroup
 
     def index(self, value: SSAValue) -> Index:
-        """Returns a number as an index."""
+        """Returns the kernel's index for an integer value of the program."""
         held = self.values[value]
         assert isinstance(held, int | SSAValue)
         return held
 
     def ssa(self, value: SSAValue) -> SSAValue:
-        """Returns a number as a value of its own type."""
+        """Returns the kernel's value for a number of the program, in the number's type."""
         held = self.values[value]
         return self.b.cast(held, value.type) if is_index(value.type) else held
 
     def write_scalar(self, op: Operation) -> None:
-        """Writes the code of `scalar`."""
+        """Writes an operation of `arith` or `math` on numbers of the workgroup."""
         if op.name.partition(".")[0] not in ("arith", "math"):
-            self.b.refuse("lower-tiles has no code for this operation")
+            self.b.refuse(f"lower-tiles does not support {op.name}")
         if len(op.results) == 1 and all(is_index(v.type) for v in (*op.operands, *op.results)):
             found = self._index_arithmetic(op)
             if found is not None:
@@ -113,7 +112,7 @@ class ProgramCode:
             self.values[result] = self.b.cast(value, INDEX) if is_index(result.type) else value
 
     def _index_arithmetic(self, op: Operation) -> Index | None:
-        """Computes an index whose bounds and multiples stay known; None for other operations."""
+        """Emits index arithmetic with known bounds and factors; None for other operations."""
         b, known = self.b, [self.index(operand) for operand in op.operands]
         match op:
             case arith.ConstantOp(value=IntegerAttr() as constant):
@@ -145,7 +144,7 @@ class ProgramCode:
                 return None
 
     def write_place(self, op: tile.PlaceOp) -> None:
-        """Writes the code of `place`."""
+        """Writes the code of a `tile.place`."""
         b, view = self.b, cast(View, self.values[op.view])
         counts: list[Index] = []
         for axis, size in op.counted:
@@ -166,7 +165,7 @@ class ProgramCode:
     def _place_in_groups(
         self, numbers: list[Index], counts: list[Index], group: int
     ) -> list[Index]:
-        """Numbers tiles in bands: rows of a group one after the other, then the next column."""
+        """Renumbers tiles in bands of `group` rows; within a band, tiles are ordered by column."""
         b, (row, column), (rows, columns) = self.b, numbers, counts
         number, area = b.plus(b.times(row, columns), column), b.times(columns, group)
         first = b.times(_quotient(b, number, area), group)
@@ -180,18 +179,18 @@ class ProgramCode:
         return list(places)
 
     def write_program_id(self, op: tile.ProgramIdOp) -> None:
-        """Writes the code of `program_id`."""
+        """Writes the code of a `tile.program_id`."""
         axis = op.axis.value.data
         self.values[op.result] = (
             self.b.workgroup(axis, None) if op.count is None else self.b.workgroups(axis)
         )
 
     def write_size(self, op: tile.SizeOp) -> None:
-        """Writes the code of `size`."""
+        """Writes the code of a `tile.size`."""
         self.values[op.result] = cast(View, self.values[op.view]).sizes[op.axis.value.data]
 
     def write_view_of(self, op: tile.ViewOp) -> None:
-        """Writes the code of `view_of`."""
+        """Writes the code of a `tile.view_of`."""
         source = cast(View, self.values[op.source])
         self.values[op.result] = View(
             source.argument,
@@ -205,13 +204,13 @@ class ProgramCode:
     # Tiles
 
     def _now(self, value: Lazy) -> Elements:
-        """Reads a tile's elements at this place of the program."""
+        """Reads a tile's elements immediately, before later writes to its view."""
         layout = value.layout
         values = [value.at(Spot(layout, number)) for number in range(len(layout.registers))]
         return Elements(self.b, value.type, layout, values)
 
     def write_load(self, op: tile.LoadOp) -> None:
-        """Writes the code of `load`."""
+        """Writes the code of a `tile.load`."""
         view = cast(View, self.values[op.view])
         firsts = [self.index(index) for index in op.indices]
         type = tile.tile_of(op.result)
@@ -220,7 +219,7 @@ class ProgramCode:
         self.values[op.result] = self._now(box) if view.is_written else box
 
     def write_gather(self, op: tile.GatherOp) -> None:
-        """Writes the code of `gather`."""
+        """Writes the code of a `tile.gather`."""
         b, view = self.b, cast(View, self.values[op.view])
         numbers = cast(TileValue, self.values[op.numbers])
         mask = cast(TileValue, self.values[op.mask]) if op.mask else None
@@ -235,7 +234,7 @@ class ProgramCode:
         self.values[op.result] = self._now(found) if view.is_written else found
 
     def write_store(self, op: tile.StoreOp) -> None:
-        """Writes the code of `store`."""
+        """Writes the code of a `tile.store`."""
         b, view = self.b, cast(View, self.values[op.view])
         value, firsts = cast(TileValue, self.values[op.tile]), [self.index(i) for i in op.indices]
         box = Box(b, value.type, view, firsts, None, False)
@@ -252,7 +251,7 @@ class ProgramCode:
     def _write(
         self, value: TileValue, view: View, place: Callable[[Spot], tuple[Index, Any]]
     ) -> None:
-        """Stores each element from the first of the invocations that hold it."""
+        """Stores each element once: from the first of the invocations that hold it."""
         b, owner = self.b, self.b.owner(value.layout)
         written = [(value.at(spot), *place(spot)) for spot in value.spots()]
         for element, number, inside in written:
@@ -260,7 +259,7 @@ class ProgramCode:
             b.when(condition, lambda e=element, n=number: b.store(e, view.buffer, [n]))
 
     def _store_matrices(self, op: tile.StoreOp, value: TileValue, box: Box) -> bool:
-        """Stores whole matrices; returns False if it cannot."""
+        """Stores whole matrices if possible, and returns True if it did."""
         b, view, home = self.b, box.view, self.homes.find(op.tile)
         if not isinstance(home, Matrices):
             return False
@@ -276,7 +275,7 @@ class ProgramCode:
         return True
 
     def write_scatter(self, op: tile.ScatterOp) -> None:
-        """Writes the code of `scatter`."""
+        """Writes the code of a `tile.scatter`."""
         b, view = self.b, cast(View, self.values[op.view])
         value, numbers = (cast(TileValue, self.values[v]) for v in (op.tile, op.numbers))
         mask = cast(TileValue, self.values[op.mask]) if op.mask else None
@@ -288,7 +287,7 @@ class ProgramCode:
         self._write(value, view, place)
 
     def write_full(self, op: tile.FullOp) -> None:
-        """Writes the code of `full`."""
+        """Writes the code of a `tile.full`."""
         owner = op.value.owner
         splat = owner.value if isinstance(owner, arith.ConstantOp) else None
         type, value = tile.tile_of(op.result), op.value
@@ -297,11 +296,11 @@ class ProgramCode:
         )
 
     def write_range(self, op: tile.RangeOp) -> None:
-        """Writes the code of `range`."""
+        """Writes the code of a `tile.range`."""
         self.values[op.result] = range_of(self.b, tile.tile_of(op.result))
 
     def write_map(self, op: tile.MapOp) -> None:
-        """Writes the code of `map`."""
+        """Writes the code of a `tile.map`."""
         b, tiles = self.b, [cast(TileValue, self.values[value]) for value in op.tiles]
         block, key = op.body.block, object()
 
@@ -327,12 +326,12 @@ class ProgramCode:
             self.values[output] = Lazy(b, tile.tile_of(output), element(number), home)
 
     def write_mma(self, op: tile.MultiplyAddOp) -> None:
-        """Writes the code of `mma`."""
+        """Writes the code of a `tile.mma`."""
         a, b, c = (cast(TileValue, self.values[v]) for v in (op.a, op.b, op.c))
         self.values[op.result] = multiply(op, self.homes.plan(op), a, b, c)
 
     def write_reduce(self, op: tile.ReduceOp) -> None:
-        """Writes the code of `reduce`."""
+        """Writes the code of a `tile.reduce`."""
         tiles = [cast(TileValue, self.values[value]) for value in op.tiles]
         results = Reduction(op, tiles, self.homes.layout_of_reduction(op)).write()
         for output, result in zip(op.outputs, results, strict=True):
@@ -340,7 +339,7 @@ class ProgramCode:
             self.values[output] = self.b.cast(result, INDEX) if is_number else result  # pyright: ignore[reportArgumentType]
 
     def write_broadcast(self, op: tile.BroadcastOp) -> None:
-        """Writes the code of `broadcast`."""
+        """Writes the code of a `tile.broadcast`."""
         before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result)
         axes = [
             None if size == 1 and size != wide else axis
@@ -349,11 +348,11 @@ class ProgramCode:
         self.values[op.result] = move(self.values[op.tile], after, axes, None)
 
     def write_reshape(self, op: tile.ReshapeOp) -> None:
-        """Writes the code of `reshape`."""
+        """Writes the code of a `tile.reshape`."""
         axes = reshaped_axes(op)
         if axes is None:
             self.b.refuse(
-                "lower-tiles adds and drops axes of size 1 only: load the tile in its final shape"
+                "lower-tiles can only add or drop axes of size 1: load the tile in its final shape"
             )
         before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result)
         wide = {source: axis for axis, source in enumerate(axes) if source is not None}
@@ -362,21 +361,21 @@ class ProgramCode:
         self.values[op.result] = move(self.values[op.tile], after, chosen, home)
 
     def write_transpose(self, op: tile.TransposeOp) -> None:
-        """Writes the code of `transpose`."""
+        """Writes the code of a `tile.transpose`."""
         source = cast(TileValue, self.values[op.tile])
         home = layout_of(self.homes.find(op.result))
         if len(source.type.shape) != 2:
-            self.b.refuse("lower-tiles transposes matrices only")
+            self.b.refuse("lower-tiles can only transpose a tile with two axes")
         self.values[op.result] = Turned(source, tile.tile_of(op.result), home)
 
     # Loops and branches
 
     def home(self, value: SSAValue) -> Home:
-        """The home in which a tile is held between iterations."""
+        """Returns the home that holds a tile between iterations."""
         return self.homes.find(value) or self.b.schedule.spread(tile.tile_of(value).shape)
 
     def pack(self, value: SSAValue, home: Home) -> list[SSAValue]:
-        """Lists the SSA values by which a loop carries a value."""
+        """Lists the SSA values that represent a value as operands of a loop."""
         held = self.values[value]
         if not isinstance(held, TileValue):
             return [self.b.index(held)]
@@ -386,7 +385,7 @@ class ProgramCode:
         return [held.at(Spot(home, number)) for number in range(len(home.registers))]
 
     def unpack(self, value: SSAValue, home: Home, parts: Sequence[SSAValue]) -> Any:
-        """Rebuilds a value from the SSA values by which a loop carries it."""
+        """Rebuilds a value from the SSA values that a loop carries; the inverse of `pack`."""
         if not isinstance(value.type, tile.TileType):
             return parts[0]
         if isinstance(home, Matrices):
@@ -395,7 +394,7 @@ class ProgramCode:
         return Elements(self.b, value.type, home, parts)
 
     def types(self, value: SSAValue, home: Home) -> list[Attribute]:
-        """The types of the parts that a loop carries."""
+        """Returns the types of the SSA values that `pack` returns."""
         if not isinstance(value.type, tile.TileType):
             return [INDEX if is_index(value.type) else value.type]
         if isinstance(home, Matrices):
@@ -422,7 +421,7 @@ class ProgramCode:
         ]
 
     def _inner(self, block: Block, homes: Sequence[Home]) -> list[SSAValue]:
-        """Writes the body of a loop or branch; frees the memory that it took afterwards."""
+        """Writes the body of a loop or branch, then frees the Workgroup memory of the body."""
         b = self.b
         b.kept.append([])
         yielded = self._pack_all(self._block(block), homes)
@@ -431,11 +430,11 @@ class ProgramCode:
         return yielded
 
     def write_for(self, op: scf.ForOp) -> None:
-        """Writes the code of `for`."""
+        """Writes the code of an `scf.for`."""
         b, block = self.b, op.body.block
         lower, upper, step = (self.index(v) for v in (op.lb, op.ub, op.step))
         if not isinstance(step, int) or step < 1:
-            b.refuse("the loop's step is not known: make it a constant above 0")
+            b.refuse("the loop's step is not a positive constant: make it one")
         self._check_registers(op)
         self._load_operands(op)
         homes = self._homes(block.args[1:])
@@ -472,7 +471,7 @@ class ProgramCode:
                     self.b.scopes[-1].known[key] = lambda i, j, parts=parts: parts[i, j]
 
     def _check_registers(self, op: scf.ForOp) -> None:
-        """Refuses loops that carry more than any invocation of the device can hold."""
+        """Refuses a loop whose carried tiles need more registers than an invocation has."""
         words = {}
         for value in op.body.block.args[1:]:
             if isinstance(value.type, tile.TileType):
@@ -488,12 +487,12 @@ class ProgramCode:
             listed = ", ".join(f"{name} {count}" for name, count in words.items())
             fits = 1 << (self.b.schedule.subgroups * total // REGISTERS).bit_length()
             self.b.refuse(
-                f"the loop carries {total} registers of {REGISTERS} ({listed}): make tiles "
-                f"smaller, or take {fits} subgroups"
+                f"the loop carries {total} registers ({listed}), but an invocation has "
+                f"{REGISTERS}: make tiles smaller, or take {fits} subgroups"
             )
 
     def write_if(self, op: scf.IfOp) -> None:
-        """Writes the code of `if`."""
+        """Writes the code of an `scf.if`."""
         b, homes = self.b, self._homes(op.results)
         types = [t for v, home in zip(op.results, homes, strict=True) for t in self.types(v, home)]
         before = b.shared
@@ -512,35 +511,32 @@ class ProgramCode:
 
 
 REGISTERS = 255
-"""32-bit registers that an invocation of a GPU can have."""
+"""Number of 32-bit registers that an invocation of a GPU can have."""
 
 
 def _quotient(b: TileEmitter, a: Index, by: Index) -> Index:
-    """Computes a / by of numbers that are not negative."""
     return (
         b.divided(a, by) if isinstance(by, int) else b.pure(arith.DivUIOp, b.index(a), b.index(by))
     )
 
 
 def _remainder(b: TileEmitter, a: Index, by: Index) -> Index:
-    """Computes a % by of numbers that are not negative."""
     if isinstance(by, int):
         return b.remainder(a, by)
     return b.pure(arith.RemUIOp, b.index(a), b.index(by))
 
 
 def element_bits(element: Attribute) -> int:
-    """Returns the bits of an element in memory."""
+    """Returns the size of an element in memory, in bits."""
     return max(8, cast(Any, element).bitwidth)
 
 
 def view_element(view: View) -> Attribute:
-    """Returns the type of a view's elements."""
+    """Returns the element type of a view."""
     return cast(Any, view.buffer.type).element_type
 
 
 def _stored_arguments(program: tile.ProgramOp) -> set[int]:
-    """Returns the indices of the arguments that the program writes."""
     stored: set[int] = set()
     for op in program.walk():
         if isinstance(op, tile.StoreOp | tile.ScatterOp):

@@ -1,8 +1,8 @@
 """
-Reductions of tiles: in an invocation's registers, then between lanes, then between subgroups.
+Reduces tiles: in an invocation's registers, then between lanes, then between subgroups.
 
-Lanes exchange numbers where the target has shuffles. Lanes and subgroups write the rest to
-Workgroup memory, a number for each part of a row.
+Lanes exchange values by shuffles if the target has them. The remaining partial results go through
+Workgroup memory.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from xdsl_spirv.passes.kernel.tile_layout import Layout
 from xdsl_spirv.passes.kernel.tile_values import Elements, TileValue
 
 Numbers = Sequence[SSAValue]
-"""A number of each of the tiles that are reduced together."""
+"""One value for each tile of a reduction over several tiles."""
 
 
 class Reduction:
-    """The code of one reduction."""
+    """Writes the code of one reduction."""
 
     def __init__(self, op: tile.ReduceOp, tiles: Sequence[TileValue], layout: Layout):
         self.op, self.tiles, self.layout = op, tiles, layout
@@ -37,7 +37,7 @@ class Reduction:
         self.written = [] if shuffles else own
 
     def write(self) -> list[Elements | SSAValue]:
-        """Returns the results: tiles, or numbers that are equal in all invocations."""
+        """Writes the reduction. Returns tiles, or scalars that are uniform in the workgroup."""
         rows: dict[int, Numbers] = {}
         for register, place in enumerate(self.layout.registers):
             row = (*place[: self.axis], *place[self.axis + 1 :])
@@ -67,7 +67,7 @@ class Reduction:
             if isinstance(op, tile.YieldOp):
                 return operands
             values |= zip(op.results, self.b.copied(op, operands), strict=True)
-        raise AssertionError("the verifier asks for a tile.yield")
+        raise AssertionError("a reduction's body ends with a tile.yield")
 
     def _exchange(self, values: Numbers, distance: int) -> Numbers:
         b = self.b
@@ -78,7 +78,7 @@ class Reduction:
         return self._combine(values, others)
 
     def _through_memory(self, rows: dict[int, Numbers], parts: int) -> dict[int, Numbers]:
-        """Each part of a row is written by its first holder and read by all."""
+        """Reduces `parts` partial results of each row through Workgroup memory."""
         b, layout, axis = self.b, self.layout, self.axis
         part: Index = 0
         size, stride = 1, 1
@@ -116,7 +116,6 @@ class Reduction:
         return results
 
     def _owner_layout(self) -> Layout:
-        """The layout after the exchange: the lanes that shared a row hold the same number."""
         nothing = (0,) * len(self.layout.registers[0])
         lanes = [
             nothing if n in self.exchanged else place for n, place in enumerate(self.layout.lanes)

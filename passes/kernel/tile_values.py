@@ -1,9 +1,9 @@
 """
-Tiles while their code is written: computed where they are asked for, or held in registers.
+Values of tiles while code is written: computed when they are read, or held in registers.
 
-A load, a range or a map is a function from a spot (a register of a layout) to a scalar, written at
-its first reader. Results of products and of reductions and what loops carry are held in a layout;
-whoever asks for another one gets them through Workgroup memory.
+A load, a range or an elementwise map is a function from a spot (a register of a layout) to a
+scalar; its code is emitted at the first use. Results of products and reductions, and loop-carried
+tiles, are held in a layout. Reads in another layout go through Workgroup memory.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from xdsl_spirv.passes.kernel.tile_code import Spot, TileEmitter
 from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices
 
 LAYOUTS = ROW_MAJOR, COLUMN_MAJOR
-"""Memory layouts from which a matrix is loaded as it is, or transposed."""
+"""Memory layouts of cooperative loads: for a matrix, and for its transpose."""
 
 
 @dataclass(frozen=True)
 class View:
-    """A view of a buffer in the kernel: `buffer` is its elements in one row."""
+    """A view of a kernel buffer; `buffer` is the 1-D view of all its elements."""
 
     argument: int
     buffer: SSAValue
@@ -48,33 +48,33 @@ class View:
 
 
 class TileValue(ABC):
-    """A tile of a program while its code is written."""
+    """A tile of the program, while code is written."""
 
     def __init__(self, b: TileEmitter, type: tile.TileType):
         self.b, self.type = b, type
 
     @abstractmethod
     def at(self, spot: Spot) -> SSAValue:
-        """Returns the element at a spot, whose layout must have the tile's axes."""
+        """Returns the element at a spot. The spot's layout must have the tile's axes."""
 
     @property
     def home(self) -> Layout | None:
-        """The layout that is cheapest to read; None if all layouts cost the same."""
+        """Layout that is cheapest to read; None if all layouts cost the same."""
         return None
 
     @property
     def layout(self) -> Layout:
-        """The value's home, or else a layout that deals elements to all invocations."""
+        """The home, or by default a layout that distributes elements over all invocations."""
         return self.home or self.b.schedule.spread(self.type.shape)
 
     def spots(self) -> list[Spot]:
-        """Lists the spots of the value's own layout."""
+        """Lists the spots of `layout`."""
         layout = self.layout
         return [Spot(layout, register) for register in range(len(layout.registers))]
 
 
 class Elements(TileValue):
-    """A tile as scalars in registers, in a layout."""
+    """A tile held in registers as scalars, in a layout."""
 
     def __init__(
         self, b: TileEmitter, type: tile.TileType, layout: Layout, values: Sequence[SSAValue]
@@ -94,7 +94,7 @@ class Elements(TileValue):
 
 
 class Stored:
-    """A tile in Workgroup memory, row by row, with `pad` elements between rows."""
+    """A tile in Workgroup memory, row by row, with `pad` elements after each row."""
 
     def __init__(self, value: TileValue, pad: int = 0):
         self.b, self.value = value.b, value
@@ -102,7 +102,7 @@ class Stored:
         self.memory = self.b.room(value.type.element, self.shape)
 
     def fill(self) -> Stored:
-        """Stores all elements in memory."""
+        """Stores all elements of the tile."""
         b, spots = self.b, self.value.spots()
         values = [self.value.at(spot) for spot in spots]
         b.will_write(self.memory)
@@ -116,11 +116,11 @@ class Stored:
         return self
 
     def element(self, indices: Sequence[Index]) -> SSAValue:
-        """Reads an element; call `will_read` first."""
+        """Reads an element. The caller must call `will_read` before."""
         return self.b.load(self.memory, indices)
 
     def read(self, layout: Layout) -> list[SSAValue]:
-        """Reads the elements into registers in a layout."""
+        """Reads the elements of a layout's registers."""
         self.b.will_read(self.memory)
         return [
             self.element(self.b.coordinates(Spot(layout, number)))
@@ -128,13 +128,15 @@ class Stored:
         ]
 
     def read_once(self, layout: Layout) -> list[SSAValue]:
-        """Reads the elements into registers in a layout, then frees the memory."""
+        """Reads the elements of a layout's registers, then frees the memory."""
         values = self.read(layout)
         self.b.give_back(self.memory)
         return values
 
     def matrix(self, matrices: Matrices, number: tuple[int, int], turned: bool) -> SSAValue:
-        """Loads one matrix of the tile, or of its transpose, after a call of `will_read`."""
+        """
+        Loads one matrix of the tile or its transpose. The caller must call `will_read` before.
+        """
         b, first = self.b, corner_of(self.b, matrices, number)
         place, type = first[::-1] if turned else first, matrices.type_of(self.value.type.element)
         stride, layout = self.shape[-1], LAYOUTS[turned]
@@ -142,7 +144,7 @@ class Stored:
 
 
 class HeldMatrices(TileValue):
-    """A tile in accumulators of cooperative matrices, row by row."""
+    """A tile held in cooperative matrices (accumulators), ordered row by row."""
 
     def __init__(
         self, b: TileEmitter, type: tile.TileType, matrices: Matrices, values: Sequence[SSAValue]
@@ -165,7 +167,7 @@ class HeldMatrices(TileValue):
         return b.remembered((self, spot.layout), b.depth, make)[spot.register]
 
     def in_memory(self) -> Stored:
-        """Stores the tile to Workgroup memory by whole matrices."""
+        """Stores the matrices in Workgroup memory by cooperative stores."""
         b, matrices = self.b, self.matrices
         place = Stored(self)
         b.will_write(place.memory)
@@ -176,13 +178,13 @@ class HeldMatrices(TileValue):
 
 
 def all_numbers(matrices: Matrices) -> list[tuple[int, int]]:
-    """Lists the positions (row, column) of a subgroup's matrices."""
+    """Lists the (row, column) indices of a subgroup's matrices."""
     rows, columns = matrices.counts
     return list(product(range(rows), range(columns)))
 
 
 def corner_of(b: TileEmitter, matrices: Matrices, number: tuple[int, int]) -> list[Index]:
-    """Returns the first row and column of a subgroup's matrix at a position."""
+    """Returns first row and column of a subgroup's matrix in the tile."""
     subgroup = b.subgroup_id(b.schedule.subgroups)
     places = b.divided(subgroup, matrices.grid[1]), b.remainder(subgroup, matrices.grid[1])
     return [
@@ -224,7 +226,7 @@ def join_matrices(value: TileValue, matrices: Matrices, layout: Layout) -> list[
 
 
 class Lazy(TileValue):
-    """A tile whose elements are computed when they are read, once in each scope and spot."""
+    """A tile whose elements are computed when they are read, once for each scope and spot."""
 
     def __init__(
         self,
@@ -246,7 +248,7 @@ class Lazy(TileValue):
 
 
 class Box(Lazy):
-    """The part of a view that starts at the indices `firsts`."""
+    """A tile that is loaded from a view, from indices `firsts` on."""
 
     def __init__(
         self,
@@ -262,13 +264,13 @@ class Box(Lazy):
         self.outside, self.guarded = outside, guarded
 
     def load(self, spot: Spot) -> SSAValue:
-        """Loads an element; outside the view it is the padding number."""
+        """Loads the element at a spot; `outside` if it lies outside of the view."""
         b = self.b
         number, inside = element_of(b, self.view, self.firsts, b.coordinates(spot))
         return guarded_load(b, self.view, number, inside if self.guarded else True, self.outside)
 
     def is_inside(self) -> bool:
-        """True if every element is known to lie inside the view."""
+        """True if every element is known to lie inside of the view."""
         shape = (*([1] * (len(self.firsts) - len(self.type.shape))), *self.type.shape)
         for first, count, size in zip(self.firsts, shape, self.view.sizes, strict=True):
             bound = self.b.bound(first)
@@ -277,7 +279,7 @@ class Box(Lazy):
         return True
 
     def matrix_stride(self, row: int) -> int | None:
-        """Elements between rows of `row` elements if matrices can be moved whole, else None."""
+        """Returns the row stride in elements if cooperative loads are possible, else None."""
         b, view = self.b, self.view
         if len(view.strides) < 2 or view.strides[-1] != 1:
             return None
@@ -290,7 +292,7 @@ class Box(Lazy):
 
 
 class Turned(Lazy):
-    """The transpose of a matrix."""
+    """The transpose of a tile with two axes."""
 
     def __init__(self, source: TileValue, type: tile.TileType, home: Layout | None):
         super().__init__(
@@ -302,7 +304,7 @@ class Turned(Lazy):
 def element_of(
     b: TileEmitter, view: View, firsts: Sequence[Index], places: Sequence[Index]
 ) -> tuple[Index, Condition]:
-    """Returns an element's index in the buffer, and whether it lies inside the view."""
+    """Returns an element's index in the buffer, and the condition that it lies in the view."""
     places = (*([0] * (len(firsts) - len(places))), *places)
     number, inside = view.offset, True
     for first, place, size, stride in zip(firsts, places, view.sizes, view.strides, strict=True):
@@ -319,7 +321,7 @@ def guarded_load(
     inside: Condition,
     outside: IntegerAttr | FloatAttr | None,
 ) -> SSAValue:
-    """Loads an element if it is inside, else `outside` (after a read of the first element)."""
+    """Loads an element; returns `outside`, without an invalid access, if `inside` is false."""
     element = view.buffer.type.element_type  # pyright: ignore
     number = b.index_inside(inside, number)
     if inside is False:
@@ -338,14 +340,13 @@ def guarded_load(
 def move(
     source: TileValue, type: tile.TileType, axes: Sequence[int | None], home: Layout | None
 ) -> Lazy:
-    """Returns a tile that reads the source's element with `axes` selected; None is index 0."""
+    """Returns the tile whose indices are the selected `axes` of the source; None: index 0."""
     b = source.b
 
     return Lazy(b, type, lambda spot: source.at(_select_axes(b, spot, axes)), home)
 
 
 def _select_axes(b: TileEmitter, spot: Spot, axes: Sequence[int | None]) -> Spot:
-    """Returns the spot of a tile with only these axes; None is an axis of size 1."""
     key = "chosen", spot.layout, tuple(axes)
     layout = b.remembered(key, 0, lambda: spot.layout.select_axes(axes))
     place = spot.layout.registers[spot.register]

@@ -1,10 +1,4 @@
-"""
-Computes the elements of a unit of packed numbers: writes the operation's body for each element.
-
-Bytes stay bits of the words that they were loaded in, and factors and addends that neighbours share
-stay separate (see `bit_fields`). Four neighbours that are exact in binary16 are computed in pairs
-of binary16.
-"""
+"""The binary16 number whose mantissa counts in ones, and a word with two of its bit pattern."""
 
 from __future__ import annotations
 
@@ -33,7 +27,7 @@ from xdsl_spirv.passes.kernel.bit_fields import (
 from xdsl_spirv.passes.kernel.elements import components_of
 
 SIGNS = 0x80808080
-"""The first bit of each byte of a word."""
+"""Sign bit of each byte of a word."""
 
 IN_EACH_HALF = 0x00010001
 
@@ -43,9 +37,9 @@ BIAS, BIASED = 1024, 0x64006400
 
 class UnitCode:
     """
-    The code of unit number `unit` along K; `planes` holds the loaded values of each plane.
+    Computes the elements of unit `unit` along K. `planes` are the loaded values of each plane.
 
-    The values of a plane of bytes are words if a unit has whole words, else single numbers.
+    A plane of bytes is loaded as words if a unit has whole words, else as single bytes.
     """
 
     def __init__(
@@ -65,12 +59,10 @@ class UnitCode:
         (self.result,) = yields_of(unpacking.op.body.block)
         owner = self.result.owner
         self.wide = owner.input if isinstance(owner, arith.TruncFOp) else self.result
-        """The result before it is narrowed; four elements are narrowed at once."""
+        """The result before narrowing. Four elements are narrowed at once."""
 
     def _scalars(self, plane: Plane, loaded: Sequence[SSAValue]) -> Sequence[Scalar]:
-        """
-        Returns a plane's elements; a plane without the innermost loop is shared by neighbours.
-        """
+        """Splits a plane into scalars. Marks the plane as shared if it lacks the innermost loop."""
         if len(self.unpacking.sizes) - 1 not in plane.loops:
             self.code.shared.update(loaded)
         if plane.element_type != i8 or loaded[0].type != i32:
@@ -78,11 +70,11 @@ class UnitCode:
         return [bits for word in loaded for bits in fields_of(word, BYTE)]
 
     def elements(self) -> list[SSAValue]:
-        """Returns all elements in order, in vectors of four."""
+        """Returns all elements in order, as vectors of four."""
         return [self.four(number) for number in range(self.unpacking.size // VECTOR)]
 
     def four(self, number: int) -> SSAValue:
-        """Returns the elements 4 * `number` to 4 * `number` + 3."""
+        """Returns the elements 4 * `number` to 4 * `number` + 3 as a vector."""
         b, first = self.builder, number * VECTOR
         scalars = [self._element(first + i) for i in range(VECTOR)]
         four = self._halves(scalars) if self.result.type == f16 else None
@@ -93,7 +85,6 @@ class UnitCode:
         return four if four.type == to else b.add(arith.TruncFOp(four, to))
 
     def _element(self, number: int) -> Scalar:
-        """Returns the element with this number, before it is narrowed."""
         at: list[int] = []
         for size in reversed(self.unpacking.sizes):
             number, place = divmod(number, size)
@@ -105,14 +96,12 @@ class UnitCode:
         return self.code.body(self.unpacking.op, inputs, partial(self._counter, at), self.wide)
 
     def _place(self, plane: Plane, at: Sequence[int]) -> int:
-        """Returns the number of an iteration's element in its plane."""
         place = 0
         for loop in plane.loops:
             place = place * self.unpacking.sizes[loop] + at[loop]
         return place
 
     def _counter(self, at: Sequence[int], loop: int) -> Index:
-        """Returns the index of a loop of K."""
         b, unpacking = self.builder, self.unpacking
         if loop in unpacking.counters:
             return at[unpacking.counters[loop]]
@@ -126,12 +115,11 @@ class UnitCode:
 
     def _halves(self, scalars: Sequence[Scalar]) -> SSAValue | None:
         """
-        Returns four elements that are computed in binary16, the first with the third and the second
-        with the fourth; None if binary16 cannot hold their numbers.
+        Computes four elements in binary16; None if binary16 cannot represent their integers.
 
-        If binary16 holds the factor and the addend exactly, the result is computed there, too:
-        products are exact in binary32, so that one rounding is left. Otherwise the numbers are
-        widened.
+        Pairs are elements 0 and 2, and elements 1 and 3. Factor and addend are applied in binary16
+        if it represents them exactly; products are exact in binary32, so a single rounding
+        remains. Otherwise the numbers are widened to binary32 first.
         """
         b = self.builder
         elements = [x if isinstance(x, Affine) else Affine(x) for x in scalars]  # pyright: ignore[reportArgumentType]
@@ -157,7 +145,7 @@ class UnitCode:
         return self._affine(wide, given, scale is not None)
 
     def _affine(self, x: SSAValue, factors: Sequence[SSAValue], is_scaled: bool) -> SSAValue:
-        """Multiplies a vector by the first of the factors if it `is_scaled`, and adds the other."""
+        """Multiplies a vector by the first of `factors` if `is_scaled`; adds the remaining one."""
         b, type = self.builder, x.type
         others = [self.code.once(vector.BroadcastOp, factor, type) for factor in factors]
         match others:
@@ -170,11 +158,10 @@ class UnitCode:
 
     def _numbers(self, values: Sequence[SSAValue | Whole], more: int) -> list[SSAValue] | None:
         """
-        Returns four numbers plus `more` as two pairs of binary16; None if binary16 cannot hold
-        them.
+        Converts four integers plus `more` to two pairs of binary16; None if impossible.
 
-        A byte under the exponent of 1024 is a number that is 1024 too large. Bits that lie higher
-        in their byte count 2^low times as much: one multiply-add scales the number down.
+        A byte combined with the exponent of 1024 is 1024 too large. A field that starts at bit
+        `low` of its byte is 2^low times too large. A single multiply-add corrects both.
         """
         b = self.builder
         if not all(isinstance(value, Whole) for value in values):
@@ -206,13 +193,13 @@ class UnitCode:
 
 
 def _half_of(number: SSAValue) -> SSAValue | None:
-    """Returns the number of binary16 that one of binary32 was widened from, if it was."""
+    """Returns the binary16 operand of a widening to binary32; None if `number` is not widened."""
     op = number.owner
     return op.input if isinstance(op, arith.ExtFOp) and op.input.type == f16 else None
 
 
 def _offset(scale: SSAValue | None, addend: SSAValue | None) -> int:
-    """Returns the small integer that is added before the scale is applied; 0 if none is."""
+    """Returns the integer that is added to the numbers before scaling; 0 if there is none."""
     if addend is not None and scale is not None and isinstance(addend.owner, arith.MulfOp):
         product = addend.owner
         addend = product.lhs if product.rhs is scale else None

@@ -1,7 +1,4 @@
-"""
-Adds the products of a unit of few rows: what an invocation adds to its sums for one load of the
-streamed operand.
-"""
+"""Adds the products of one unit of the streamed operand to an invocation's sums."""
 
 from __future__ import annotations
 
@@ -19,13 +16,13 @@ from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
 from xdsl_spirv.passes.kernel.integer_products import RowDigits, words_of
 
 Common: TypeAlias = tuple[SSAValue | None, SSAValue | None]
-"""The factor and the addend that some elements have in common."""
+"""Factor and addend that several elements share."""
 
 NOTHING: Common = (None, None)
 
 
 class Kernel(Protocol):
-    """A kernel whose units are summed."""
+    """The kernel that owns the sums."""
 
     b: HoistingEmitter
     type: Attribute
@@ -33,7 +30,7 @@ class Kernel(Protocol):
     stream: ComputedOperand
     few: ComputedOperand
     count: tuple[int, int]
-    """Rows and columns of an invocation."""
+    """Number of rows and columns of an invocation."""
 
     def fused(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue: ...
 
@@ -48,8 +45,8 @@ class UnitSums:
     """
     Adds a unit's products to the sums of an invocation.
 
-    Some elements of a column share a factor and an addend (scales and minima of packed weights).
-    These are applied once to the sum over the elements, if that takes fewer operations:
+    Elements of a column may share a factor and an addend (scale and minimum of packed weights).
+    These are applied once, to the sum over the elements, if that takes fewer operations:
 
         sum of (q * d + m) * x = d * sum of q * x + m * sum of x
     """
@@ -61,14 +58,12 @@ class UnitSums:
         self.beside: dict[tuple[int, int, Common], tuple[SSAValue, ...]] = {}
         rows, columns = kernel.count
         self.sums_rows = rows < columns
-        """
-        True if sums of row elements save operations: they serve more columns than there are rows.
-        """
+        """True if summing row elements saves operations: if there are fewer rows than columns."""
 
     def add(
         self, places: Sequence[Point], points: tuple[list[Point], list[Point]], unit: Index
     ) -> None:
-        """Adds the products of a unit's elements, which are at these places."""
+        """Adds the products of a unit's elements, which are at these positions."""
         kernel, (rows, columns) = self.kernel, points
         for place in places:
             elements = [kernel.stream.apart(point | place, self.known) for point in columns]
@@ -104,7 +99,6 @@ class UnitSums:
             self.totals[i * columns + j] = total
 
     def _beside(self, i: int, j: int, common: Common) -> SSAValue:
-        """Returns the sum of the row elements that share this addend."""
         xs = self.beside[i, j, common]
         if xs not in self.known:
             self.known[xs] = reduce(self.kernel.plus, xs)
@@ -112,7 +106,7 @@ class UnitSums:
 
 
 class DigitSums(UnitSums):
-    """Sums products of small integers with the digits of the rows' elements."""
+    """Adds a unit's products of small integers and the rows' digits."""
 
     def add(
         self, places: Sequence[Point], points: tuple[list[Point], list[Point]], unit: Index
@@ -133,7 +127,7 @@ class DigitSums(UnitSums):
     def _add_common(
         self, code: ScalarCode, j: int, common: Common, numbered: list[tuple[int, Affine]]
     ) -> None:
-        """Adds the products of all rows with column elements that share factor and addend."""
+        """Adds all rows' products with the column elements that share factor and addend."""
         common_words = words_of(code, numbered)
         for i, row in enumerate(self.digits):
             if common_words is None:

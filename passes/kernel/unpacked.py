@@ -1,9 +1,9 @@
 """
-Dequantizes an operand on its way from packed planes into Workgroup memory.
+Dequantizes an operand while copying it from packed planes into Workgroup memory.
 
-An invocation moves units (`analysis/unpacking`). It loads a unit's part of each plane, up to 16
-bytes at a time, and computes the elements, four neighbours at a time, when it stores them. So
-packed numbers wait in registers for the next tile, not elements. Factors that are equal for all
+An invocation copies units (see `analysis/unpacking`). It loads a unit's part of each plane, up to
+16 bytes at a time. The elements are computed four at a time, immediately before their store, so
+packed data, not elements, waits in registers for the next tile. Factors that are equal for all
 elements of a unit (a scale, or the product of two) are computed once.
 """
 
@@ -32,11 +32,11 @@ MOST_BITS = 128
 
 class PlaneSource:
     """
-    A plane in memory: an invocation loads its share of a unit by `loads` loads of `type`.
+    Reads a plane: an invocation loads its share of a unit by `loads` loads of `type`.
 
-    Bytes are loaded as words of four if possible, other numbers one by one. With `split`, the share
-    is a part of a unit along its innermost loop, in one contiguous run for each iteration of the
-    loops around it: `runs`.
+    Bytes are loaded as words if possible, other numbers one by one. With `split` above 1, a share
+    is a part of a unit along the innermost loop: `runs` contiguous runs, one for each iteration of
+    the outer loops.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class PlaneSource:
         self.loads = share * bit_width(element) // bit_width(self.type)
         memory = plane.value
         self.batch = batch
-        """The part of the plane that is read: by batch, or by a loaded number."""
+        """Index of the part of the plane to read: the batch, or a loaded index."""
         if isinstance(memory.owner, SelectedViewOp):
             number = builder.load_once(memory.owner.numbers, (batch,))
             self.batch = builder.add(arith.IndexCastOp(number, IndexType()))
@@ -63,7 +63,7 @@ class PlaneSource:
         self.view = builder.at_top(FlatViewOp(memory, self.type), f"{name}_elements")
 
     def load(self, place: Address, part: Index) -> list[SSAValue]:
-        """Loads the values of one part of a unit; `place` is counted in units."""
+        """Loads part `part` of a unit. `place` counts in units."""
         b = self.builder
         loads_per_run = self.loads // self.runs
         first = b.times(place.offset(b), self.loads * self.split)
@@ -77,7 +77,7 @@ class PlaneSource:
 
 
 class UnitSource:
-    """Reads the planes of an operand for its units, or for the `part`-th of `split` of each."""
+    """Reads the planes of an operand by units, or by part `part` of `split` of each unit."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class UnitSource:
         self.loads = sum(plane.loads for plane in self.planes)
 
     def load(self, outer: Index, unit: Index) -> list[SSAValue]:
-        """Loads the planes of the `unit`-th unit along K, at a place along M or N."""
+        """Loads all planes of unit `unit` along K, at position `outer` along M or N."""
         b = self.builder
         values: list[SSAValue] = []
         for source in self.planes:
@@ -108,7 +108,7 @@ class UnitSource:
         return values
 
     def code(self, loaded: Sequence[SSAValue], unit: Index) -> UnitCode:
-        """Returns the code that computes a unit's elements from its loaded planes."""
+        """Returns the code that computes a unit's elements from loaded planes."""
         b = self.builder
         rest = list(loaded)
         planes: list[list[SSAValue]] = []
@@ -120,7 +120,7 @@ class UnitSource:
 
 @dataclass(frozen=True)
 class Move:
-    """A unit that an invocation moves: its row of the tile, and its number in the row."""
+    """A unit that an invocation copies: its row in the tile, and its index in the row."""
 
     row: Index
     column: Index
@@ -129,7 +129,7 @@ class Move:
 
 
 class UnpackedOperand(TileInMemory):
-    """Moves units of packed numbers, whose elements are computed where they are stored."""
+    """Copies units of packed numbers into Workgroup memory, dequantized before the store."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class UnpackedOperand(TileInMemory):
         return Move(row, column, exists, outer)
 
     def _unit(self, move: Move, k: Index) -> tuple[Index, Condition]:
-        """Returns a move's unit number along K, and whether the unit exists."""
+        """Returns the unit index along K of a move, and the condition that the unit exists."""
         b = self.builder
         unit = b.plus(b.divided(k, self.unpacking.size), move.column)
         if self.within_k or not self.tile.guarded[1]:
@@ -167,7 +167,7 @@ class UnpackedOperand(TileInMemory):
         return unit, b.below(unit, self.unpacking.units)
 
     def _load(self, move: Move, begin: Index) -> list[SSAValue]:
-        """Loads the planes' elements for a unit, or for the first unit if it does not exist."""
+        """Loads the planes of a unit; of unit 0 if the unit does not exist."""
         b = self.builder
         unit, inside = self._unit(move, begin)
         if inside is not True:
@@ -188,7 +188,6 @@ class UnpackedOperand(TileInMemory):
             b.store(value, self.memory, (self._in_tile(move.row, first, 0, number),))
 
     def _elements(self, loaded: Sequence[SSAValue], unit: Index) -> list[SSAValue]:
-        """Computes the elements of a unit in order, as vectors of the tile's type."""
         b, tile = self.builder, self.tile
         fours = self.source.code(loaded, unit).elements()
         together = max(1, tile.vector // VECTOR)

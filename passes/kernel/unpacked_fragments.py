@@ -2,8 +2,8 @@
 Dequantizes an operand's fragments in the invocations that hold them.
 
 Each invocation reads the units of its rows of A, or columns of B, in the order of
-`schedule/k_order`, and puts their elements where the target's component map says. It needs neither
-Workgroup memory nor other invocations.
+`schedule/k_order`. The target's component positions determine which element each component holds.
+Neither Workgroup memory nor exchanges are needed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xdsl_spirv.passes.schedule.tiles import UnpackedTile
 
 
 class UnpackedFragments(DirectOperand):
-    """Computes a subgroup's fragments; elements of planes that are read ahead wait."""
+    """Computes a subgroup's fragments from packed planes. Planes read ahead wait packed."""
 
     def __init__(self, builder: KernelEmitter, tile: UnpackedTile, part: Part):
         assert tile.fragment is not None
@@ -61,7 +61,7 @@ class UnpackedFragments(DirectOperand):
         return place
 
     def _lines(self, first: Index, count: int, axis: int) -> dict[tuple[int, int], Index]:
-        """The rows or columns that the invocation holds, by fragment and place in it."""
+        """Returns the invocation's rows or columns, by fragment and offset in the fragment."""
         b, tile = self.builder, self.tile
         size = (self.map.rows, self.map.columns)[axis]
         own = b.plus(b.times(first, size), self._of_lane(axis))
@@ -88,7 +88,7 @@ class UnpackedFragments(DirectOperand):
                 self._units[group, *line] = self.source.code(loaded, unit), inside
 
     def read(self, k: Index) -> list[SSAValue]:
-        """Loads the invocation's part of the K tile at `k` from the planes."""
+        """Loads the invocation's units of the K tile at element `k`."""
         values: list[SSAValue] = []
         for group in range(self.groups):
             unit, inside = self._unit(k, group)
@@ -99,7 +99,7 @@ class UnpackedFragments(DirectOperand):
         return values
 
     def _unit(self, k: Index, group: int) -> tuple[Index, Condition]:
-        """The number of the invocation's unit in a group of a K tile, and whether it exists."""
+        """Returns the invocation's unit index in a K tile's group; condition: the unit exists."""
         b, unpacking = self.builder, self.tile.unpacking
         first = b.plus(b.divided(k, unpacking.size), self.own)
         unit = b.plus(first, group * (self.order.group // unpacking.size))
@@ -111,7 +111,7 @@ class UnpackedFragments(DirectOperand):
         return [self.fragment(number, k, type) for number in range(count)]
 
     def fragment(self, number: int, k: int, type: spv.CooperativeMatrixType) -> SSAValue:
-        """Builds the fragment with this number, at `k` elements along K in the tile."""
+        """Builds fragment `number` along M or N, at element `k` of the current K tile."""
         group, within = divmod(k, self.order.group)
         depth = self.order.parts * self.order.count
         first = within // depth * self.order.count

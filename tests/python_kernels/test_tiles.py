@@ -210,11 +210,11 @@ REFUSALS: dict[str, tuple[Any, str]] = {
     ),
     "registers": (
         lambda: matmul.with_constants(M=256, N=256).on("nvidia-h200", subgroups=(2, 1)),
-        r"carries 1024 registers of 255 \(total 1024\)",
+        r"carries 1024 registers \(total 1024\), but an invocation has 255",
     ),
     "the device's memory": (
         lambda: matmul.with_constants(M=512, N=16, K=512).on("nvidia-ada", subgroups=(4, 1)),
-        r"bytes of Workgroup memory and nvidia-ada has",
+        r"bytes of Workgroup memory, but nvidia-ada has",
     ),
     "another dtype": (lambda: meeting.launch(X.astype(np.float64), Y), "x is a view of \\? f32"),
 }
