@@ -1,22 +1,22 @@
 """
-The meaning of programs: `linalg` on tensors, the kernel-level IR and `spirv` modules, run with
-numpy.
+Executes programs with numpy: `linalg` on tensors, kernel-level IR and `spirv` modules.
 
     from xdsl_spirv.interpreter import dispatch, interpret, reference, InterpreterError, Options
 
-`interpret(module, inputs)` runs the host function of a `builtin.module`. Tensor operations are
-evaluated directly; a `gpu.launch_func` runs the `gpu.func` or the entry point of the `spirv.module`
-that it names. `reference(module, inputs)` runs the host function of a module without kernels and
-refuses launches: it is what a compiled program is compared with. `dispatch(module, entry, ...)`
-runs one entry point of a `spirv.module` over buffers that it changes in place.
+`interpret(module, inputs)` runs the host function of a `builtin.module`. It evaluates tensor
+operations directly. For a `gpu.launch_func` it runs the `gpu.func` or the `spirv.module` entry
+point that the launch names. `reference(module, inputs)` runs a host function that has no kernels,
+and refuses launches. Results of compiled programs are compared with its results. `dispatch(module,
+entry, ...)` runs one entry point of a `spirv.module` over buffers, which it changes in place.
 
-Execution: a function is compiled once into closures over a list of values; each value is a numpy
-array over (workgroup, subgroup, lane), of length 1 along an axis on which it is uniform, and one
-instruction is one numpy operation over all invocations of many workgroups. docs/interpreter.md says
-what is exact and which of the choices that SPIR-V leaves open are taken; `Options` selects others.
+A function is compiled once into closures over a list of values. Each value is a numpy array with
+the axes (workgroup, subgroup, lane). An axis has length 1 if the value is uniform along it. One
+numpy operation executes an instruction for all invocations of many workgroups. docs/interpreter.md
+lists the results that are exact and the default choices where SPIR-V permits several. `Options`
+selects other choices.
 
-Names are imported on first use: code that only needs an error class or an option does not load the
-interpreter.
+Names are imported on first use, so code that only needs an error class or an option does not load
+the interpreter.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""
-The three entry points: run a host function, run it as reference, and run one kernel entry point.
-"""
+"""Entry points of the interpreter: run a host function, run a reference, and run one kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +28,6 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 def _options(
     options: Options | None, subgroup_size: int | None, module: Operation | None = None
 ) -> Options:
-    """Returns the options of a run; the defaults follow the target that the module names."""
     if options is None:
         return options_for(module, subgroup_size)
     return options if subgroup_size is None else replace(options, subgroup_size=subgroup_size)
@@ -45,16 +42,16 @@ def interpret(
     options: Options | None = None,
 ) -> list[Array]:
     """
-    Run `func.func @function` on `inputs` and return its results.
+    Runs `func.func @function` on `inputs` and returns its results.
 
     Each input must have the shape and the element type of the argument's tensor type (bfloat16 and
-    float8 are `ml_dtypes`' dtypes); signed and unsigned integers of the right width are accepted.
+    float8 are `ml_dtypes`' dtypes). Signed and unsigned integers of the right width are accepted.
     The inputs are not changed. Arguments that are weights (`program.value`) may be left out.
-    `subgroup_size` sets the option of that name. Without it and without `options`, the subgroup
-    size is that of the target which the module names, or 32 (`options_for`).
+    `subgroup_size` replaces the option of that name. Without `subgroup_size` and `options`, the
+    subgroup size is that of the module's target, or 32 (`options_for`).
 
-    Raises `InterpreterError` for a wrong input, an operation without semantics, an access outside a
-    buffer.
+    Raises `InterpreterError` for a wrong input, an operation without semantics, or an access
+    outside a buffer.
     """
     chosen = _options(options, subgroup_size, module)
     return _run(module, inputs, function, chosen, launches=True)
@@ -68,12 +65,11 @@ def reference(
     options: Options | None = None,
 ) -> list[Array]:
     """
-    Run a host function on tensors, without kernels. Compiled programs are compared with its
-    results.
+    Runs a host function on tensors, without kernels, for comparison with compiled programs.
 
-    A contraction of floats is accumulated in binary64 and rounded once to the result's type, the
-    centre of the results of all orders of accumulation; integers are exact modulo 2^N. A launch
-    raises `InterpreterError`.
+    A contraction of floats is accumulated in binary64 and rounded once to the result's type, which
+    gives the centre of the results of all accumulation orders. Integers are exact modulo 2^N. A
+    launch raises `InterpreterError`.
     """
     return _run(module, inputs, function, _options(options, None), launches=False)
 
@@ -92,18 +88,17 @@ def dispatch(
     images: Mapping[Place, Image | Sampler] | None = None,
 ) -> None:
     """
-    Run the entry point `entry` of a `spirv.module` on `grid` workgroups.
+    Runs the entry point `entry` of a `spirv.module` on `grid` workgroups.
 
-    `buffers` maps (descriptor set, binding) to a C-contiguous array of any dtype, changed in place
-    (a variable that is an array of buffers takes keys of three numbers, the last one the index in
-    the array); `spec_constants` maps SpecId to the value that replaces the default;
-    `push_constants` are bytes, or the values of all members by name (`structs.pack_struct`).
-    `compiled` is a cache of compiled code for later launches of an unchanged module with equal
-    constants and options. `images` describes the buffers that hold texels of images, and the
-    samplers.
+    - `buffers` maps (descriptor set, binding) to a C-contiguous array of any dtype, which is
+      changed in place. For an array of buffers, the key is (set, binding, index in the array).
+    - `spec_constants` maps SpecId to the value that replaces the default.
+    - `push_constants` are bytes, or the values of all members by name (`structs.pack_struct`).
+    - `compiled` caches code for launches of the same module with equal constants and options.
+    - `images` describes the samplers and the buffers that hold texels of images.
 
     Raises `InterpreterError` for an unknown entry point, a missing or read-only buffer, push
-    constants that are missing or too short, an operation without semantics, an access outside a
+    constants that are missing or too short, an operation without semantics, or an access outside a
     buffer.
     """
     if not isinstance(spirv_module, SPIRVModuleOp):
@@ -126,7 +121,10 @@ def dispatch(
 
 
 def with_first_values(function: FuncOp, inputs: Sequence[Array]) -> Sequence[Array]:
-    """The inputs, with the values of weights and states where those are left out."""
+    """
+    Returns one value for each argument: `inputs`, completed by the stored weights and states.
+    Returns `inputs` unchanged if the weights and states are included already.
+    """
     given = inputs_of(function)
     if len(given) != len(inputs):
         return inputs

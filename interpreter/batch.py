@@ -1,13 +1,13 @@
 """
-The invocations that run together: a chunk of workgroups, all their subgroups and lanes.
+Represents the invocations that execute together: all lanes of a chunk of workgroups.
 
-A batch holds the state that an instruction may read in addition to its operands: the shape of the
-chunk, the mask of active lanes, the positions of the workgroups in the grid, and the memory of the
-module's variables.
+In addition to its operands, an instruction may read this state of a batch: the shape of the chunk,
+the mask of active lanes, the workgroup ids, and the memory of the module's variables.
 
-Lanes execute in lockstep: each instruction is done for every active lane before the next begins. So
-whatever an invocation wrote before a barrier is in memory when any other invocation passes it, and
-barriers do nothing. A schedule (schedule.py) splits the invocations into several batches.
+Lanes execute in lockstep: each instruction is executed for all active lanes before the next one
+starts. Everything written before a barrier is therefore in memory when an invocation passes the
+barrier, and barriers do nothing. A schedule (schedule.py) splits the invocations into several
+batches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Triple: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Geometry:
-    """The shape of a launch: workgroups, invocations of a workgroup, lanes of a subgroup."""
+    """The shape of a launch: the grid, the workgroup size and the subgroup size."""
 
     grid: Triple
     workgroup: Triple
@@ -34,36 +34,38 @@ class Geometry:
 
     @property
     def invocations(self) -> int:
-        """Invocations of one workgroup."""
+        """Number of invocations of one workgroup."""
         x, y, z = self.workgroup
         return x * y * z
 
     @property
     def subgroups(self) -> int:
-        """Subgroups of one workgroup, the last one perhaps partly filled."""
+        """Number of subgroups of one workgroup. The last subgroup may be partly filled."""
         return -(-self.invocations // self.lanes)
 
     @property
     def workgroups(self) -> int:
-        """Workgroups of the grid."""
+        """Number of workgroups of the grid."""
         x, y, z = self.grid
         return x * y * z
 
 
 class Batch:
     """
-    The workgroups `first` to `last` (exclusive) of a launch, by their linear index.
+    The workgroups `first` to `last` (exclusive) of a launch, by linear index, and their execution
+    state.
 
-    A batch made by `Batch.of` may have gaps between its workgroups; `first` is the lowest index.
-    `mask` is None while all lanes are active. `partial` is set in a region whose lanes have
-    diverged: a value that outlives its block must then be merged with the older one. `existing`
-    masks the lanes that exist. `departures` counts divergent returns, breaks and continues;
-    `nobody` is True when no lane is left in the region.
+    A batch made by `Batch.of` may skip workgroups. Its `first` is the lowest linear index.
 
-    A batch that `pauses` may stop (suspension.py); `resuming` holds the frames in which it must
-    continue, the next one last. `apart` is True if other invocations of its workgroups are in other
-    batches, so that it stops at barriers; `meets` holds the lanes of all such batches that execute
-    the barrier at which it continues.
+    - `mask`: the active lanes, None if all are active.
+    - `partial`: True if lanes have diverged, so that new values must be merged with older ones.
+    - `existing`: the lanes that exist, None if all exist.
+    - `departures`: number of divergent returns, breaks and continues.
+    - `nobody`: True if no lane is left in the region.
+    - `pauses`: True if execution may be suspended (suspension.py).
+    - `resuming`: the frames in which a suspended batch continues, outermost frame last.
+    - `apart`: True if it stops at barriers, since other batches share its workgroups.
+    - `meets`: the lanes of all these batches that execute the barrier where it continues.
     """
 
     def __init__(self, geometry: Geometry, first: int, last: int):
@@ -103,7 +105,7 @@ class Batch:
         self.existing = self.mask
 
     def subgroups_only(self, numbers: Array) -> Batch:
-        """Returns a batch of some subgroups of each workgroup."""
+        """Returns a copy of the batch with only these subgroups (by index) of each workgroup."""
         batch = copy(self)
         batch.subgroups = numbers.size
         batch.local_index = self.local_index[:, numbers]
@@ -112,30 +114,30 @@ class Batch:
         return batch
 
     def lanes_only(self, lanes: Array) -> Batch:
-        """Returns a batch of some invocations of each workgroup, selected by a mask."""
+        """Returns a copy of the batch in which only the invocations of the mask `lanes` exist."""
         batch = copy(self)
         batch.mask = batch.existing = lanes
         return batch
 
     @property
     def shape(self) -> Triple:
-        """(workgroups, subgroups, lanes) of the chunk."""
+        """Shape of the chunk: (workgroups, subgroups, lanes)."""
         return self.workgroups, self.subgroups, self.lanes
 
     def active(self) -> Array:
-        """The mask as a bool array, broadcastable to the chunk."""
+        """Returns the mask of active lanes as a bool array that broadcasts to the chunk's shape."""
         return np.ones((1, 1, 1), np.bool_) if self.mask is None else self.mask
 
     def local_ids(self) -> tuple[Array, Array, Array]:
-        """LocalInvocationId's three components over (1, subgroup, lane)."""
+        """Returns the components of LocalInvocationId (x, y, z), each over (1, subgroup, lane)."""
         x, y, _ = self.geometry.workgroup
         index = self.local_index
         return index % I32.type(x), index // I32.type(x) % I32.type(y), index // I32.type(x * y)
 
     def lane_ids(self) -> Array:
-        """SubgroupLocalInvocationId over (1, 1, lane)."""
+        """Returns SubgroupLocalInvocationId over (1, 1, lane)."""
         return np.arange(self.lanes, dtype=I32).reshape(1, 1, -1)
 
     def subgroup_ids(self) -> Array:
-        """SubgroupId over (1, subgroup, 1)."""
+        """Returns SubgroupId over (1, subgroup, 1)."""
         return self.local_index[:, :, :1] // I32.type(self.lanes)

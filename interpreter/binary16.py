@@ -1,10 +1,10 @@
 """
-Decides which binary16 values are held as binary32 while a kernel runs.
+Decides which binary16 values of a kernel are stored as binary32 while the kernel runs.
 
-Within a function of a `spirv.module`, a binary16 value that only arithmetic reads (also through
-loop-carried values) is held as binary32 and rounded to a binary16 number after every instruction.
-So nothing is narrowed and widened again between two such instructions. `WidenedValues` decides once
-for each value, from its uses alone, and inserts conversions where a held value meets other values.
+If only arithmetic reads a binary16 value (also through loop-carried values), the value is stored
+as binary32 and rounded to a binary16 number after every instruction. This avoids narrowing and
+widening between two arithmetic instructions. `WidenedValues` decides once for each value, from its
+uses, and inserts conversions at the other uses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COMPUTED: dict[type[Operation], Function] = {
     arithmetic.FMulOp: np.multiply,
     arithmetic.FDivOp: np.divide,
 }
-"""Instructions computed in binary32 and rounded."""
+"""Instructions on binary16 that are computed in binary32 and then rounded to binary16."""
 
 EXACT = (
     arithmetic.FNegateOp,
@@ -40,7 +40,7 @@ EXACT = (
     logic.FOrdLessThanEqualOp,
     logic.FOrdGreaterThanEqualOp,
 )
-"""Instructions that mean the same on binary32."""
+"""Instructions that give the same result on binary32 as on binary16."""
 
 
 def _to_float32(op: Operation) -> bool:
@@ -49,10 +49,9 @@ def _to_float32(op: Operation) -> bool:
 
 class WidenedValues:
     """
-    The binary16 values of a function that are held as binary32; none unless `enabled`.
-
-    A value is held if arithmetic reads it and nothing else in its own block does. Other readers
-    elsewhere (a store after a loop) get it narrowed.
+    Decides which binary16 values of a function are stored as binary32 (none unless `enabled`). A
+    value is if arithmetic reads it and no other instruction in its own block does. A reader in
+    another block (a store after a loop) gets the narrowed value.
     """
 
     def __init__(self, context: Context, enabled: bool = True):
@@ -61,7 +60,7 @@ class WidenedValues:
         self._held: dict[SSAValue, bool] = {}
 
     def held(self, value: SSAValue) -> bool:
-        """True if a value is binary32 at run time although its type is f16."""
+        """True if an f16 value is stored as binary32 at run time."""
         if not self.enabled:
             return False
         held = self._held.get(value)
@@ -103,14 +102,14 @@ class WidenedValues:
     def moves(
         self, sources: Sequence[SSAValue], targets: Sequence[SSAValue]
     ) -> list[Convert | None]:
-        """For each value, the conversion to its target at run time, or None."""
+        """Returns the conversion, or None, for each assignment of a source to its target."""
         return [
             self._converter(self.held(source), self.held(target))
             for source, target in zip(sources, targets, strict=True)
         ]
 
     def narrowing(self, value: SSAValue) -> Convert | None:
-        """The conversion of a value to its own type."""
+        """Returns the conversion of a value from binary32 to f16, or None if it is not needed."""
         return self._converter(self.held(value), False)
 
     @staticmethod
@@ -121,7 +120,8 @@ class WidenedValues:
 
     def adapt(self, op: Operation, function: Function, first: int) -> Function:
         """
-        Wraps a function so that it accepts held operands, which follow its `first` other arguments.
+        Wraps the function of an operation so that it accepts operands stored as binary32. The
+        operands follow the `first` leading arguments of the function.
         """
         computed = COMPUTED.get(type(op))
         result = self.held(op.results[0]) if len(op.results) == 1 else False
@@ -171,7 +171,6 @@ _PASSING = (
 
 
 def _targets(use: Use) -> list[SSAValue]:
-    """Returns the block arguments or results to which a terminator passes an operand."""
     op, number = use.operation, use.index
     match op:
         case control_flow.BranchOp():

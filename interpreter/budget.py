@@ -1,4 +1,4 @@
-"""A bound on how long a program may run: a loop that never ends becomes an error."""
+"""Limits the number of executed blocks, so that an endless loop becomes an error."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from xdsl.ir import Operation
 from xdsl_spirv.interpreter.errors import InterpreterError
 
 BLOCKS = 10_000_000
-"""Number of blocks that a checked or scheduled launch executes unless its options say otherwise."""
+"""Default limit of executed blocks for a launch with checks or a schedule."""
 
 
 class Budget:
-    """
-    Number of blocks that a launch may still execute; a block that many lanes share counts once.
-    """
+    """Number of blocks that a launch may still execute. A block counts once for all its lanes."""
 
     def __init__(self, limit: int):
         self.limit = limit
@@ -21,15 +19,15 @@ class Budget:
 
     @classmethod
     def of(cls, limit: int | None) -> Budget | None:
-        """A budget of `limit` blocks; None if there is no limit."""
+        """Creates a budget of `limit` blocks. Returns None if there is no limit."""
         return None if limit is None else cls(limit)
 
     def take(self, op: Operation) -> None:
-        """Count one block; `InterpreterError` when none is left."""
+        """Counts one executed block. Raises `InterpreterError` at `op` if the budget is used up."""
         self.left -= 1
         if self.left < 0:
             raise InterpreterError(
                 f"STEP-01: more than {self.limit} blocks were executed",
                 op,
-                "the loop around this branch may never end; else raise Options.max_steps",
+                "check that the loop around this branch ends, or increase Options.max_steps",
             )

@@ -1,6 +1,4 @@
-"""
-SPIR-V's built-in variables and `gpu`'s ids: values that describe the position of an invocation.
-"""
+"""Computes SPIR-V's built-in variables and `gpu`'s ids from the position of an invocation."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from xdsl_spirv.interpreter.batch import Batch, Triple
 from xdsl_spirv.interpreter.numbers import Array
 
 Components: TypeAlias = tuple[Array, ...]
-"""A built-in's components, int32 (w, s, l): three of a vector, one of a scalar."""
+"""The int32 components of a built-in over (w, s, l): three for a vector, one for a scalar."""
 
 
 def _uniform(*numbers: int) -> Components:
@@ -21,7 +19,6 @@ def _uniform(*numbers: int) -> Components:
 
 
 def _workgroup_ids(batch: Batch) -> Components:
-    """WorkgroupId; uniform along axes with one workgroup."""
     ids = zip(batch.workgroup_ids, batch.geometry.grid, strict=True)
     return tuple(_uniform(0)[0] if count == 1 else number for number, count in ids)
 
@@ -53,15 +50,11 @@ LANE_MASKS: dict[str, Callable[[Array, Array], Array]] = {
     "SubgroupLeMask": np.less_equal,
     "SubgroupLtMask": np.less,
 }
-"""
-Ballots by comparison (equal, greater, less, ...): for each lane, the lanes for which it holds.
-"""
+"""Comparison that defines each lane mask: lane i is in the mask if `compare(i, own lane)`."""
 
 
 def built_in(name: str) -> Callable[[Batch], Array] | None:
-    """
-    Returns the function that fills the variable of a built-in, or None if it is not supported.
-    """
+    """Returns the function that computes a built-in variable, or None if it is not supported."""
     compare, components = LANE_MASKS.get(name), BUILT_INS.get(name)
     if compare is not None:
         return lambda batch: _lane_mask(batch, compare)

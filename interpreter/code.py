@@ -1,13 +1,13 @@
 """
-A function compiled once into closures over a list of values.
+Compiles a function into closures over a list of values.
 
-Every SSA value has a slot of the list, `env`; slot 0 holds the batch. A step is a closure that
-reads its operands' slots and writes its results': no dictionary is looked up and no type examined
-while a kernel runs. A value that dies inside its block gives its slot to a later one, so the list
-holds no more arrays than are alive at once.
+Every SSA value has a slot in the list `env`. Slot 0 holds the batch. A step is a closure that
+reads the slots of its operands and writes the slots of its results, so a running kernel needs no
+dictionary look-ups and no type tests. When a value dies inside its block, a later value reuses its
+slot, so the list holds only live arrays.
 
-A value used in a block other than its own may be defined under one mask and used under another. If
-the lanes of the region have diverged, a new value is merged with the old one in its slot.
+A value used in another block may be defined under one mask and used under another. If the lanes of
+the region have diverged, a new value is merged with the old one in its slot.
 """
 
 from __future__ import annotations
@@ -31,13 +31,10 @@ Slots: TypeAlias = tuple[int, ...]
 
 WAVE = 0
 RETURNED = 1
-"""Numbers of the slots of the batch and of the function's result."""
+"""Index of the slot with the function's result."""
 
 TEMPORARIES = 4
-"""
-Number of arrays of the largest value's size that an instruction may need in addition to its
-operands.
-"""
+"""Number of arrays of the largest value's size that one instruction may need temporarily."""
 
 RETURNS = (
     "spirv.Return",
@@ -49,15 +46,15 @@ RETURNS = (
     "spirv.mlir.break",
     "spirv.mlir.continue",
 )
-"""Terminators after which lanes do not continue behind the construct."""
+"""Terminators after which lanes do not continue after the construct."""
 
 
 class Steps:
     """
-    A block's steps in order. If one raises, the error says which operation it was.
+    The steps of a block, in order. An error in a step names its operation.
 
-    `ends` marks steps after which all lanes may have returned from the function: the rest of the
-    block is then not executed.
+    `ends` contains the steps after which all lanes may have returned from the function, so that
+    the rest of the block is not executed.
     """
 
     __slots__ = ("ends", "ops", "steps")
@@ -68,7 +65,7 @@ class Steps:
         self.ends: set[Step] = set()
 
     def add(self, step: Step, op: Operation, may_return: bool = False) -> None:
-        """Append the step of `op`."""
+        """Appends the step of `op`."""
         self.steps.append(step)
         self.ops.append(op)
         if may_return:
@@ -81,11 +78,11 @@ class Steps:
         self.steps[-1] = step
 
     def run(self, env: Env) -> None:
-        """Execute the steps for the lanes of the batch's mask."""
+        """Executes the steps for the lanes of the batch's mask."""
         self._run(env, self.steps)
 
     def run_from(self, env: Env, number: int) -> None:
-        """Execute the steps from one on."""
+        """Executes the steps from index `number` on."""
         self._run(env, self.steps[number:])
 
     def _run(self, env: Env, steps: Sequence[Step]) -> None:
@@ -117,7 +114,7 @@ class Steps:
 
 
 class Code:
-    """A compiled function: call it with a batch and the arguments."""
+    """A compiled function, called with a batch and the arguments."""
 
     def __init__(self, compiler: Compiler, arguments: Slots, body: Function):
         self.template = compiler.template
@@ -126,9 +123,7 @@ class Code:
         self.lane_bytes = compiler.lane_bytes + TEMPORARIES * compiler.largest
 
     def __call__(self, batch: Batch, arguments: Sequence[Any]) -> Any:
-        """
-        Calls the function; returns its value, or None. Afterwards the mask is the caller's again.
-        """
+        """Calls the function and returns its value, or None. Restores the caller's mask."""
         if batch.resuming:
             return self.resume(batch)[RETURNED]
         env = self.template.copy()
@@ -139,7 +134,7 @@ class Code:
         return env[RETURNED]
 
     def resume(self, batch: Batch) -> Env:
-        """Continues where the batch was suspended."""
+        """Continues a suspended batch and returns its slots."""
         frame = batch.resuming.pop()
         assert isinstance(frame, CallFrame)
         if frame.finished:
@@ -149,10 +144,7 @@ class Code:
         return frame.env
 
     def execute(self, env: Env, batch: Batch, mask: Mask, partial: bool) -> None:
-        """
-        Runs the body from its beginning, or from where it was suspended; restores the caller's
-        batch afterwards.
-        """
+        """Runs the body from the start, or from its suspension. Then restores the caller's mask."""
         try:
             self.body(env)
         except Suspended as suspended:
@@ -162,7 +154,7 @@ class Code:
 
 
 class Compiler:
-    """Gives the values of one function their slots, and makes its steps."""
+    """Allocates the slots of one function's values, and compiles its steps."""
 
     def __init__(self, context: Context):
         self.context = context
@@ -175,25 +167,19 @@ class Compiler:
         self._free: list[int] = []
         self._escaping: set[SSAValue] = set()
         self._returning: set[Operation] = set()
-        """Operations in whose regions lanes may return from the function."""
+        """Operations with a region in which lanes may return from the function."""
 
     def _widens_binary16(self) -> bool:
-        """
-        True if binary16 may be held as binary32. False while debugging, because the debugger shows
-        values.
-        """
+        """True if binary16 may be stored as binary32. False while a debugger shows values."""
         return self.context.debug is None
 
     def new_slot(self, initial: Any = None) -> int:
-        """Allocates a slot that is never given to another value."""
+        """Allocates a slot that is never reused for another value."""
         self.template.append(initial)
         return len(self.template) - 1
 
     def define(self, value: SSAValue, lasting: bool = False) -> int:
-        """
-        Allocates the slot of a value about to be defined; `lasting` if it outlives one run of its
-        block.
-        """
+        """Allocates the slot of a new value. A `lasting` value outlives one run of its block."""
         if lasting or not self._free:
             slot = self.new_slot()
             size = lane_bytes(self.context.form(value.type), self.context.geometry.lanes)
@@ -213,25 +199,22 @@ class Compiler:
         return tuple(self._slots[value] for value in values)
 
     def keep(self, value: SSAValue) -> int:
-        """
-        Allocates the slot of a block argument. Several edges write it, so no other value may reuse
-        it.
-        """
+        """Allocates the slot of a block argument. Several edges write it, so it is not reused."""
         self._escaping.add(value)
         return self.define(value, lasting=True)
 
     def outside(self, value: SSAValue) -> int:
-        """Allocates a slot for a value that the caller stores."""
+        """Allocates the slot of a value that the caller stores."""
         self._escaping.add(value)
         slot = self._slots[value] = self.new_slot()
         return slot
 
     def preserve(self, value: SSAValue) -> None:
-        """Keeps the slot of a value beyond its last use, since it is read again later."""
+        """Prevents that the slot of a value is reused after its last use."""
         self._escaping.add(value)
 
     def known(self, value: SSAValue) -> bool:
-        """True if a value has been defined."""
+        """True if the value has been defined."""
         return value in self._slots
 
     def escapes(self, value: SSAValue) -> bool:
@@ -239,10 +222,7 @@ class Compiler:
         return value in self._escaping
 
     def merges(self, values: Sequence[SSAValue]) -> list[Merge | None]:
-        """
-        Returns for each value that escapes its block the merge with its slot; None for values of
-        one block.
-        """
+        """Returns the merge function of each value that another block uses, otherwise None."""
         return [
             merger(self.context.form(value.type)) if self.escapes(value) else None
             for value in values
@@ -253,13 +233,13 @@ class Compiler:
         return Code(self, arguments, body)
 
     def reader(self, slots: Slots) -> Callable[[Env], Any]:
-        """Returns a function that reads slots, for `assigner`."""
+        """Returns a function that reads slots, as input of `assigner`."""
         return lambda env: [env[slot] for slot in slots]
 
     def mover(
         self, sources: Sequence[SSAValue], targets: Sequence[SSAValue]
     ) -> Callable[[Env], Any]:
-        """Returns a function that reads values which become other values, for `assigner`."""
+        """Returns a function that reads the sources and converts them for their targets."""
         slots, converts = self.slots(sources), self.widened.moves(sources, targets)
         if not any(converts):
             return self.reader(slots)
@@ -267,13 +247,11 @@ class Compiler:
         return lambda env: [env[s] if convert is None else convert(env[s]) for s, convert in pairs]
 
     def assigner(self, slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Any], None]:
-        """Returns a function that writes the values of a reader into other slots."""
+        """Returns a function that writes the values of a reader into slots."""
         return assigner(slots, merges)
 
     def terminator(self, op: Operation, terminate: Callable[[Env], Any]) -> Callable[[Env], Any]:
-        """
-        Returns the closure that ends a block. It counts blocks if the options limit the steps.
-        """
+        """Returns the closure that ends a block. It counts the block if the steps are limited."""
         if self.context.debug is not None:
             terminate = self.context.debug.attach_end(op, terminate, self)
         steps = self.context.steps
@@ -287,15 +265,15 @@ class Compiler:
         return counted
 
     def leave_out(self, op: Operation) -> None:
-        """Skips an operation without effect; it has no slots to release."""
+        """Skips an operation without effect. Its results have no slots to free."""
         self._escaping.update(op.results)
 
     def slot_if_any(self, value: SSAValue) -> int | None:
-        """Returns the slot of a value, or None if it has none yet."""
+        """Returns the slot of a value, or None if it has no slot yet."""
         return self._slots.get(value)
 
     def release(self, values: Sequence[SSAValue]) -> None:
-        """Frees the slots of dead values, unless a debugger may look at them."""
+        """Frees the slots of dead values, except if a debugger may read them."""
         if self.context.debug is not None:
             return
         for value in values:
@@ -304,9 +282,9 @@ class Compiler:
 
     def block(self, block: Block) -> tuple[Steps, list[SSAValue]]:
         """
-        Compiles a block without its terminator; the block's arguments have slots already.
+        Compiles a block without its terminator. The block's arguments must have slots.
 
-        Also returns the values whose last reader is the terminator: the caller releases them.
+        Also returns the values whose last use is the terminator. The caller frees their slots.
         """
         steps = Steps()
         order = {op: index for index, op in enumerate(block.ops)}
@@ -327,16 +305,13 @@ class Compiler:
         return steps, [value for values in dying.values() for value in values]
 
     def _note_return_in(self, op: Operation) -> None:
-        """Records that lanes may return inside the operations around this one."""
+        """Records that lanes may return inside the operation around `op`."""
         parent = op.parent_op()
         if parent is not None:
             self._returning.add(parent)
 
     def _last_use(self, value: SSAValue, block: Block, order: dict[Operation, int]) -> int | None:
-        """
-        Returns the number of the last operation that reads a value, or None if one is in another
-        block.
-        """
+        """Returns the index of a value's last use in the block; None if used in another block."""
         last = 0
         for use in value.uses:
             user = block.find_ancestor_op_in_block(use.operation)
@@ -385,7 +360,7 @@ class Compiler:
 
 
 def link(function: Function, arguments: Slots, results: Slots, merges: list[Merge | None]) -> Step:
-    """Makes a step that calls a function on slots and writes its results to slots."""
+    """Compiles a step that calls a function on slots and writes its results to slots."""
     call = _caller(function, arguments)
     if not results:
         return call
@@ -398,7 +373,7 @@ def link(function: Function, arguments: Slots, results: Slots, merges: list[Merg
 
 
 def assigner(slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Sequence[Any]], None]:
-    """Returns `assign(env, values)`, which changes only active lanes if lanes have diverged."""
+    """Returns `assign(env, values)`, which writes slots, under the mask if lanes have diverged."""
     targets = list(zip(slots, merges, strict=True))
 
     def assign(env: Env, values: Sequence[Any]) -> None:
@@ -429,7 +404,7 @@ def _caller(function: Function, slots: Slots) -> Callable[[Env], Any]:
 
 
 def _single(function: Function, slots: Slots, result: int) -> Step:
-    """Calls a function with one result directly: this is the inner loop of every kernel."""
+    """Compiles the step of a function with one result, the common case, without a loop."""
     match slots:
         case (a,):
 

@@ -1,18 +1,19 @@
 """
 Maps components of cooperative matrices to invocations (CM-18).
 
-`row-major`, `column-major` and `opaque` deal the components out to the invocations in turn, in that
-order or a pseudo-random one. `lavapipe` and `nvidia` were measured on those drivers
-(tests/interpreter/data/component_maps.json). lavapipe (8x8 matrices, 8 invocations) deals B by
-columns and the others by rows. NVIDIA (32 invocations) gives each group of four invocations one
-line of 32-bit words: a row of A or of the accumulator (whose components stand in pairs), or a
-column of B. The subgroup covers eight lines; the pattern repeats along the lines, then across them.
+`row-major`, `column-major` and `opaque` distribute the components round-robin over the
+invocations, in row-major, column-major or a pseudo-random order. `lavapipe` and `nvidia` were
+measured on those drivers (tests/interpreter/data/component_maps.json). lavapipe (8x8 matrices, 8
+invocations) distributes B by columns, A and the accumulator by rows. NVIDIA (32 invocations) gives
+each group of four invocations one line of 32-bit words: a row of A or of the accumulator (whose
+components are stored in pairs), or a column of B. The subgroup covers eight lines. The pattern
+repeats along the lines, then across them.
 
-Maps of other devices are data in `targets/`, with their sources: they give the bits of a
-component's row and column from the bits of the invocation's number and of the component's index. On
-RDNA 3 several invocations hold the same component of A and B, so that together they hold more than
-rows * columns. If they insert different values, the first invocation's counts; it is also the one
-that stores the component.
+Maps of other devices are data in `targets/`, with their sources. They map the bits of an
+invocation index and a component index to the bits of the component's row and column. On RDNA 3
+several invocations store the same component of A and B, so together they store more than rows *
+columns. If these invocations insert different values, the value of the first one is used, also by
+stores.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ USES = {
 @cache
 def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | None:
     """
-    (lanes, components) of the components that each invocation holds, counted row by row; None if
-    the mapping is not data or does not cover such matrices.
+    Returns (lanes, components): the row-major index of each component of each invocation. Returns
+    None if no data exists for the mapping or for such matrices.
     """
     if mapping in RULES or form.scope != Scope.Subgroup:
         return None
@@ -54,7 +55,7 @@ def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | N
 
 
 def applies(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> bool:
-    """True if a mapping covers matrices of a form."""
+    """True if a mapping supports matrices of a form."""
     if mapping not in RULES:
         return fragment(mapping, form, lanes) is not None
     if mapping != "nvidia":
@@ -64,7 +65,7 @@ def applies(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> bool:
 
 
 def count(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> int:
-    """Number of components in each invocation, rounded up."""
+    """Returns the number of components in each invocation, rounded up."""
     table = fragment(mapping, form, lanes)
     return -(-form.rows * form.columns // lanes) if table is None else table.shape[1]
 
@@ -73,9 +74,9 @@ def positions(
     mapping: Mapping, form: CooperativeMatrix, lanes: int, lane: Array, index: Array
 ) -> Array:
     """
-    Returns the position of component `index` of invocation `lane`, counted row by row.
+    Returns the row-major position of component `index` of invocation `lane`.
 
-    Raises `InterpreterError` if the mapping is not known for such matrices.
+    Raises `InterpreterError` if the mapping does not support such matrices.
     """
     if not applies(mapping, form, lanes):
         raise InterpreterError(
@@ -99,10 +100,7 @@ def positions(
 
 
 def _nvidia(form: CooperativeMatrix) -> tuple[int, int, int]:
-    """
-    Returns the number of lines, a line's length, and the number of adjacent components in one
-    invocation.
-    """
+    """Returns the number of lines, their length, and the adjacent components of one invocation."""
     if form.use == CooperativeMatrixUse.MatrixBKHR:
         lines, length = form.columns, form.rows
     else:

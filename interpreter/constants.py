@@ -1,8 +1,4 @@
-"""
-Converts constant attributes to arrays.
-
-Elements keep the bits of the attribute, so that NaNs keep their payload.
-"""
+"""Converts constant attributes to arrays. All bits are preserved, including NaN payloads."""
 
 from __future__ import annotations
 
@@ -50,11 +46,11 @@ def scalar(number: Any, dtype: DType) -> Array:
 
 def given_scalar(number: Any, dtype: DType) -> Array:
     """
-    Converts a number from the caller to a 0-d array.
+    Converts a number given by the caller to a 0-d array.
 
-    Raises ValueError for a number that the type cannot hold: nothing is truncated silently. The
-    message is a predicate ("is an integer of ..."), which the caller completes. An integer may be
-    given signed or unsigned; a float is rounded.
+    An integer may be signed or unsigned. A float is rounded. Raises ValueError for a number that
+    the type cannot represent. Its message is a predicate ("must be an integer of ..."), to which
+    the caller adds the subject.
     """
     if not _is_number(number):
         raise ValueError(f"must be one number, not {number!r}")
@@ -78,7 +74,7 @@ def _is_number(value: Any) -> bool:
 
 
 def attribute_array(attribute: Attribute) -> Array:
-    """Returns the elements of a dense attribute in its shape, or a number as a 0-d array."""
+    """Converts a dense attribute to an array of its shape, or a number to a 0-d array."""
     if isinstance(attribute, IntegerAttr | FloatAttr):
         dtype = scalar_dtype(attribute.type)
         if dtype is None:
@@ -117,7 +113,7 @@ def _resource(attribute: DenseResourceAttr) -> Array:
 
 
 def _bits(data: bytes, dtype: DType) -> Array:
-    """Reads elements from raw bytes; a bool is true for any byte except 0."""
+    """Reads elements from raw bytes. A bool is true for any byte except 0."""
     if dtype == BOOL:
         return np.frombuffer(data, np.uint8) != 0
     return np.frombuffer(data, dtype)

@@ -1,9 +1,8 @@
 """
-The context in which a function is compiled: its module's symbols, the specialization constants, the
-options.
+Holds the state to compile functions: module symbols, specialization constants and options.
 
-Specialization constants are known when a kernel is launched, so sizes that depend on them are
-numbers here; a launch with other values compiles again.
+Specialization constants are known at launch, so sizes that depend on them are plain numbers here.
+A launch with other values compiles the functions again.
 """
 
 from __future__ import annotations
@@ -28,28 +27,28 @@ from xdsl_spirv.interpreter.options import Debugger, Options
 from xdsl_spirv.interpreter.pointers import written_variables
 
 Value = Any
-"""A value at run time, in the form of its type (forms.py)."""
+"""A run-time value, represented as the form of its type requires (forms.py)."""
 
 
 class Runnable(Protocol):
-    """A compiled function (code.py); `lane_bytes` is what its values take for each invocation."""
+    """A compiled function (code.py). `lane_bytes` is the size of its values per invocation."""
 
     lane_bytes: float
 
     def __call__(self, batch: Batch, arguments: Sequence[Any]) -> Any:
-        """Run it for the active lanes and return its result."""
+        """Runs the function for the active lanes and returns its result."""
         ...
 
 
 class Observer(Protocol):
-    """The protocol of observers that follow functions while they run (checks/checker.py)."""
+    """Interface of observers that follow functions while they run (checks/checker.py)."""
 
     def start(self, batch: Batch) -> None:
         """Begins a new chunk of workgroups."""
         ...
 
     def resume(self, chunk: Batch, batch: Batch) -> None:
-        """Continues with a batch of a chunk; batches of other chunks may have run in between."""
+        """Switches to a batch of a chunk, after batches of other chunks may have run."""
         ...
 
     def report_release(self, op: Operation, lanes: Array) -> None:
@@ -58,24 +57,25 @@ class Observer(Protocol):
 
 
 class Watcher(Protocol):
-    """An object that wraps operations on tensors to inspect their operands (host/poison.py)."""
+    """Interface of objects that wrap tensor operations to inspect operands (host/poison.py)."""
 
     def watch(self, op: Operation, context: Context, function: Any) -> Any:
-        """Returns the function of an operation, wrapped so that it inspects the operands."""
+        """Wraps the function of an operation so that the operands are inspected."""
         ...
 
 
 class Context:
     """
-    The state for compiling the functions of one module.
+    State for compiling the functions of one module.
 
-    `specialized` holds the value of every constant by symbol, which `derive` evaluates; `geometry`
-    is the launch's. `global_slot` numbers the module's variables in a batch's `globals`, and
-    `creators` makes each of them for a new batch. `memories` holds the launch's buffers, `images`
-    describes those that are images. `checker` observes the run if the options ask for checks.
-    `products` counts the products that `magnitudes` (options.py) sums, `clock` the readings of a
-    clock. `waited` is True if invocations have waited for others, `may_wait` if workgroups may wait
-    for each other.
+    - `specialized`: values of the constants by symbol, computed by `derive`.
+    - `geometry`: shape of the launch.
+    - `global_slots`: index of each module variable in a batch's `globals`, and in `creators`.
+    - `memories`: the buffers of the launch. `images` describes the buffers that are images.
+    - `checker`: observes the run if the options enable checks.
+    - `products`: number of products that `magnitudes` (options.py) sums.
+    - `clock`: number of clock reads.
+    - `waited`: True if invocations have waited for others; `may_wait`: if workgroups may.
     """
 
     def __init__(self, module: Operation, options: Options, geometry: Geometry):
@@ -98,7 +98,7 @@ class Context:
         self.checker: Observer | None = None
         self.poison: Watcher | None = None
         self.compiler: Callable[[Operation], Any] | None = None
-        """Compiles a function with checks, if there is a checker."""
+        """Compiles a function with checks, None without a checker."""
         self.steps = Budget.of(options.max_steps)
         self.products = 0
         self.clock = 0
@@ -112,7 +112,7 @@ class Context:
                 self.symbols[getattr(symbol, "data", str(symbol))] = op
 
     def symbol(self, reference: Attribute | str) -> Operation:
-        """Returns the module's operation with that symbol."""
+        """Returns the module's operation with this symbol. Raises `InterpreterError` if missing."""
         name = symbol_name(reference)
         op = self.symbols.get(name)
         if op is None:
@@ -120,21 +120,21 @@ class Context:
         return op
 
     def add_global(self, name: str, creator: Callable[[Batch], Value]) -> int:
-        """Numbers a variable of the module; `creator` makes it for each batch."""
+        """Assigns a slot to a module variable. `creator` creates the variable for each batch."""
         slot = len(self.creators)
         self.global_slots[name] = slot
         self.creators.append(creator)
         return slot
 
     def add_specialized(self, name: str, value: Value) -> None:
-        """Gives a specialization constant its value; integers may decide lengths."""
+        """Sets the value of a specialization constant, which may be an array length."""
         self.specialized[name] = value
         if not isinstance(value, tuple) and value.dtype.kind == "i" and value.size == 1:
             self.lengths[name] = int(value.item())
 
     @cached_property
     def written(self) -> set[str] | None:
-        """Returns the variables that the module may write, or None if it may write any."""
+        """Returns the variables that the module may write, or None if it may write any variable."""
         return written_variables(self.module)
 
     def specialize(self, name: Attribute | str) -> Value:
@@ -151,10 +151,7 @@ class Context:
         return int(self.specialize(number).item())
 
     def size(self, size: Attribute) -> int:
-        """
-        Returns a size given directly or by a constant; raises `InterpreterError` if a constant's is
-        below 1.
-        """
+        """Returns a size, given directly or by a constant. Raises `InterpreterError` below 1."""
         number = self.number(size)
         if number < 1 and not isinstance(size, IntAttr):
             raise InterpreterError(
@@ -178,7 +175,7 @@ class Context:
         return form
 
     def plain(self, type: Attribute) -> Plain:
-        """Returns the form of a scalar or vector type; refuses other types."""
+        """Returns the form of a scalar or vector. Raises `InterpreterError` for other types."""
         form = self.form(type)
         if not isinstance(form, Plain):
             raise InterpreterError(f"{type} is not a scalar or a vector")
@@ -249,7 +246,7 @@ class Context:
         return code
 
     def batch_globals(self, batch: Batch) -> list[Value]:
-        """The module's variables for one batch."""
+        """Creates the module's variables for one batch."""
         return [create(batch) for create in self.creators]
 
 

@@ -1,5 +1,5 @@
 """
-Looks into a running kernel: breakpoints, printed values, a trace.
+Debugs a running kernel with breakpoints, printed values and traces.
 
     def look(stop: Stop) -> None:
         print(stop, stop.value("%sum"))
@@ -7,11 +7,11 @@ Looks into a running kernel: breakpoints, printed values, a trace.
 
     dispatch(module, "main", grid, buffers, options=Options(debug=Debug([Break("%sum", look)])))
 
-A breakpoint names an instruction by its result (`%sum`), by its number in its function (`#17`, as
-in findings), or by its line (`18`, `reduce.comp:18`); or it names a variable of the source (`sum`)
-and means all instructions that assign it. Its function is called after the instruction has run for
-all invocations of a chunk. Only steps with a breakpoint are wrapped: without `Options.debug` none
-of this runs.
+A breakpoint names an instruction by its result (`%sum`), by its position in its function (`#17`,
+as in findings), or by its line (`18`, `reduce.comp:18`). The name of a source variable (`sum`)
+means all instructions that assign the variable. The action is called after the instruction has run
+for all invocations of a chunk. Only steps with a breakpoint are wrapped. Without `Options.debug`
+this module is not used.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from xdsl_spirv.interpreter.variables import VariablePointer
 
 
 class Begins(NamedTuple):
-    """Tells if an operation begins a line of the module's text, and a line of the source."""
+    """True for an operation that begins a line of the module's text, and of the source."""
 
     line: bool
     source_line: bool
@@ -46,10 +46,10 @@ class Begins(NamedTuple):
 @dataclass(frozen=True)
 class Break:
     """
-    Call `action` after an instruction; where `condition` is given, only if it holds.
+    A breakpoint: calls `action` after an instruction, if `condition` is missing or holds.
 
-    `at` is `%name` or `#number`; a line, as a number or `FILE:NUMBER`, which means its first
-    instruction; or a variable of the source, which means all instructions that assign it.
+    `at` is `%name` or `#position`; a line as a number or `FILE:NUMBER`, for the first instruction
+    of the line; or a source variable, for all instructions that assign the variable.
     """
 
     at: str | int
@@ -74,9 +74,7 @@ class Break:
 
     @property
     def variable(self) -> str:
-        """
-        The variable of the source that the breakpoint names; empty if it names something else.
-        """
+        """The source variable that the breakpoint names, or "" if it names something else."""
         at = str(self.at)
         return "" if self.is_line or at.startswith(("#", "%")) else at
 
@@ -89,10 +87,10 @@ class Break:
 @dataclass
 class Debug:
     """
-    Breakpoints, and where to write a trace: one JSON object for each executed instruction.
+    Breakpoints, and the file of a trace with one JSON object for each executed instruction.
 
-    With `stepping`, `Stop.step` lets the breakpoint's action be called after the next instructions,
-    too; every instruction is wrapped then.
+    With `stepping`, every instruction is wrapped, and `Stop.step` makes the next instructions
+    stop, too.
     """
 
     breaks: Sequence[Break] = ()
@@ -101,12 +99,12 @@ class Debug:
     steps: int = field(default=0, init=False)
     reached: set[str | int] = field(default_factory=set[str | int], init=False)
     following: list[tuple[int, Break]] = field(default_factory=list[tuple[int, Break]], init=False)
-    """For each breakpoint that is stepping, the last step at which it also stops."""
+    """(last step at which it stops, breakpoint) for each breakpoint that is stepping."""
     _last: list[Any] = field(default_factory=lambda: [None, None], init=False)
-    """Block and line of the previous operation, in the module's text and in the source."""
+    """Block and line of the previous operation, for the module's text and for the source."""
 
     def attach(self, op: Operation, step: Step, compiler: Compiler) -> Step:
-        """Returns the step of `op`, followed by its breakpoints and the trace."""
+        """Wraps the step of `op` with its breakpoints and the trace."""
         begins = self._begins(op)
         breaks = [b for b in self.breaks if b.names(op, begins)]
         self.reached |= {b.at for b in breaks}
@@ -117,7 +115,7 @@ class Debug:
         held = [(v, slot) for v in variables if (slot := compiler.slot_if_any(v.value)) is not None]
 
         def debugged(env: Env) -> None:
-            # An operand may share its slot with the result, so its value is read before.
+            # An operand may share its slot with the result, so it is read first.
             before = {value: env[slot] for value, slot in slots.items()}
             step(env)
             before.update((result, env[slots[result]]) for result in op.results)
@@ -135,11 +133,11 @@ class Debug:
         return debugged
 
     def attach_end(self, op: Operation, terminate: Any, compiler: Compiler) -> Any:
-        """The end of a block, which has no values to look at."""
+        """Wraps the terminator of a block, which has no values to show."""
         return terminate
 
     def _begins(self, op: Operation) -> Begins:
-        """The lines that start at this operation; must be called in the order of the block."""
+        """Returns the lines that start at this operation. Must be called in the block's order."""
         place, line = source_of(op), places.line_of(op)
         now = (line, None if place is None else (place.file, place.line))
         begun: list[bool] = []
@@ -150,7 +148,7 @@ class Debug:
         return Begins(*begun)
 
     def check_reached(self) -> None:
-        """Raises `InterpreterError` for breakpoints that match no instruction."""
+        """Raises `InterpreterError` if a breakpoint matches no instruction."""
         for b in self.breaks:
             if b.at not in self.reached:
                 raise InterpreterError(
@@ -164,8 +162,8 @@ class Debug:
 
 class Stop:
     """
-    A moment after an instruction: `op`, its `line` (0 if unknown), its `source` (None if unknown),
-    the batch, and the values of its operands and results.
+    The state right after an instruction: `op`, `line` (0 if unknown), `source` (None if unknown),
+    the batch, and the values of operands and results.
     """
 
     def __init__(
@@ -176,23 +174,23 @@ class Stop:
         self.source = source_of(op)
         self.batch = batch
         self.in_kernel = hasattr(batch, "geometry")
-        """False in a body of linalg, whose values are arrays over all points of its loops."""
+        """False in a linalg body, whose values are arrays over all loop iterations."""
         self.mask: Any = batch.active() if self.in_kernel else None
         self.values = values
         self.hit: tuple[Debug, Break] | None = None
         self.held: Sequence[tuple[Local, Any]] = ()
-        """The source's variables at this point, with their values or pointers."""
+        """The source variables at this point, with their values or pointers."""
         self._context = context
 
     def step(self, count: int = 1) -> None:
         """
-        Lets the breakpoint's action be called after each of the next `count` instructions.
+        Makes each of the next `count` instructions call the breakpoint's action.
 
-        Raises `InterpreterError` unless `Debug.stepping` is on.
+        Raises `InterpreterError` if `Debug.stepping` is off.
         """
         if self.hit is None or not self.hit[0].stepping:
             raise InterpreterError(
-                "this stop cannot step", "Options.debug", "use Debug(..., stepping=True)"
+                "cannot step from this stop", "Options.debug", "use Debug(..., stepping=True)"
             )
         debug, b = self.hit
         debug.following.append((debug.steps + count, b))
@@ -204,7 +202,7 @@ class Stop:
         return text + (f", line {self.line}" if self.line else "")
 
     def names(self) -> dict[str, SSAValue]:
-        """Returns the operands and results by name; the first result is also under `result`."""
+        """Returns the operands and results by name. The first result is also named `result`."""
         values = {places.name_of(value): value for value in self.op.operands}
         values.update((places.name_of(value), value) for value in self.op.results)
         if self.op.results:
@@ -213,17 +211,16 @@ class Stop:
 
     def value(self, name: str = "result") -> Any:
         """
-        Returns a value for every invocation of the chunk.
+        Returns a value in every invocation of the chunk.
 
-        Its shape is (workgroups, invocations of a workgroup, ...); for a cooperative matrix
-        (workgroups, subgroups, rows, columns), with one subgroup for Workgroup scope. Raises
-        `KeyError` for a name that neither `names` nor `variables` has.
+        The shape is (workgroups, invocations of a workgroup, ...). A cooperative matrix has the
+        shape (workgroups, subgroups, rows, columns), with one subgroup for Workgroup scope. Raises
+        `KeyError` for a name that is missing in `names` and `variables`.
         """
         value, form = self._find(name)
         return spread_out(value, form, self.batch) if self.in_kernel else np.asarray(value)
 
     def _find(self, name: str) -> tuple[Any, Form]:
-        """Returns the value of a name, and its form."""
         variables = self._variables()
         if name in variables and not (name == "result" and self.op.results):
             return variables[name]
@@ -231,7 +228,7 @@ class Stop:
         return self.values[value], self._context.form(value.type)
 
     def variables(self) -> dict[str, Any]:
-        """The values of the source's variables, as `value` gives them."""
+        """Returns the values of the source variables by name, in the form of `value`."""
         variables = self._variables().items()
         return {name: spread_out(value, form, self.batch) for name, (value, form) in variables}
 
@@ -245,13 +242,13 @@ class Stop:
         return variables
 
     def active(self) -> Any:
-        """Mask of the invocations that execute the instruction, (workgroups, invocations)."""
+        """Mask (workgroups, invocations) of the invocations that execute the instruction."""
         batch = self.batch
         full = np.broadcast_to(self.mask, batch.shape)
         return full.reshape(batch.workgroups, -1)[:, : batch.geometry.invocations]
 
     def at(self, workgroup: int, invocation: int, name: str = "result") -> Any:
-        """Returns a value in one invocation; `workgroup` is its linear index in the grid."""
+        """Returns a value in one invocation. `workgroup` is the linear index in the grid."""
         row = workgroup - self.batch.first
         _, form = self._find(name)
         array = self.value(name)
@@ -263,8 +260,8 @@ class Stop:
 
     def shown(self, workgroup: int | None = None, invocation: int = 0) -> dict[str, Any]:
         """
-        Returns the values that the breakpoint shows, for all invocations or one: its variable, all
-        variables at a line of the source, or the `result` of an instruction.
+        Returns the values that the breakpoint shows, for one or all invocations: its variable, all
+        variables at its source line, or the `result` of its instruction.
         """
         at = None if self.hit is None else self.hit[1]
         if at is not None and at.variable:
@@ -279,11 +276,11 @@ class Stop:
         return {name: self.at(workgroup, invocation, name) for name in names}
 
     def holds(self, workgroup: int) -> bool:
-        """True if this chunk contains a workgroup."""
+        """True if the chunk contains a workgroup, given by its linear index."""
         return self.in_kernel and 0 <= workgroup - self.batch.first < self.batch.workgroups
 
     def record(self, step: int) -> dict[str, Any]:
-        """Returns the stop as a line of the trace."""
+        """Returns the trace record of the stop."""
         record: dict[str, Any] = {
             "step": step,
             "number": places.number_of(self.op),
@@ -302,7 +299,7 @@ class Stop:
 
 
 def spread_out(value: Any, form: Form, batch: Batch) -> Any:
-    """Broadcasts a value along its uniform axes, which are stored only once."""
+    """Broadcasts a value along its uniform axes, which have length 1."""
     if isinstance(form, Plain):
         full = np.broadcast_to(value, batch.shape + tuple(form.shape))
         full = full.reshape(batch.workgroups, -1, *form.shape)
@@ -318,7 +315,7 @@ def spread_out(value: Any, form: Form, batch: Batch) -> Any:
 
 
 def _summary(value: Any) -> Any:
-    """Summarizes a value: a uniform one as it is, others by their range."""
+    """Returns a uniform value, or the range of a value that varies."""
     if isinstance(value, Pointer):
         return {"pointer into": value.memory.label, **_summary(value.index * value.scale)}
     if not isinstance(value, np.ndarray):

@@ -1,10 +1,11 @@
 """
-Determinants and inverses by cofactors, in the operands' own type. For binary16 they are computed in
-binary32, because Khronos' conformance tests want them within a unit in the last place.
+Computes determinants and inverses by cofactors, in the operands' type. binary16 is computed in
+binary32, because Khronos' conformance tests require an error of at most one unit in the last
+place.
 
-Drivers compute them in this way (Mesa's `vtn_glsl450.c`), with multiplications and additions only:
-the determinant of a singular matrix of small integers is exactly 0. With LU decomposition it would
-not be.
+Drivers use the same method (Mesa's `vtn_glsl450.c`), with multiplications and additions only. The
+determinant of a singular matrix of small integers is therefore exactly 0, unlike with LU
+decomposition.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from xdsl_spirv.interpreter.numbers import F16, F32, Array
 
 
 def determinant(a: Array) -> Array:
-    """The determinants (...) of matrices (..., n, n), n from 1 to 4."""
+    """Returns the determinants (...) of matrices (..., n, n), for n from 1 to 4."""
     if a.dtype == F16:
         return determinant(a.astype(F32)).astype(F16)
     size = a.shape[-1]
@@ -34,7 +35,7 @@ def determinant(a: Array) -> Array:
 
 
 def inverse(a: Array) -> Array:
-    """The inverses (..., n, n) of matrices; NaN where the determinant is 0."""
+    """Returns the inverses (..., n, n) of matrices, NaN where the determinant is 0."""
     if a.dtype == F16:
         return inverse(a.astype(F32)).astype(F16)
     size = a.shape[-1]
@@ -50,5 +51,5 @@ def inverse(a: Array) -> Array:
 
 
 def _minor(a: Array, row: int, column: int) -> Array:
-    """Returns the determinants without one row and one column."""
+    """Returns the determinants of the matrices without one row and one column."""
     return determinant(np.delete(np.delete(a, row, -2), column, -1))

@@ -1,10 +1,9 @@
 """
-Arithmetic that the kernel-level dialects and SPIR-V share: one function for each meaning.
+Implements elementwise arithmetic that the kernel-level dialects and SPIR-V share.
 
-Each function works component by component on arrays of its operands' natural dtypes. If SPIR-V
-leaves a result undefined (division by zero, the most negative integer divided by -1, a shift by the
-width or more), the functions define it: 0, the wrapped quotient, and the result of shifting one bit
-at a time.
+Each function computes elementwise on arrays of the operands' dtypes. Results that SPIR-V leaves
+undefined are defined here: division by zero gives 0, the most negative integer divided by -1
+wraps, and a shift by the width or more equals repeated shifts by one bit.
 """
 
 from __future__ import annotations
@@ -35,10 +34,7 @@ from xdsl_spirv.interpreter.semantics import Function
 
 
 def on_unsigned(function: Function) -> Function:
-    """
-    Wraps a function so that it reads its operands' bits as unsigned; integer results become signed
-    again.
-    """
+    """Wraps a function so that it reads operands as unsigned and returns signed integers."""
 
     def call(*operands: Array) -> Array:
         result = function(*[unsigned(operand) for operand in operands])
@@ -49,19 +45,19 @@ def on_unsigned(function: Function) -> Function:
 
 
 def divide_signed(a: Array, b: Array) -> Array:
-    """Quotient toward zero; 0 for a zero divisor."""
+    """Returns the quotient rounded toward zero; 0 for a zero divisor."""
     quotient = np.floor_divide(a, b)
     inexact = (quotient * b != a) & (b != 0)
     return quotient + (inexact & (quotient < 0))
 
 
 def remainder_signed(a: Array, b: Array) -> Array:
-    """Remainder with the dividend's sign (SRem); 0 for a zero divisor."""
+    """Returns the remainder with the dividend's sign (SRem); 0 for a zero divisor."""
     return np.where(b == 0, 0, a - divide_signed(a, b) * b).astype(a.dtype, copy=False)
 
 
 def modulo_signed(a: Array, b: Array) -> Array:
-    """Remainder with the divisor's sign (SMod); 0 for a zero divisor."""
+    """Returns the remainder with the divisor's sign (SMod); 0 for a zero divisor."""
     return np.where(b == 0, 0, a - np.floor_divide(a, b) * b).astype(a.dtype, copy=False)
 
 
@@ -78,10 +74,7 @@ remainder_unsigned = on_unsigned(_remainder)
 
 
 def ceiling_divide_signed(a: Array, b: Array) -> Array:
-    """
-    Computes the quotient rounded toward positive infinity, without negating the least number, which
-    would overflow.
-    """
+    """Returns the quotient rounded up. Does not negate an operand, which could overflow."""
     quotient = np.floor_divide(a, b)
     return quotient + (quotient * b != a)
 
@@ -95,7 +88,7 @@ def unordered(a: Array, b: Array) -> Array:
 
 
 def or_unordered(compare: Function) -> Function:
-    """Returns a comparison that also holds if an operand is NaN."""
+    """Wraps a comparison so that it also holds if an operand is NaN."""
 
     def call(a: Array, b: Array) -> Array:
         return compare(a, b) | unordered(a, b)
@@ -110,7 +103,7 @@ def ordered_not_equal(a: Array, b: Array) -> Array:
 
 
 def select(form: Form, by_component: bool) -> Function:
-    """Chooses between two operands by a condition, for each component or for all."""
+    """Returns a function that selects between two operands, by component or as a whole."""
     if isinstance(form, Plain) and form.shape and not by_component:
         tail = (1,) * len(form.shape)
         return lambda c, a, b: np.where(c.reshape(c.shape + tail), a, b)
@@ -120,43 +113,40 @@ def select(form: Form, by_component: bool) -> Function:
         return lambda c, a, b: a.merge(c, b)
     if isinstance(form, Composite):
         return merger(form)
-    # The condition is uniform over the matrix's scope (CM-27): the first lane decides for all.
+    # The condition is uniform over the matrix's scope (CM-27), so the first lane's is used.
     return lambda c, a, b: np.where(c[:, :, :1, None], a, b)
 
 
 def add_with_carry(a: Array, b: Array) -> tuple[Array, Array]:
-    """Computes the sum modulo 2^N, and whether it overflowed."""
+    """Returns the sum modulo 2^N and the carry (0 or 1)."""
     total = a + b
     return total, unsigned(total) < unsigned(a)
 
 
 def shift_left(a: Array, b: Array) -> Array:
-    """The bits moved up; a shift of the width or more gives 0."""
+    """Shifts bits left. A shift by the width or more gives 0."""
     return signed(np.left_shift(unsigned(a), _amount(a, b)))
 
 
 def shift_right_logical(a: Array, b: Array) -> Array:
-    """The bits moved down, zeros from above."""
+    """Shifts bits right and fills with zeros."""
     return signed(np.right_shift(unsigned(a), _amount(a, b)))
 
 
 def shift_right_arithmetic(a: Array, b: Array) -> Array:
-    """The bits moved down, the sign from above."""
+    """Shifts bits right and fills with the sign bit."""
     return np.right_shift(a, signed(np.minimum(_amount(a, b), a.dtype.itemsize * 8 - 1)))
 
 
 def _amount(a: Array, b: Array) -> Array:
-    """
-    Returns a shift's amount as an unsigned number in the shifted value's width, limited to that
-    width.
-    """
+    """Returns a shift amount as an unsigned number, limited to the width of the shifted value."""
     amount = unsigned(b)
     bits = a.dtype.itemsize * 8
     return np.minimum(amount, bits).astype(unsigned(a).dtype, copy=False)
 
 
 def multiply_extended(sign: bool) -> Function:
-    """The low and the high half of the exact product."""
+    """Returns a function that computes the low and the high half of an exact product."""
 
     def call(a: Array, b: Array) -> tuple[Array, Array]:
         bits = a.dtype.itemsize * 8
@@ -172,7 +162,7 @@ def multiply_extended(sign: bool) -> Function:
 
 
 def _high_64(a: Array, b: Array, sign: bool) -> Array:
-    """The high 64 bits of a 128-bit product, from four 32-bit ones."""
+    """Returns the high 64 bits of a 128-bit product, computed from four 32-bit products."""
     x, y = unsigned(a), unsigned(b)
     bits, low = np.uint64(32), np.uint64(0xFFFFFFFF)
     x0, x1, y0, y1 = x & low, x >> bits, y & low, y >> bits
@@ -185,7 +175,7 @@ def _high_64(a: Array, b: Array, sign: bool) -> Array:
 
 
 def wide_math(function: Function) -> Function:
-    """A function computed in binary64 and rounded once to the operands' type."""
+    """Wraps a function so that it computes in binary64 and rounds once to the operands' type."""
 
     def call(*operands: Array) -> Array:
         result = function(*[operand.astype(F64, copy=False) for operand in operands])
@@ -196,7 +186,7 @@ def wide_math(function: Function) -> Function:
 
 
 def in_binary32(function: Function) -> Function:
-    """Computes small floats in binary32 and rounds the result; leaves other types alone."""
+    """Wraps a function so that floats below 32 bits are computed in binary32 and then rounded."""
 
     def call(*operands: Array) -> Array:
         dtype = operands[0].dtype
@@ -211,9 +201,9 @@ def in_binary32(function: Function) -> Function:
 
 def half_in_binary32(function: Function) -> Function:
     """
-    Wraps +, -, * or / so that it computes binary16 in binary32, which has more than twice its
-    precision, so that rounding twice is exact. numpy's own binary16 loops convert one number at a
-    time.
+    Wraps +, -, * or / so that binary16 is computed in binary32. The result is exact after the
+    second rounding, because binary32 has more than twice the precision. numpy's binary16 loops are
+    slow, since they convert one number at a time.
     """
     widen = widener(F16)
 
@@ -227,16 +217,14 @@ def half_in_binary32(function: Function) -> Function:
 
 
 def reverse_bits(a: Array) -> Array:
-    """The bits in reverse order."""
+    """Reverses the order of the bits."""
     octets = np.ascontiguousarray(a)[..., None].view(np.uint8)[..., ::-1]
     table = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)[:, ::-1], 1)
     return np.ascontiguousarray(table[:, 0][octets]).view(a.dtype)[..., 0]
 
 
 Conversion: TypeAlias = Callable[[DType, DType, Rounding], Function]
-"""
-Makes a conversion: (source, target, rounding from binary32 to bfloat16) -> the function of arrays.
-"""
+"""Builds a conversion of arrays from (source, target, rounding from binary32 to bfloat16)."""
 
 
 def _to_integer(convert: Callable[[DType, bool], Function], sign: bool) -> Conversion:
@@ -250,15 +238,10 @@ float_to_unsigned = _to_integer(float_to_integer, sign=False)
 
 
 def signed_to_float(source: DType, target: DType, rounding: Rounding) -> Function:
-    """
-    Converts a signed integer to a float, to nearest even; bfloat16 is rounded as the options say.
-    """
+    """Returns the conversion of signed integers. `rounding` applies only to bfloat16."""
     return integer_to_float(target, True, rounding)
 
 
 def unsigned_to_float(source: DType, target: DType, rounding: Rounding) -> Function:
-    """
-    Converts an unsigned integer to a float, to nearest even; bfloat16 is rounded as the options
-    say.
-    """
+    """Returns the conversion of unsigned integers. `rounding` applies only to bfloat16."""
     return integer_to_float(target, False, rounding)

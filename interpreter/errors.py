@@ -1,6 +1,4 @@
-"""
-The error for everything that a program or its caller can get wrong: cause, place, and what to do.
-"""
+"""Defines the error for mistakes of a program or its caller: cause, place and remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from xdsl_spirv.interpreter.source.location import inlined, quoted
 
 
 def place_of(op: Operation) -> str:
-    """Describes an operation and the functions and modules around it, the outermost last."""
+    """Returns the names of an operation and of the functions and modules around the operation."""
     names = [op.name]
     parent = op.parent_op()
     while parent is not None:
@@ -24,10 +22,10 @@ def place_of(op: Operation) -> str:
 
 class InterpreterError(Exception):
     """
-    A program cannot be executed, or was given the wrong inputs.
+    Raised for a program that cannot be executed, or for wrong inputs.
 
-    `cause` says what is wrong, `place` where (an operation, or an argument of the call), `remedy`
-    what to do about it. `source` is the operation's place in the source, if debug information has
+    `cause` tells what is wrong, `place` where (an operation or an argument of the call), and
+    `remedy` what to do. `source` is the operation's source location, if debug information contains
     it.
     """
 
@@ -44,7 +42,7 @@ class InterpreterError(Exception):
         super().__init__(cause)
 
     def at(self, op: Operation) -> InterpreterError:
-        """Returns this error, placed at `op` if it has no place yet."""
+        """Sets the place to `op` if the error has no place yet. Returns the error."""
         if self.place is None:
             self.place, self.source = place_of(op), source_of(op)
             self.cause, self.hint = in_source(op, self.cause), hint_of(op)
@@ -52,7 +50,7 @@ class InterpreterError(Exception):
 
     @property
     def where(self) -> str:
-        """The place as messages write it: a place in the source, if known."""
+        """Returns the place for a message: the source location if it is known."""
         if self.source is None:
             return f"{self.place} ({self.hint})" if self.hint else self.place or ""
         return "\n  ".join([quoted(self.source, self.place or ""), *inlined(self.source)])

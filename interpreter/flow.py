@@ -1,16 +1,16 @@
 """
-Regions with branches: blocks run one after the other while the lanes agree, and by mask when not.
+Compiles regions with branches: whole blocks run while lanes agree, masked blocks after divergence.
 
-Blocks are numbered so that a block comes after its predecessors, and blocks behind a loop after all
-of the loop. While all lanes go the same way, running a region is following block numbers. When a
-branch parts them, each lane waits at its next block, and the lowest-numbered block with waiting
-lanes runs next, with just those: so lanes meet again where the branches merge, and lanes that leave
-a loop wait for the others to finish it.
+Blocks are numbered so that a block comes after its predecessors, and blocks after a loop come
+after all blocks of the loop. While all lanes take the same branches, running a region means
+following block numbers. After a divergent branch, each lane waits at its next block. The
+lowest-numbered block with waiting lanes runs next, for these lanes only. Lanes therefore join
+again where the branches merge, and lanes that leave a loop wait until the other lanes leave it.
 
-A branch's operands become the arguments of the target block, which are SPIR-V's phis.
+A branch's operands become the arguments of the target block, as SPIR-V's phis.
 
-A break or continue leaves several regions at once: its lanes are stored at the region that they go
-to, which picks them up when the construct around them is done.
+A break or continue leaves several regions at once. Its lanes are stored at the target region,
+which continues them when the construct around them is done.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from xdsl_spirv.interpreter.suspension import FlowFrame, Suspended
 from xdsl_spirv.interpreter.waiting import watches
 
 LEAVE = -1
-"""Number of the edge that leaves the region with its results."""
+"""Block number that stands for leaving the region with its results."""
 
 RETURN = -2
-"""Number of the edge that leaves the function."""
+"""Block number that stands for returning from the function."""
 
 Leaving: TypeAlias = int | list[tuple[int, Mask]]
-"""Where a terminator sends the active lanes: one block for all, or blocks with masks."""
+"""Target of a terminator: one block number for all active lanes, or block numbers with masks."""
 
 Terminator: TypeAlias = Callable[[Env], Leaving]
 
 
 class Flow:
-    """A compiled region. `results` are the slots that its leaving terminators fill."""
+    """A compiled region. Terminators that leave it write the slots `results`."""
 
     def __init__(self, compiler: Compiler, region: Region, results: Sequence[SSAValue] = ()):
         self.compiler = compiler
@@ -87,19 +87,13 @@ class Flow:
     def edge(
         self, target: Block, operands: Sequence[SSAValue]
     ) -> tuple[int, Callable[[Env], Any], Callable[[Env, Any], None]]:
-        """
-        Returns a branch target's number, and functions that read the branch's operands and assign
-        them.
-        """
+        """Returns a target's block number, a reader of branch operands, and their assigner."""
         slots = self.compiler.slots(target.args)
         assign = self.compiler.assigner(slots, self.compiler.merges(target.args))
         return self.numbers[target], self.compiler.mover(operands, target.args), assign
 
     def run(self, env: Env) -> None:
-        """
-        Runs the region for the batch's active lanes. Afterwards the mask holds the lanes that left
-        it.
-        """
+        """Runs the region for the active lanes. Then the mask contains the lanes that left it."""
         batch: Batch = env[WAVE]
         if batch.resuming:
             self._resume(env, batch)
@@ -113,7 +107,7 @@ class Flow:
     def _follow(
         self, env: Env, batch: Batch, number: int, block: Step, outer_partial: bool
     ) -> None:
-        """Runs blocks until all lanes have left; `block` is the rest of the first one."""
+        """Runs blocks until all lanes have left. `block` is the rest of the first block."""
         exits = self.exits
         try:
             while True:
@@ -144,7 +138,7 @@ class Flow:
         batch.partial = outer_partial
 
     def _resume(self, env: Env, batch: Batch) -> None:
-        """Continues where the batch was suspended."""
+        """Continues a suspended batch."""
         frame = batch.resuming.pop()
         assert isinstance(frame, FlowFrame)
         batch.partial = frame.waiting is not None
@@ -163,11 +157,11 @@ class Flow:
             self._follow(env, batch, number, self.blocks[number].run, frame.outer_partial)
 
     def slot(self, value: SSAValue) -> int:
-        """The slot of a value of the function."""
+        """Returns the slot of a value of the function."""
         return self.compiler.slot(value)
 
     def forget(self, env: Env) -> None:
-        """Resets what is known about the iterations of the region's loops."""
+        """Resets the recorded iterations of the region's loops."""
         for slot in self.trackers:
             env[slot] = None
 
@@ -178,14 +172,12 @@ class Flow:
         return RETURN
 
     def _left(self, env: Env, batch: Batch, number: int) -> list[tuple[int, Mask]]:
-        """
-        Returns where the lanes go after a block, by its terminator or out of inner constructs.
-        """
+        """Returns the lanes' next blocks, according to the terminator or to inner constructs."""
         pending, env[self.exits] = env[self.exits] or [], None
         if batch.nobody:
             batch.nobody = False
             return pending
-        # Values of other lanes for a block must not replace the values of lanes that left earlier.
+        # Block arguments of other lanes must not overwrite the values of lanes that left earlier.
         batch.partial = batch.partial or bool(pending)
         try:
             going = self.terminators[number](env)
@@ -195,7 +187,7 @@ class Flow:
         return [*([(going, batch.mask)] if isinstance(going, int) else going), *pending]
 
     def _rejoin(self, env: Env, batch: Batch, number: int) -> int:
-        """Continues lanes that left an inner construct; returns the block where all agree."""
+        """Continues lanes that left an inner construct. Returns the block where lanes agree."""
         leaving = self._left(env, batch, number)
         batch.partial = False
         if len(leaving) == 1:
@@ -209,7 +201,7 @@ class Flow:
     def _run_parted(
         self, env: Env, batch: Batch, leaving: list[tuple[int, Mask]], whole: Mask
     ) -> int:
-        """Runs parted lanes until all that are left are at the same block; returns its number."""
+        """Runs diverged lanes until all remaining lanes are at one block. Returns its number."""
         departures = batch.departures
         waiting: dict[int, Mask] = {}
         batch.partial = True
@@ -225,9 +217,7 @@ class Flow:
         departures: int,
         frame: FlowFrame | None = None,
     ) -> int:
-        """
-        Runs blocks until the waiting lanes meet again; starts with the rest of a frame's block.
-        """
+        """Runs blocks until waiting lanes are at one block. With `frame`, resumes it first."""
         number = 0 if frame is None else frame.number
         try:
             if frame is not None:
@@ -266,21 +256,17 @@ def _covers(mask: Mask, whole: Mask) -> bool:
 
 
 def _priority(number: int) -> int:
-    """Sort key of a block number: leaving comes after every block."""
+    """Returns the sort key of a block number. The numbers for leaving come last."""
     return number if number >= 0 else 1 << 60
 
 
 def block_order(region: Region) -> list[Block]:
-    """
-    Reverse post-order in which a loop's blocks stand before the blocks behind it.
-
-    Blocks that no branch reaches are left out.
-    """
+    """Returns reachable blocks in reverse post-order; loops precede the blocks after them."""
     if len(region.blocks) == 1:
         return list(region.blocks)
     leads = {block: _successors(block) for block in region.blocks}
     reach = {block: _reachable(block, leads) for block in region.blocks}
-    # Successors that cannot loop back are visited first: they get the higher numbers.
+    # Visits successors that cannot loop back first, which gives them higher numbers.
     after = {
         block: sorted(successors, key=lambda successor: block in reach[successor])
         for block, successors in leads.items()
@@ -306,10 +292,7 @@ def block_order(region: Region) -> list[Block]:
 
 
 def _successors(block: Block) -> Sequence[Block]:
-    """
-    Returns the blocks to which a block's lanes go: by its terminator, or out of constructs inside
-    it.
-    """
+    """Returns the next blocks of a block's lanes, by its terminator or by constructs inside."""
     if block.last_op is None:
         return ()
     successors = list(block.last_op.successors)

@@ -1,22 +1,20 @@
 """
-The run-time forms of values, by type.
+Defines the run-time representation (form) of the values of each type.
 
-Every value stands over three leading axes (workgroup of the chunk, subgroup, lane), each full or,
-where the value is uniform along it, of length 1. After them:
+Every value has three leading axes: workgroup of the chunk, subgroup, lane. An axis has length 1 if
+the value is uniform along it. The remaining axes depend on the type:
 
 | type | value |
 |---|---|
 | scalar | array (w, s, l) |
-| vector, matrix, array of those | array (w, s, l, ...) with one axis for each dimension, outermost
-first |
-| struct, array of anything else | tuple of the members' values |
+| vector, matrix, array of these | array (w, s, l, ...): one axis per dimension, outermost first |
+| struct, other array | tuple of the members' values |
 | cooperative matrix of Subgroup scope | array (w, s, rows, columns): one matrix for each subgroup |
 | cooperative matrix of Workgroup scope | array (w, 1, rows, columns) |
 | pointer | `Pointer` or `VariablePointer` of memory.py |
 
-A cooperative matrix of 16-bit or 8-bit floats is carried as binary32, whose values include theirs,
-so that a MulAdd converts nothing; every function that makes such a value rounds it to the component
-type first.
+A cooperative matrix of 16-bit or 8-bit floats is stored as binary32, so that a MulAdd needs no
+conversion. Every function that creates such a value rounds it to the component type.
 """
 
 from __future__ import annotations
@@ -33,12 +31,12 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.numbers import F32, F64, DType, is_float
 
 Mask: TypeAlias = Any
-"""None if all lanes of the chunk are active, else a bool array over (w, s, l)."""
+"""Mask of the active lanes: None if all are active, otherwise a bool array over (w, s, l)."""
 
 
 @dataclass(frozen=True)
 class Plain:
-    """A scalar (`shape` empty), or a nest of vectors and arrays of scalars."""
+    """Form of a scalar (empty `shape`), or of nested vectors and arrays of scalars."""
 
     dtype: DType
     shape: tuple[int, ...] = ()
@@ -47,8 +45,8 @@ class Plain:
 @dataclass(frozen=True)
 class CooperativeMatrix:
     """
-    A matrix that the invocations of `scope` hold together. `dtype` is that of its components; `use`
-    (A, B or accumulator) may decide the component mapping.
+    Form of a matrix that the invocations of `scope` share. `dtype` is the type of its components.
+    `use` (A, B or accumulator) may select the component mapping.
     """
 
     dtype: DType
@@ -65,17 +63,14 @@ class CooperativeMatrix:
 
 @dataclass(frozen=True)
 class Composite:
-    """A struct, or an array whose elements are not plain."""
+    """Form of a struct, or of an array whose elements are not plain."""
 
     members: tuple[Form, ...]
 
 
 @dataclass(frozen=True)
 class Opaque:
-    """
-    A pointer, a memref, or anything else that no instruction looks into; `null` makes its null
-    value, if the type has one.
-    """
+    """Form of a pointer or another value without accessible parts. `null` creates a null value."""
 
     name: str
     null: Callable[[], Any] | None = None
@@ -85,7 +80,7 @@ Form: TypeAlias = Plain | CooperativeMatrix | Composite | Opaque
 
 
 def zeros(form: Form) -> Any:
-    """The null value, uniform."""
+    """Returns the null value of a form, uniform over all invocations."""
     if isinstance(form, Plain):
         return np.zeros((1, 1, 1, *form.shape), form.dtype)
     if isinstance(form, CooperativeMatrix):
@@ -98,9 +93,7 @@ def zeros(form: Form) -> Any:
 
 
 def lane_bytes(form: Form, lanes: int) -> float:
-    """
-    An upper bound of a value's bytes per invocation; `lanes` invocations share a matrix.
-    """
+    """Returns an upper bound of a value's bytes per invocation. `lanes` lanes share a matrix."""
     if isinstance(form, Plain):
         return prod(form.shape) * form.dtype.itemsize
     if isinstance(form, CooperativeMatrix):
@@ -111,12 +104,12 @@ def lane_bytes(form: Form, lanes: int) -> float:
 
 
 def within(mask: Mask, lanes: Any) -> Any:
-    """Returns the lanes of a mask that are active, too."""
+    """Returns the mask of `lanes` that are also active in `mask`."""
     return lanes if mask is None else mask & lanes
 
 
 def spread(mask: Mask, form: Form) -> Mask:
-    """A mask over (w, s, l), shaped to broadcast with a plain value or a cooperative matrix."""
+    """Reshapes a mask over (w, s, l) to broadcast with a plain value or a cooperative matrix."""
     if isinstance(form, Plain):
         return mask.reshape(mask.shape + (1,) * len(form.shape)) if form.shape else mask
     if isinstance(form, CooperativeMatrix) and form.scope == Scope.Workgroup:
@@ -128,10 +121,7 @@ Merge: TypeAlias = Callable[[Mask, Any, Any], Any]
 
 
 def merger(form: Form) -> Merge:
-    """
-    Returns `merge(mask, new, old)`, which takes the new value where the mask is set, else the old
-    one.
-    """
+    """Returns `merge(mask, new, old)`, which selects the new value where the mask is set."""
     if isinstance(form, Plain) and not form.shape:
         return np.where
     if isinstance(form, Plain | CooperativeMatrix):

@@ -1,9 +1,9 @@
 """
-Graphs of TOSA operators, executed on whole numpy arrays by TOSA 1.0.
+Executes graphs of TOSA 1.0 operators on whole numpy arrays.
 
-Each operator is a function of its arrays in `OPERATORS`; its result must have the shape and the
-type that the graph declares. Sums and products of integers are exact; sums of f32 are numpy's, in
-an order that TOSA leaves free. An i48 accumulator is 64 bits here.
+`OPERATORS` maps each operator to a function of arrays. The result must have the shape and the type
+that the graph declares. Integer sums and products are exact. f32 sums use numpy's order, which
+TOSA permits. An i48 accumulator has 64 bits here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Refused(Exception):
 
 
 def numpy_type(element: Attribute) -> np.dtype[Any]:
-    """The type of a tensor's elements in numpy. Raises `InterpreterError`."""
+    """Returns the numpy type of a tensor's elements. Raises `InterpreterError` if unsupported."""
     name = str(element)
     names = {"i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}
     names |= {"f16": "float16", "f32": "float32"}
@@ -42,11 +42,10 @@ def run_graph(
     graph: spv.GraphOp, inputs: Sequence[Array], constants: Mapping[int, Array] | None = None
 ) -> list[Array]:
     """
-    Runs a graph and returns its outputs. Takes an array for each input, and one for each
-    OpGraphConstantARM by its id.
+    Runs a graph on its inputs and returns its outputs.
 
-    Raises `InterpreterError` for arrays of wrong shapes or types, and for results that TOSA leaves
-    undefined.
+    `constants` holds an array for each OpGraphConstantARM, by its id. Raises `InterpreterError`
+    for arrays of wrong shapes or types, and for results that TOSA leaves undefined.
     """
     arguments = graph.body.block.args
     if len(inputs) != len(arguments):
@@ -83,7 +82,7 @@ def _value(
     if isinstance(op, spv.GraphConstantOp):
         number = op.graph_constant_id.value.data
         if number not in constants:
-            raise InterpreterError(f"no array is given for the graph's constant {number}")
+            raise InterpreterError(f"no array was given for the graph's constant {number}")
         return _check_array(f"constant {number}", type_, constants[number])
     if not isinstance(op, spv.TosaOp):
         return _constant(op)
@@ -100,7 +99,6 @@ def _value(
 
 
 def _constant(op: Operation) -> Array:
-    """The array of a constant."""
     type_ = op.results[0].type
     if not isinstance(type_, spv.TensorArmType):
         raise InterpreterError(f"{op.name} of {type_} is not executed in a graph", op)
@@ -124,7 +122,7 @@ def _elementwise(function: Callable[..., Any]) -> Execute:
 
 
 def _wide(function: Callable[..., Any]) -> Execute:
-    """Wraps a function so that it computes f16 in f32, and rounds once."""
+    """Wraps a function so that it computes f16 in f32 and rounds once."""
 
     def execute(op: spv.TosaOp, *arrays: Array) -> Array:
         kept = arrays[0].dtype
@@ -158,7 +156,7 @@ def _multiply(op: spv.TosaOp, a: Array, b: Array, shift: Array) -> Array:
 
 
 def _check_range(x: Array, type_: Any) -> Array:
-    """Casts to a type; refuses overflow, which TOSA leaves undefined."""
+    """Casts an array to a type. Refuses overflow, which TOSA leaves undefined."""
     bounds = np.iinfo(type_)
     if x.size and (x.min() < bounds.min or x.max() > bounds.max):
         raise Refused(f"the result overflows {np.dtype(type_)}, which is undefined")
@@ -233,7 +231,7 @@ def _cast(op: spv.TosaOp, x: Array) -> Array:
 
 
 def _rescale(op: spv.TosaOp, x: Array, multiplier: Array, shift: Array, *zeros: Array) -> Array:
-    """TOSA's apply_scale_32 and apply_scale_16, channel by channel or with one scale."""
+    """Scales integers by TOSA's apply_scale_32 or apply_scale_16, per channel or for all."""
     type_ = op.result.type
     assert isinstance(type_, spv.TensorArmType)
     wanted = numpy_type(type_.element_type)
@@ -262,7 +260,7 @@ def _rescale(op: spv.TosaOp, x: Array, multiplier: Array, shift: Array, *zeros: 
 def _windows(
     x: Array, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> Array:
-    """Views of a padded N...C tensor: batch, places, kernel's places, channel."""
+    """Views a padded N...C tensor as (batch, output positions, kernel positions, channel)."""
     spatial = x.shape[1:-1]
     places = [
         (extent - (k - 1) * d - 1) // s + 1
@@ -292,7 +290,7 @@ def _subtract_zero(x: Array, zero: Array) -> Array:
 
 
 def _as_result(op: spv.TosaOp, x: Array) -> Array:
-    """Converts sums to the result's type; refuses sums that do not fit."""
+    """Converts sums to the result's type. Refuses sums that do not fit."""
     type_ = op.result.type
     assert isinstance(type_, spv.TensorArmType)
     if isinstance(type_.element_type, IntegerType):
@@ -303,7 +301,7 @@ def _as_result(op: spv.TosaOp, x: Array) -> Array:
 def _convolve(
     op: spv.TosaOp, x: Array, weight: Array, bias: Array, x_zero: Array, w_zero: Array
 ) -> Array:
-    """Conv2D and Conv3D."""
+    """Computes Conv2D and Conv3D."""
     padded = _pad_spatial(_subtract_zero(x, x_zero), op.vector("pad"), 0)
     kernel = weight.shape[1:-1]
     windows = _windows(padded, kernel, op.vector("stride"), op.vector("dilation"))
@@ -365,7 +363,7 @@ def _avg_pool(op: spv.TosaOp, x: Array, zero: Array, out_zero: Array) -> Array:
     counts = _windows(ones, kernel, stride, (1, 1)).sum(axis=(3, 4))
     if x.dtype.kind == "f":
         return sums / counts.astype(np.float32)
-    # reciprocal_scale of TOSA: 2^(30 + k) / count, rounded up.
+    # TOSA's reciprocal_scale: 2^(30 + k) / count, rounded up.
     bits = np.array([32 - int(c - 1).bit_length() for c in counts.ravel()]).reshape(counts.shape)
     power = 32 - bits
     scale = ((np.int64(1) << 30) + 1 << power) // counts
@@ -406,7 +404,7 @@ def _slice(op: spv.TosaOp, x: Array, start: Array, size: Array) -> Array:
 
 def _check_indices(indices: Array, count: int) -> Array:
     if indices.size and (indices.min() < 0 or indices.max() >= count):
-        raise Refused(f"an index must be from 0 to {count - 1}; others are undefined")
+        raise Refused(f"an index must be from 0 to {count - 1}; other results are undefined")
     return indices
 
 
@@ -422,7 +420,7 @@ def _scatter(op: spv.TosaOp, values: Array, indices: Array, rows: Array) -> Arra
 
 
 def _resize(op: spv.TosaOp, x: Array, scale: Array, offset: Array, border: Array) -> Array:
-    """Samples rows, then columns."""
+    """Resizes the rows, then the columns."""
     nearest = op.number("mode") == spv.ResizeMode.NearestNeighbor
     result = x.astype(np.int64 if x.dtype.kind == "i" else np.float32)
     for axis in (1, 2):
@@ -512,4 +510,4 @@ OPERATORS: Mapping[type[spv.TosaOp], Execute] = {
     spv.TosaCastOp: _cast,
     spv.TosaRescaleOp: _rescale,
 }
-"""Every operator but FFT2D and RFFT2D."""
+"""Functions of all operators except FFT2D and RFFT2D."""

@@ -1,8 +1,8 @@
 """
-Arranges values of a subgroup or a workgroup in a row, and back.
+Arranges the values of a subgroup or a workgroup along one axis, and back.
 
-Group instructions see (w, groups, members, ...), where the members are the subgroup's lanes, or all
-invocations of the workgroup in the order of their local index.
+Group instructions see arrays (w, groups, members, ...). The members are the subgroup's lanes, or
+all invocations of the workgroup by local index.
 """
 
 from __future__ import annotations
@@ -19,15 +19,12 @@ from xdsl_spirv.interpreter.numbers import Array
 
 @dataclass(frozen=True)
 class Group:
-    """The scope of a group instruction: Subgroup, or Workgroup as one long subgroup."""
+    """The scope of a group instruction. A workgroup is treated as one large subgroup."""
 
     workgroup: bool
 
     def row(self, value: Array, batch: Batch) -> Array:
-        """
-        Returns the members of each group in a row, (w, groups, members, ...), without broadcast
-        axes.
-        """
+        """Arranges a value as (w, groups, members, ...), without broadcast axes."""
         if not self.workgroup:
             if value.shape[2] == batch.lanes:
                 return value
@@ -37,30 +34,30 @@ class Group:
         return full.reshape(shape[0], 1, batch.subgroups * batch.lanes, *shape[3:])
 
     def spread(self, row: Array, batch: Batch) -> Array:
-        """Spreads a row over (w, s, l); a value that all members share stays uniform."""
+        """Converts (w, groups, members, ...) to (w, s, l, ...). A uniform value remains uniform."""
         if not self.workgroup or row.shape[2] == 1:
             return row
         return row.reshape(row.shape[0], batch.subgroups, batch.lanes, *row.shape[3:])
 
     def members(self, batch: Batch) -> int:
-        """Number of places for invocations in a group."""
+        """Returns the number of invocation slots in a group, including missing invocations."""
         return batch.subgroups * batch.lanes if self.workgroup else batch.lanes
 
     def invocations(self, batch: Batch) -> int:
-        """Number of invocations in a full group."""
+        """Returns the number of invocations in a full group."""
         return batch.geometry.invocations if self.workgroup else batch.lanes
 
     def ids(self, batch: Batch) -> Array:
-        """(1, 1, members): each member's number."""
+        """Returns the index of each member, as (1, 1, members)."""
         return np.arange(self.members(batch), dtype=np.int64).reshape(1, 1, -1)
 
     def active(self, batch: Batch) -> Array:
-        """Mask (w, groups, members) of the active members."""
+        """Returns a mask (w, groups, members) of the active members."""
         return self.row(batch.active(), batch)
 
 
 def group_of(scope: Scope) -> Group:
-    """Returns the group of an execution scope."""
+    """Returns the group of an execution scope: Subgroup or Workgroup."""
     if scope not in (Scope.Subgroup, Scope.Workgroup):
         raise InterpreterError(
             f"group instructions of scope {scope.name} are not executed",
@@ -70,7 +67,7 @@ def group_of(scope: Scope) -> Group:
 
 
 def take_members(row: Array, source: Array) -> Array:
-    """Reads `row` at member numbers (w, groups, members); numbers outside read member 0."""
+    """Gathers from `row` by member index (w, groups, members). Invalid indices read member 0."""
     count = row.shape[2]
     source = np.where((source >= 0) & (source < count), source, 0)
     lead = np.broadcast_shapes(row.shape[:2], source.shape[:2])

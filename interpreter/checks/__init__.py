@@ -1,36 +1,36 @@
 """
-Checks: find, at run time, actions of a program that the specifications leave undefined.
+Finds actions of a running program that the specifications leave undefined.
 
     checks = Checks.all()
     dispatch(module, "main", grid, buffers, options=Options(checks=checks))
     print(checks.report)
 
-Without checks a function is compiled by `Compiler` and nothing of this package runs. With them
-`CheckedCompiler` (compiler.py) compiles it: slots come in pairs, the value's and its *shadow*'s,
-and a step sees both.
+Without checks, `Compiler` compiles a function and nothing of this package runs. With checks,
+`CheckedCompiler` (compiler.py) compiles it: each value has a second slot for its *shadow*, and
+each step reads and writes both.
 
-A shadow says which parts of a value are undefined. None, the common case, means that every part is
-defined. Otherwise it is a uint8 array in the value's shape (a tuple of arrays for a composite): 0
-where a part is defined, elsewhere the number of the instruction that made it undefined (`Origin`).
-So a finding can name both the place where an undefined value matters and the place where it comes
-from. Instructions that only move parts (an extract, a shuffle, a transposition) are run on the
-shadows in place of the values. For others, a part of the result is undefined where the same part of
-an operand is (shadow.py), and tables list the operand values that make a result undefined
-(sources.py). Memory that has bytes has shadow bytes (memory.py); a variable without bytes has a
-shadow beside its value.
+A shadow marks the undefined parts of a value. None, the common case, means that every part is
+defined. Otherwise the shadow is a uint8 array in the value's shape (a tuple of arrays for a
+composite): 0 where a part is defined, otherwise the index of the instruction that made it
+undefined (`Origin`). A finding can therefore name the place where an undefined value matters and
+the place where it comes from. Instructions that only move parts (extract, shuffle, transpose) are
+run on the shadows, too. For other instructions, a part of the result is undefined where the same
+part of an operand is undefined (shadow.py). Tables list the operand values that make a result
+undefined (sources.py). Memory that has bytes has shadow bytes (memory.py). A variable without
+bytes stores its shadow next to its value.
 
-An undefined value is reported where it first matters: at a branch, in an address, in a store to a
-buffer, in an operand that the scope must agree on. A copy of undefined memory that is not used is
-not a finding.
+An undefined value is reported at its first use that matters: in a branch condition, an address, a
+store to a buffer, or an operand that must be uniform. A copy of undefined memory that is not used
+is not a finding.
 
-Races are found from the order that the Vulkan memory model guarantees, not from the order of
-execution: the lanes run in lockstep here, but no device promises that. Each granule of shared
-memory remembers its last writer and readers with a time stamp (history.py); a barrier moves its
-scope's horizon, before which accesses are ordered (horizons.py). For accesses that the horizons do
-not order, the order that atomics give is computed (races.py, knowledge.py).
+Races are found from the order that the Vulkan memory model guarantees. The order of execution here
+is not used, because no device promises lockstep. Each granule of shared memory stores its last
+writer and readers with a time stamp (history.py). A barrier advances the horizon of its scope:
+accesses before the horizon are ordered (horizons.py). For accesses that the horizons do not order,
+the order by atomics is computed (races.py, knowledge.py).
 
-A finding is recorded once for each (check, instruction). After it the run goes on with the value
-that docs/interpreter.md gives, so that one run finds several bugs. docs/checks.md lists the rules
+A finding is recorded once for each pair of check and instruction. The run then continues with the
+value that docs/interpreter.md gives, so one run finds several bugs. docs/checks.md lists the rules
 and the bugs that the tests seed.
 """
 

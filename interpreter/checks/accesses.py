@@ -1,4 +1,4 @@
-"""Describes the memory accesses of one instruction, and their conflicts with earlier accesses."""
+"""Represents the memory accesses of one instruction and their conflicts with earlier accesses."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from xdsl_spirv.interpreter.memory import Memory
 from xdsl_spirv.interpreter.numbers import Array
 
 Layout: TypeAlias = tuple[tuple[int, ...], Mask, tuple[int, ...]]
-"""Shape of the accesses over (w, s, l), mask of the active ones, and shape of further axes."""
+"""(shape of the accesses over (w, s, l), mask of the active invocations, shape of further axes)."""
 
 
 class Access:
-    """The accesses of one instruction: element numbers of shape (w, s, l, ...)."""
+    """The accesses of one instruction. `items` holds element indices of shape (w, s, l, ...)."""
 
     def __init__(
         self,
@@ -40,21 +40,17 @@ class Access:
         self.scope = scope
         self.memory: Memory = None  # pyright: ignore
         self.offset = 0
-        """Offset of the memory in its region, in bytes."""
+        """Offset of the memory from the start of its region, in bytes."""
         self.new: Callable[[], Array] | None = None
-        """
-        The new values that a store is about to write to the elements, and the values it replaces.
-        """
+        """Computes the values that a store writes. `old` computes the overwritten values."""
         self.old: Callable[[], Array] | None = None
         self.layout: Layout = (), None, ()
         self.apart = False
-        """True if the race check found that no two invocations of a store write the same place."""
+        """True if the race check found that no two invocations of a store write one location."""
 
 
 class Conflicts:
-    """
-    Accesses to bytes that were accessed before: their positions, and the codes of both accessors.
-    """
+    """Accesses to bytes that were accessed before: their positions and both accessor codes."""
 
     def __init__(self, which: str, where: Array, index: Array, who: Array, earlier: Array):
         self.which = which
@@ -65,7 +61,7 @@ class Conflicts:
         self.earlier = np.broadcast_to(earlier, where.shape)[chosen]
 
     def pick(self, chosen: Array) -> Conflicts:
-        """Returns the conflicts at some positions."""
+        """Returns the conflicts that the mask `chosen` selects."""
         picked = object.__new__(Conflicts)
         picked.which = self.which
         picked.where = self.where.copy()

@@ -1,11 +1,4 @@
-"""
-Codes for the accessors of a place in memory: one invocation, or all of a subgroup, a workgroup or
-several.
-
-A history keeps one code for each place, so several readers of a place are recorded as the smallest
-group that contains them all. A code is a kind, an absolute number of that kind in the launch, and
-two flags that the access had: that it was an atomic, and that it was private.
-"""
+"""Levels of the smallest scope that contains two accessors, in increasing order of scope."""
 
 from __future__ import annotations
 
@@ -23,7 +16,7 @@ ATOMIC, PRIVATE = 1 << 29, 1 << 28
 NUMBER = PRIVATE - 1
 IDENTITY = KIND | NUMBER
 WHO = (1 << 32) - 1
-"""The bits of a history's word that hold the accessor's code, below the time stamp."""
+"""Mask of the accessor code in a history word. The time stamp is in the bits above."""
 
 Triple: TypeAlias = tuple[int, int, int]
 
@@ -32,7 +25,7 @@ SAME_INVOCATION, SAME_SUBGROUP, SAME_WORKGROUP, SAME_DEVICE = range(4)
 
 
 class Accessors:
-    """The codes of one chunk's invocations, and the common parts of codes in the launch."""
+    """Accessor codes of one chunk's invocations, with conversions between codes of a launch."""
 
     def __init__(self, batch: Batch):
         shape = batch.shape
@@ -47,7 +40,7 @@ class Accessors:
         self.workgroups = WORKGROUP | (self.lanes[:, :1, :1] // self.per_workgroup)
 
     def group_of(self, codes: Array) -> Array:
-        """Returns the number of each code's workgroup; -1 if it stands for several."""
+        """Returns the workgroup index of each code, or -1 for a code of several workgroups."""
         codes = np.asarray(codes, np.int64)
         kind, number = codes & KIND, codes & NUMBER
         group = np.where(kind == LANE, number // self.per_workgroup, number)
@@ -55,28 +48,28 @@ class Accessors:
         return np.where(kind == SEVERAL, -1, group)
 
     def subgroup_of(self, codes: Array) -> Array:
-        """Returns the number of each code's subgroup; -1 if it stands for several."""
+        """Returns the subgroup index of each code, or -1 for a code of several subgroups."""
         codes = np.asarray(codes, np.int64)
         kind, number = codes & KIND, codes & NUMBER
         own = np.where(kind == SUBGROUP, number, -1)
         return np.where(kind == LANE, number // self.lanes_each, own)
 
     def lane_of(self, codes: Array) -> Array:
-        """Returns the first invocation of each code; -1 for several workgroups."""
+        """Returns the first invocation of each code, or -1 for a code of several workgroups."""
         kind, number = codes & KIND, codes & NUMBER
         lane = np.where(kind == SUBGROUP, number * self.lanes_each, number)
         lane = np.where(kind == WORKGROUP, number * self.per_workgroup, lane)
         return np.where(kind == SEVERAL, -1, lane)
 
     def wider(self, code: int) -> list[int]:
-        """Returns the codes of the groups that contain a code's invocations, smallest first."""
+        """Returns the codes of the subgroup and workgroup that contain a group, smallest first."""
         kind, number = code & KIND, code & NUMBER
         if kind == LANE:
             return [SUBGROUP | number // self.lanes_each, WORKGROUP | number // self.per_workgroup]
         return [WORKGROUP | number // self.subgroups_each] if kind == SUBGROUP else []
 
     def members(self, code: int) -> list[int]:
-        """Splits a group into codes of the next smaller kind; empty for an invocation."""
+        """Returns the codes of a group's next smaller parts. Empty for an invocation."""
         kind, number = code & KIND, code & NUMBER
         if kind == SUBGROUP:
             start = number * self.lanes_each
@@ -88,7 +81,7 @@ class Accessors:
         return [WORKGROUP | n for n in range(self.count)] if kind == SEVERAL else []
 
     def distance(self, a: Array, b: Array) -> Array:
-        """The smallest scope that contains the invocations of both codes."""
+        """Returns the level of the smallest scope that contains all invocations of both codes."""
         a, b = np.broadcast_arrays(a, b)
         groups, others = self.group_of(a), self.group_of(b)
         near, far = self.subgroup_of(a), self.subgroup_of(b)
@@ -97,7 +90,7 @@ class Accessors:
         return np.where(self.are_one_invocation(a, b), SAME_INVOCATION, same)
 
     def between(self, a: int, b: int) -> int:
-        """Returns the `distance` of two invocations."""
+        """Returns the level of the smallest scope that contains two invocations."""
         a, b = a & NUMBER, b & NUMBER
         if a == b:
             return SAME_INVOCATION
@@ -107,11 +100,11 @@ class Accessors:
 
     @staticmethod
     def are_one_invocation(a: Array, b: Array) -> Array:
-        """Returns a mask of the places where both codes are the same single invocation."""
+        """Returns a mask that is True where both codes stand for the same single invocation."""
         return ((a & KIND) == LANE) & (((a ^ b) & IDENTITY) == 0)
 
     def join(self, a: Array, b: Array) -> Array:
-        """Joins two words: the result stands for the invocations of both, at the later time."""
+        """Joins two history words: the smallest group with both accessors, at the later time."""
         first, second = a & WHO, b & WHO
         flags = first & second & ATOMIC | (first | second) & PRIVATE
         groups = self.group_of(first), self.group_of(second)
@@ -124,14 +117,14 @@ class Accessors:
         return np.maximum(a >> 32, b >> 32) << 32 | who | flags
 
     def are_in(self, codes: Array) -> Array:
-        """Returns a mask of the chunk's invocations (w, s, l) that appear in codes of one kind."""
+        """Returns a mask (w, s, l) of invocations in the codes, which must be of one kind."""
         numbers = np.unique(codes & NUMBER)
         kind = int(codes.reshape(-1)[0]) & KIND
         own = {LANE: self.lanes, SUBGROUP: self.subgroups}.get(kind, self.workgroups)
         return np.isin(own & NUMBER, numbers)
 
     def name(self, code: int) -> str:
-        """Returns a code in words."""
+        """Returns a description of a code for a message."""
         kind, number = code & KIND, code & NUMBER
         if kind == LANE:
             workgroup, lane = divmod(number, self.per_workgroup)
@@ -144,6 +137,6 @@ class Accessors:
         return "several workgroups"
 
     def workgroup(self, number: int) -> Triple:
-        """The position of a workgroup in the grid."""
+        """Converts the linear index of a workgroup to its position in the grid."""
         x, y, _ = self.grid
         return number % x, number // x % y, number // (x * y)

@@ -1,7 +1,4 @@
-"""
-Checks atomics: bounds, alignment, undefined addresses and operands; and reports them to the race
-check.
-"""
+"""Checks atomic instructions: bounds, alignment, undefined addresses and operands, and races."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ ATOMICS = [op for op in TABLE if issubclass(op, ops.AtomicOperation | kernel.Ato
 
 
 def note_atomic(checker: Checker, op: Any, access: CheckedAccess, mask: Mask, wrote: Array) -> None:
-    """Give an atomic to the race check; a compare-exchange that failed counts as a read."""
+    """Records an atomic for the race check. A failed compare-exchange counts as a read."""
     if checker.races is None:
         return
     changed = within(mask, wrote)
@@ -44,7 +41,7 @@ def note_atomic(checker: Checker, op: Any, access: CheckedAccess, mask: Mask, wr
 
 @checked(*ATOMICS)
 def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks an atomic instruction; other atomics may access its location at the same time."""
+    """Returns the checked form of an atomic instruction."""
     type = atomic_type(op)
     if not has_bytes(type):
         return lambda batch, values, shadows: (function(batch, *values), None)
@@ -52,7 +49,7 @@ def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
 
 
 class CheckedAtomic:
-    """Runs an atomic on memory that has bytes, with checks; `form` computes the new contents."""
+    """Runs an atomic on memory that has bytes, with checks."""
 
     def __init__(self, op: Any, form: Plain, compiler: CheckedCompiler, function: Function):
         self.op = op
@@ -85,7 +82,7 @@ class CheckedAtomic:
         return by_case(values[self.place], batch.mask, one_memory, _merge)
 
     def _update(self, batch: Batch, values: list[Any], pointer: Pointer) -> tuple[Any, Shadow]:
-        """Runs the atomic in the lanes that are inside the memory; the others are reported."""
+        """Runs the atomic in the lanes whose address is in bounds, and reports the other lanes."""
         op, checker, mask = self.op, self.checker, batch.mask
         pointer = aligned(checker, op, pointer, self.form.dtype.itemsize, "an atomic")
         access = CheckedAccess(checker, op, pointer, self.form, mask, "an atomic access")
@@ -105,7 +102,7 @@ class CheckedAtomic:
         return result, shadow
 
     def _shadow(self, access: CheckedAccess, mask: Mask) -> Shadow:
-        """Returns the undefined bits of the value read. The value written counts as defined."""
+        """Returns the shadow of the value read, and marks the written memory as defined."""
         shadow = None
         if not isinstance(self.op, WRITES_ONLY):
             self.plain.shadows.clear()
@@ -121,6 +118,5 @@ class CheckedAtomic:
 
 
 def _merge(lanes: Mask, new: tuple[Any, Shadow], old: tuple[Any, Shadow]) -> tuple[Any, Shadow]:
-    """Merges the results of an atomic on two memories; a part undefined in either is undefined."""
     shadows = [shadow for shadow in (new[1], old[1]) if shadow is not None]
     return merge_results(lanes, new[0], old[0]), largest(shadows) if shadows else None

@@ -1,4 +1,4 @@
-"""State of a checked launch: its findings, the order of its accesses, and its memories' shadows."""
+"""Holds the state of a checked launch: findings, order of accesses, and memory shadows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from xdsl_spirv.interpreter.variables import VariablePointer
 
 
 class Checker(Findings):
-    """Checks the functions of one module while they run."""
+    """State of the checks of one module while its functions run."""
 
     def __init__(self, context: Context, checks: Checks):
         super().__init__(context, checks)
@@ -32,10 +32,10 @@ class Checker(Findings):
         self.counters = Counters(checks.report) if checks.counters else None
         self.chunk: Batch = None  # pyright: ignore
         self.others: dict[Batch, tuple[dict[Operation, list[Array]], dict[str, Any] | None]] = {}
-        """Knowledge of the chunks that wait while another chunk runs."""
+        """For each suspended chunk: its divergent branches and its race state."""
 
     def resume(self, chunk: Batch, batch: Batch) -> None:
-        """Switches to a batch of a chunk; restores the chunk's state if another one ran before."""
+        """Switches to a batch, and restores the state of its chunk if another chunk ran before."""
         if self.chunk is not chunk:
             self.others[self.chunk] = self.partings, self.races and self.races.chunk()
             self.partings, races = self.others.pop(chunk)
@@ -46,7 +46,7 @@ class Checker(Findings):
         self.existing = batch.existing
 
     def report_release(self, op: Operation, lanes: Array) -> None:
-        """Reports PROGRESS-01: this read was polled until another workgroup wrote."""
+        """Reports PROGRESS-01 for a read that was polled until another workgroup wrote."""
         self.find(
             "PROGRESS-01",
             op,
@@ -79,16 +79,14 @@ class Checker(Findings):
 
     @contextmanager
     def of_whole_chunk(self, batch: Batch, lanes: Array) -> Generator[None]:
-        """
-        Runs the body of the `with` for these lanes, which several batches of the chunk may hold.
-        """
+        """Runs the `with` body for the mask `lanes`, which may span batches of one chunk."""
         own = batch.mask
         batch.mask, self.existing = lanes, self.chunk.existing
         yield
         batch.mask, self.existing = own, batch.existing
 
     def shadow_of(self, memory: Memory) -> MemoryShadow:
-        """Returns the shadow of a memory."""
+        """Returns the shadow of a memory, and creates it on first use."""
         if memory.shadow is None:
             undefined = self.checks.undefined and memory.defined < memory.size
             memory.shadow = MemoryShadow(memory, undefined)

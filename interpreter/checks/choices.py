@@ -1,16 +1,16 @@
 """
-Checks that results do not depend on choices of an implementation.
+Checks that results do not depend on choices that the specifications leave to an implementation.
 
-A launch's first workgroups run again, unchecked, with other choices, and their results are compared
-with the launch's. (If atomics let other workgroups change the results, they are compared with
-another run of the same workgroups.) The results may not depend on the component mapping in any bit
-(CM-18). Floats may depend on the order of a MulAdd's additions and on bfloat16's rounding, but only
-within the interval of docs/numerics.md: (n + 1) u M + v |x| + (2 n + 1) s, where M is the kernel's
-result from absolute values: a run in which every MulAdd is |A| |B| + |C| gives it, as long as
-everything after the MulAdds is linear or clamps. n, the length of the longest sum, is at most the
-number of executed MulAdds times their K. A kernel that applies only such operations to floats, and
-stores floats, stays in the interval by construction, so it is not run again. If a kernel applies
-another function to floats, no interval can be derived, and only integers are compared.
+The first workgroups of a launch run again, unchecked, with other choices. Their results are
+compared with the results of the launch. (If atomics let other workgroups change the results, the
+first workgroups run twice and both runs are compared.) No bit of a result may depend on the
+component mapping (CM-18). Floats may depend on the order of a MulAdd's additions and on bfloat16's
+rounding, within the interval of docs/numerics.md: (n + 1) u M + v |x| + (2 n + 1) s. M is the
+kernel's result from absolute values, from a run in which every MulAdd computes |A| |B| + |C|. This
+is valid if everything after the MulAdds is linear or clamps. n, the length of the longest sum, is
+at most the number of executed MulAdds times their K. A kernel that applies only such operations to
+floats and stores only floats cannot leave the interval, so it is not run again. If a kernel
+applies another function to floats, no interval can be derived, and only integers are compared.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from xdsl_spirv.interpreter.options import Mapping as ComponentMapping
 from xdsl_spirv.interpreter.source.source_map import name_of_buffer
 
 Run: TypeAlias = Callable[[Options, dict[Place, Array]], Context]
-"""Run the first workgroups with some options over some buffers."""
+"""Runs the first workgroups with some options on some buffers."""
 
 SAMPLE = 8
-"""Number of workgroups that run again."""
+"""Number of workgroups that run again with other choices."""
 
 LINEAR = (
     arithmetic.FAddOp,
@@ -63,15 +63,13 @@ LINEAR = (
     glsl.GLFClampOp,
     glsl.GLFmaOp,
 )
-"""Functions of floats for which the derived interval stays valid."""
+"""Operations on floats after which the derived error interval is still valid."""
 
 _MOVING = ("Load", "Store", "Composite", "VectorShuffle", "Constant", "Copy", "Undef", "Variable")
 
 
 class Choices:
-    """
-    Finds the implementation choices that a module's results may depend on, and tests if they do.
-    """
+    """Finds and tests the implementation choices on which a module's results may depend."""
 
     def __init__(self, module: Operation, options: Options):
         assert options.checks is not None
@@ -91,7 +89,7 @@ class Choices:
 
     @property
     def any(self) -> bool:
-        """True if there is a choice with which the module can be run again."""
+        """True if the module can be run again with another choice."""
         return bool(self.components or self.sums or self.bfloat)
 
     def explore(
@@ -102,9 +100,9 @@ class Choices:
         run: Run,
     ) -> None:
         """
-        Runs the module with every choice and compares the results. `buffers` hold the contents
-        before the launch, `results` those after it. A program that fails even without checks is not
-        compared: the cause of the failure was reported already.
+        Runs the module with every choice and reports results that differ. `buffers` hold the
+        contents before the launch, `results` the contents after the launch. Nothing is compared if
+        the program also fails without checks, because that failure is reported elsewhere.
         """
         tried = self.plain
 
@@ -199,14 +197,14 @@ class Choices:
                 return
 
     def _different(self, place: Place, own: Array, other: Array) -> Array:
-        """Mask of the elements, written by the repeated workgroups, whose bits differ."""
+        """Returns a mask of the elements, written by the repeated workgroups, whose bits differ."""
         different = _raw(own) != _raw(other)
         if self.partial and different.any():
             different &= _raw(other) != _raw(self.before[place])
         return different
 
     def _beyond(self, rule: str, own: Array, other: Array, magnitude: Array) -> Array:
-        """Mask of the floats that differ by more than the derived interval allows."""
+        """Returns a mask of the floats that differ by more than the derived interval allows."""
         dtype = own.dtype
         own, other, magnitude = (x.astype(np.float64) for x in (own, other, magnitude))
         allowed = self._allowed(rule, own, np.abs(magnitude), dtype)
@@ -214,7 +212,7 @@ class Choices:
         return ~same & ~(np.abs(own - other) <= allowed) & np.isfinite(magnitude)
 
     def _allowed(self, rule: str, value: Array, magnitude: Array, dtype: Any) -> Array:
-        """Twice the derived radius: both results may lie anywhere in the interval."""
+        """Returns twice the radius of the interval, since both results may be anywhere in it."""
         v = float(ml_dtypes.finfo(dtype).eps)
         size = magnitude + np.abs(value)
         if rule == "CHOICE-03":
@@ -258,14 +256,14 @@ class Choices:
         self._add(finding, op)
 
     def _fail(self, options: Options, error: InterpreterError) -> None:
-        """Reports an implementation choice with which the program fails."""
+        """Reports a program that fails with one of the implementation choices."""
         op, rule = self.components, "CHOICE-01"
         if options.accumulation != self.plain.accumulation:
             op, rule = self.sums[0], "CHOICE-02"
         elif options.bfloat16_rounding != self.plain.bfloat16_rounding:
             op, rule = self.bfloat, "CHOICE-03"
         assert op is not None
-        message = f"the program fails for one of the choices that an implementation has: {error}"
+        message = f"the program fails with a choice that implementations may make: {error}"
         remedy = "do not let an address depend on an implementation's choice"
         self._add(Finding(rule, op.name, message, remedy), op)
 
@@ -281,7 +279,6 @@ ORDERS: dict[Accumulation, str] = {
 
 
 def _raw(array: Array) -> Array:
-    """An array's elements as bits."""
     flat = np.ascontiguousarray(array)
     return flat.view(f"u{array.dtype.itemsize}") if array.dtype.kind != "u" else flat
 
@@ -291,15 +288,17 @@ def _matrix(type: Any) -> bool:
 
 
 SAID_BY_OTHERS = ("lavapipe", "nvidia-h200", "amd-rdna3.5", "intel-lnl")
-"""Targets left out because their mapping equals another target's; `nvidia` covers all sizes."""
+"""Targets that are skipped because another target has the same mapping."""
 
 
 def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMapping]:
     """
-    Returns the mappings that cover every matrix of the modules in subgroups of `lanes`.
+    Returns the component mappings that apply to every matrix of the modules, for subgroups of
+    `lanes` lanes.
 
-    Some mappings give an invocation more components than its share, because several hold the same
-    one. They are left out for modules that never ask for the number of components.
+    Some mappings store a component in several invocations, so that an invocation has more
+    components than its share. Such mappings are left out for modules without
+    OpCooperativeMatrixLengthKHR.
     """
     operations = [op for module in modules for op in module.walk()]
     asks = any(isinstance(op, matrices.CooperativeMatrixLengthOp) for op in operations)
@@ -316,7 +315,7 @@ def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMappi
 
 
 def _form(type: Any) -> CooperativeMatrix | None:
-    """The form of a matrix type; None if sizes or scope are not known."""
+    """Returns the form of a subgroup matrix type, or None if its sizes or scope are not known."""
     assert isinstance(type, CooperativeMatrixType)
     dtype = scalar_dtype(type.element_type)
     sizes, scope = (type.rows, type.columns), type.scope
@@ -329,14 +328,11 @@ def _form(type: Any) -> CooperativeMatrix | None:
 
 
 def sees_components(module: Operation) -> Operation | None:
-    """
-    Returns the first operation of a module that accesses single components of a matrix, or None.
-    """
+    """Returns the first operation that accesses single components of a matrix, or None."""
     return next((op for op in module.walk() if _sees_components(op)), None)
 
 
 def _sees_components(op: Operation) -> bool:
-    """True if an operation looks at the components of one invocation."""
     if isinstance(op, matrices.CooperativeMatrixLengthOp):
         return True
     if isinstance(op, composite.CompositeExtractOp | composite.CompositeInsertOp):
@@ -377,7 +373,7 @@ def _makes_bfloat16(op: Operation) -> bool:
 
 
 def _leaves_floats(op: Operation) -> bool:
-    """True if an operation computes a result other than floats from floats, also through memory."""
+    """True if an operation computes a result of another type from floats, also through memory."""
     if any(isinstance(operand.type, UntypedPointerType) for operand in op.operands):
         return True
     if isinstance(op, matrices.CooperativeMatrixStoreOp):
@@ -395,7 +391,7 @@ def _float(type: Any) -> bool:
 
 
 def _is_linear(op: Operation) -> bool:
-    """True if the interval of the result follows from the intervals of the float operands."""
+    """True if the error interval of the result follows from the intervals of the float operands."""
     if not op.results or isinstance(op, LINEAR):
         return True
     if any(part in op.name for part in _MOVING) or not op.name.startswith("spirv."):

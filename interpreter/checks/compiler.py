@@ -1,8 +1,8 @@
 """
-Compiles a function so that every step also sees its operands' shadows.
+Compiles a function so that every step also computes shadows (masks of undefined parts).
 
-A value's slot is followed by the slot of its shadow. The check of an operation is found by its
-exact class, like its meaning (`CHECKED`); all others follow the general rule of values.py.
+The slot of a value is followed by the slot of its shadow. The check of an operation is looked up
+by its exact class in `CHECKED`. Operations without an entry follow the general rules of values.py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Checked: TypeAlias = Callable[[Batch, list[Any], list[Any]], tuple[Any, Any]]
 """A checked step: (batch, operands, their shadows) -> (result, its shadow)."""
 
 CheckedStage: TypeAlias = Callable[[Any, "CheckedCompiler", Function], Checked]
-"""Makes a checked step: (operation, compiler, the unchecked second stage) -> the checked step."""
+"""Builds a checked step: (operation, compiler, the unchecked function) -> the checked step."""
 
 MODULES = (
     "values",
@@ -51,13 +51,11 @@ MODULES = (
 """The modules of this package that define how operations are checked."""
 
 CHECKED: dict[Key, CheckedStage] = {}
-"""Operations with a check of their own. The modules of this package fill the table."""
+"""Checks of single operations, by operation. The modules of this package fill the table."""
 
 
 GENERAL: dict[str, CheckedStage] = {}
-"""
-For each kind of meaning, the check of operations without their own. values.py fills the table.
-"""
+"""Checks of all other operations, by kind of semantics. values.py fills the table."""
 
 
 def checked(*ops: Key) -> Callable[[CheckedStage], CheckedStage]:
@@ -77,7 +75,7 @@ class CheckedCode(Code):
     def call(
         self, batch: Batch, arguments: Sequence[Any], shadows: Sequence[Any]
     ) -> tuple[Any, Any]:
-        """The returned value and its shadow."""
+        """Runs the function. Returns its value and the shadow of the value."""
         if batch.resuming:
             env = self.resume(batch)
             return env[RETURNED], env[RETURNED + 1]
@@ -90,7 +88,7 @@ class CheckedCode(Code):
 
 
 class CheckedCompiler(Compiler):
-    """Compiles one function with its checks."""
+    """Compiles one function together with its checks."""
 
     def __init__(self, context: Context, checker: Checker):
         super().__init__(context)
@@ -98,24 +96,24 @@ class CheckedCompiler(Compiler):
         self.checker = checker
 
     def _widens_binary16(self) -> bool:
-        """Always False: checks need every value in its own type."""
+        """Always False, because checks need every value in its own type."""
         return False
 
     def new_slot(self, initial: Any = None) -> int:
-        """Adds a slot for a value and one for its shadow; returns the number of the first."""
+        """Adds a slot for a value and one for its shadow. Returns the index of the value's slot."""
         self.template += [initial, None]
         return len(self.template) - 2
 
     def code(self, arguments: Slots, body: Function) -> Code:
-        """The function, compiled."""
+        """Wraps a compiled body in a `CheckedCode`."""
         return CheckedCode(self, arguments, body)
 
     def reader(self, slots: Slots) -> Callable[[Env], Any]:
-        """Returns a function that reads values with their shadows."""
+        """Returns a function that reads the slots' values and shadows."""
         return lambda env: [(env[slot], env[slot + 1]) for slot in slots]
 
     def assigner(self, slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Any], None]:
-        """Returns `assign(env, values)` for a reader's values; it changes active lanes only."""
+        """Returns `assign(env, values)`, which stores values and shadows in active lanes."""
         targets = list(zip(slots, merges, strict=True))
 
         def assign(env: Env, pairs: Sequence[tuple[Any, Any]]) -> None:
@@ -153,7 +151,7 @@ class CheckedCompiler(Compiler):
 
     @staticmethod
     def _define(slots: Slots) -> Step:
-        """Marks slots as defined after code that does not compute shadows."""
+        """Returns a step that marks slots as defined, for code that does not compute shadows."""
 
         def define(env: Env) -> None:
             for slot in slots:
@@ -201,7 +199,7 @@ class CheckedCompiler(Compiler):
         return lambda env: assign(env, (run(env),))
 
     def terminator(self, op: Operation, terminate: Callable[[Env], Any]) -> Callable[[Env], Any]:
-        """Returns the closure that ends a block; it checks conditions and records divergence."""
+        """Wraps the terminator of a block so that it checks conditions and records divergence."""
         terminate = super().terminator(op, terminate)
         if isinstance(op, control_flow.ReturnValueOp):
             return self._return_value(op, terminate)
@@ -245,10 +243,7 @@ class CheckedCompiler(Compiler):
 
 
 def merge_shadows(merge: Merge, mask: Mask, value: Any, new: Any, old: Any) -> Any:
-    """
-    Merges two values' shadows as `merge` merges the values. A pointer's shadow has one number per
-    lane.
-    """
+    """Merges two shadows as `merge` merges the values. A pointer's shadow has one item per lane."""
     if new is None and old is None:
         return None
     new = nothing_like(old) if new is None else new
@@ -267,21 +262,19 @@ def nothing_like(shadow: Any) -> Any:
 
 @cache
 def load() -> None:
-    """Imports the modules that define how operations are checked, which fills the tables."""
+    """Imports the modules that define checks, which fills the tables."""
     for name in MODULES:
         import_module(f"xdsl_spirv.interpreter.checks.{name}")
 
 
 def stage_of(op: Operation, kind: str) -> CheckedStage:
-    """Returns the check of an operation: its own, or that of its kind."""
+    """Returns the check of an operation: the specific one, or the general one of its kind."""
     load()
     return CHECKED.get(key_of(op), GENERAL[kind])
 
 
 def observe(context: Context, checks: Checks) -> None:
-    """
-    Turns on the checks for a module's SPIR-V functions; kernels before lowering are not checked.
-    """
+    """Enables checks for a module's SPIR-V functions. Kernels before lowering are not checked."""
     checker = context.checker = Checker(context, checks)
     context.steps = context.steps or Budget(BLOCKS)
 

@@ -1,9 +1,9 @@
 """
-Checks instructions that are made of plain loads and stores: copies of bytes, block accesses of
+Checks instructions that consist of plain loads and stores: copies of bytes, block accesses of
 subgroups, cooperative vectors, elements of tensors.
 
-Such an instruction runs by its meaning, with checked loads and stores in place of plain ones. If
-any part is undefined, it runs a second time on the shadows.
+Such an instruction runs with checked loads and stores in place of plain ones. If a part is
+undefined, the instruction runs a second time on the shadows.
 """
 
 from __future__ import annotations
@@ -26,16 +26,13 @@ from xdsl_spirv.interpreter.spirv.kernel import block_read, block_write
 from xdsl_spirv.interpreter.spirv.pointer import copy_bytes
 
 Stage: TypeAlias = Callable[[Any, Any, Any], Function]
-"""
-Makes the function of an instruction from the operation, a context, and a load or store of plain
-values.
-"""
+"""Builds an instruction's function from the operation, a context, and a load or store."""
 
 
 def addresses(
     compiler: CheckedCompiler, op: Any, shadows: list[Any], numbers: Sequence[int], mask: Mask
 ) -> None:
-    """Checks that pointers, offsets and strides are defined."""
+    """Reports undefined pointers, offsets and strides. `numbers` are their operand indices."""
     for number in numbers:
         shadow = shadows[number]
         if shadow is not None:
@@ -46,8 +43,9 @@ def loading(
     op: Any, compiler: CheckedCompiler, stage: Stage, placing: Sequence[int], moved: int | None
 ) -> Checked:
     """
-    Checks an instruction that loads from the addresses given by the operands `placing`; operand
-    `moved`, if any, supplies the elements that are not loaded.
+    Checks an instruction that loads from memory. `placing` are the indices of the address
+    operands. `moved` is the index of the operand that supplies elements that are not loaded, or
+    None.
     """
     context, plain = compiler.context, PlainAccess(compiler.checker, op)
     load: PlainLoader = plain.load
@@ -78,8 +76,9 @@ def storing(
     report: Callable[[list[Any]], str] | None = None,
 ) -> Checked:
     """
-    Checks an instruction that stores its operand number `stored`. If other invocations can see the
-    memory, the value must be defined; `report` names it in the finding.
+    Checks an instruction that stores its operand of index `stored`. `placing` are the indices of
+    the address operands. If other invocations can see the memory, the value must be defined, and
+    `report` describes it for the finding.
     """
     context, checker = compiler.context, compiler.checker
     plain = PlainAccess(checker, op)
@@ -103,32 +102,32 @@ def storing(
 
 @checked(kernel.SubgroupBlockReadOp)
 def read_block(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks one load for each component."""
+    """Checks a subgroup block read as one load for each component."""
     return loading(op, compiler, block_read, (0,), None)
 
 
 @checked(kernel.SubgroupBlockWriteOp)
 def write_block(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks one store for each component."""
+    """Checks a subgroup block write as one store for each component."""
     return storing(op, compiler, block_write, (0,), 1)
 
 
 class Moves:
-    """Checked loads and stores of plain values that also pass the values' shadows."""
+    """Checked loads and stores of plain values that also copy the shadows of the values."""
 
     def __init__(self, op: Any, compiler: CheckedCompiler):
         self.access = PlainAccess(compiler.checker, op)
         self.shadow: Shadow = None
 
     def load(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
-        """Loads a value, and keeps its shadow in `shadow`."""
+        """Loads a value, and saves its shadow in `self.shadow`."""
         self.access.shadows.clear()
         value = self.access.load(pointer, form, mask)
         self.shadow = self.access.shadows.pop()[0]
         return value
 
     def store(self, pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
-        """Write a value whose shadow is `shadow`."""
+        """Stores a value together with the shadow in `self.shadow`."""
         self.access.shadows[:] = [self.shadow]
         self.access.store(pointer, form, value, mask)
 
@@ -137,9 +136,7 @@ class Moves:
 def copy_sized(
     op: pointer.CopyMemorySizedOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """
-    Checks a copy of bytes, which may be undefined, between places that must lie in their memories.
-    """
+    """Checks the bounds of a byte copy, and copies the shadows of the bytes."""
     moves = Moves(op, compiler)
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:

@@ -1,6 +1,4 @@
-"""
-Counts for each instruction how often its results saturated, wrapped, or left the normal numbers.
-"""
+"""Counts, for each instruction, the results that saturated, wrapped, or were not normal numbers."""
 
 from __future__ import annotations
 
@@ -28,13 +26,13 @@ _EXACT: dict[type[Operation], Callable[..., Any]] = {
 
 
 class Counters:
-    """Fills a report's counters; a component counts once for each time it is computed."""
+    """Counts results in a report. A component counts each time it is computed."""
 
     def __init__(self, report: Report):
         self.report = report
 
     def stage(self, op: Operation, form: Form) -> Counter | None:
-        """Returns a function that classifies an operation's results, if they are counted."""
+        """Returns a function that classifies an operation's results, or None if not counted."""
         if not isinstance(form, Plain | CooperativeMatrix):
             return None
         if isinstance(op, dot_product.DotAccumulateOperation):
@@ -54,7 +52,7 @@ class Counters:
         return _floats(form) if is_float(form.dtype) else None
 
     def count(self, op: Operation, form: Form, mask: Mask, classes: dict[str, Array]) -> None:
-        """Add the components of active lanes."""
+        """Adds the components in active lanes to the operation's counters."""
         for what, where in classes.items():
             if mask is not None:
                 where = where & spread(mask, form)
@@ -65,7 +63,7 @@ class Counters:
 
 
 def _at_limits(result: Array, dtype: DType, sign: bool) -> Array:
-    """Mask of results at the ends of the range (also those that a sum reaches exactly)."""
+    """Returns a mask of results at the ends of the range, which need not be saturated."""
     limits = np.iinfo(dtype)
     return (result == limits.min) | (result == limits.max) if sign else result == -1
 

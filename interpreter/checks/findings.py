@@ -1,6 +1,4 @@
-"""
-Collects a checked launch's findings, origins of undefined values, and branches that split lanes.
-"""
+"""Collects findings of a checked launch, origins of undefined values, and divergent branches."""
 
 from __future__ import annotations
 
@@ -23,12 +21,12 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.source.source_map import in_source, map_of
 
 SHOWN = 4
-"""Number of invocations that a finding names."""
+"""Maximum number of invocations that a finding lists."""
 
 
 @dataclass
 class Origin:
-    """An instruction that produces undefined values: its first example, and the reason."""
+    """An instruction that produces undefined values, the reason, and operands of the first case."""
 
     op: Operation
     rule: str
@@ -37,7 +35,7 @@ class Origin:
 
 
 class Findings:
-    """Reports broken rules of the instructions in the batch that runs."""
+    """Records broken rules of the instructions that the current batch executes."""
 
     def __init__(self, context: Context, checks: Checks):
         self.context = context
@@ -49,13 +47,11 @@ class Findings:
         self.batch: Batch = None  # pyright: ignore
         self.existing: Mask = None
 
-    # Undefined values.
-
     def origin(self, op: Operation, rule: str, message: str) -> int:
         """
-        Returns the number of an instruction that makes undefined values, assigned at first use. The
-        last number is shared once all are taken. Returns 0, which means "defined", if no check
-        needs origins.
+        Returns the index of an instruction that makes undefined values, assigned at the first
+        call. The last index is shared when all are used. Returns 0, which means "defined", if no
+        check needs origins.
         """
         if self.checks.of_data and not (rule in OF_INTEGERS and depends_on_data(op)):
             return 0
@@ -70,7 +66,7 @@ class Findings:
         return number
 
     def example(self, number: int, where: Array, values: Mapping[str, Any]) -> None:
-        """Keep the operands of the first time that an origin made an undefined value."""
+        """Stores the operands of the first invocation in which an origin was undefined."""
         origin = self.origins[number]
         if origin is not None and not origin.values:
             lanes = self.lanes(where)
@@ -82,8 +78,8 @@ class Findings:
         self, op: Operation, what: str, shadow: Shadow, mask: Mask, form: Form | None = None
     ) -> bool:
         """
-        Reports `what` if it is undefined in active lanes, and returns whether it is. `shadow` has
-        the shape (w, s, l), or that of a value of `form`.
+        Reports the value named `what` if an active lane of it is undefined, and then returns True.
+        `shadow` has the shape (w, s, l), or the shape of a value of `form`.
         """
         if shadow is None:
             return False
@@ -105,23 +101,19 @@ class Findings:
         return True
 
     def origin_notes(self, number: int) -> list[str | Related]:
-        """Returns where an undefined value comes from."""
+        """Returns notes that tell where an undefined value comes from."""
         origin = self.origins[number] if number < len(self.origins) else None
         if origin is None:
-            several = (
-                "the origin is not known: more instructions make undefined values than are numbered"
-            )
+            several = "an unknown instruction: the program has too many that make undefined values"
             never = "a variable that was never written"
             return [f"it comes from {several if number == LAST_ORIGIN else never}"]
         return [places.relate("it comes from", origin.op, origin.message), *origin.values]
-
-    # Findings.
 
     def lanes(self, where: Array) -> Array:
         """
         Broadcasts a condition over (w, s, l) to the invocations that exist.
 
-        In a function called for each component of a matrix, the condition counts for all
+        In a function that is called for each component of a matrix, the condition applies to all
         invocations that hold the matrix.
         """
         if where.shape[2] not in (1, self.batch.shape[2]):
@@ -142,8 +134,8 @@ class Findings:
     ) -> None:
         """
         Records that an instruction breaks a rule in the invocations of the mask `where` (w, s, l),
-        if the check of that rule is on. `values` are shown for the first of them; `notes` is only
-        called for a new finding.
+        if the check of the rule is on. The finding shows `values` for the first invocations.
+        `notes` is called only for a new finding.
         """
         if not getattr(self.checks, check_of(rule)) or self.report.seen(rule, op):
             return
@@ -172,7 +164,7 @@ class Findings:
         values: Mapping[str, Any] | None = None,
         remedy: str,
     ) -> bool:
-        """Like `find`, in active invocations only; returns whether any of them broke the rule."""
+        """Records a finding for active invocations only. Returns True if one broke the rule."""
         where = within(mask, where)
         if not where.any():
             return False
@@ -180,29 +172,24 @@ class Findings:
         return True
 
     def spot(self, memory: Memory, byte: int) -> str:
-        """Describes a byte of a memory, by the source's name of the variable there if known."""
+        """Describes a byte of a memory, with the variable's source name if it is known."""
         name = self.part(memory, byte)
         return f"at `{name}` (byte {byte})" if name else f"at byte {byte}"
 
     def part(self, memory: Memory, byte: int) -> str:
-        """The source's name of the variable at a byte of a memory; empty if it is not known."""
+        """Returns the source name of the variable at a byte, or "" if the name is not known."""
         source = map_of(self.context.module)
         return (
             "" if source is None else source.names.element(memory.label, byte, self.context.lengths)
         )
 
-    # Divergence.
-
     def note_parting(self, op: Operation, masks: list[Array]) -> None:
-        """Records that a branch sent lanes different ways."""
+        """Records a branch that sent lanes to different blocks."""
         self.partings.pop(op, None)
         self.partings[op] = masks
 
     def who_parted(self, here: Array, missing: Array) -> list[Related]:
-        """
-        Describes the last branch that sent lanes of the two masks different ways, or returns empty
-        text.
-        """
+        """Describes the last branch that separated the lanes of both masks, if there is one."""
         for op, masks in reversed(self.partings.items()):
             sides = [(bool((here & m).any()), bool((missing & m).any())) for m in masks]
             if any(a for a, _ in sides) and any(b and not a for a, b in sides):
@@ -210,9 +197,7 @@ class Findings:
         return []
 
     def missing(self, mask: Mask, axes: tuple[int, ...]) -> Array | None:
-        """
-        Returns the invocations missing from scope instances that are only partly active, or None.
-        """
+        """Returns the inactive invocations of scope instances that are partly active, or None."""
         if mask is None or mask is self.existing:
             return None
         active = np.broadcast_to(mask, self.batch.shape)
@@ -223,5 +208,5 @@ class Findings:
         return missing if missing.any() else None
 
     def form(self, op: Operation, number: int) -> Form:
-        """The form of an operand."""
+        """Returns the form of the operand of index `number`."""
         return self.context.form(op.operands[number].type)

@@ -1,4 +1,4 @@
-"""Checks group instructions: full scopes, uniform operands, clusters, inactive invocations."""
+"""Checks group instructions: full scopes, uniform operands, cluster sizes, inactive members."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from xdsl_spirv.interpreter.spirv.group import SOURCES, group_for, sources
 
 
 def _in_group(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Computes the shadow of a result that depends on the operands of all active members."""
     context = compiler.context
     group = group_for(op)
     forms = [context.form(operand.type) for operand in op.operands]
@@ -57,7 +56,7 @@ checked(*(op for op in GROUP if op.get_irdl_definition().operands))(_in_group)
 
 @checked(*ARITHMETIC)
 def arithmetic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks arithmetic: the cluster size is a power of two and at most the group's size."""
+    """Checks group arithmetic: the cluster size is a power of two, at most the group's size."""
     inner = _in_group(op, compiler, function)
     if op.cluster_size is None:
         return inner
@@ -71,7 +70,7 @@ def arithmetic(op: Any, compiler: CheckedCompiler, function: Function) -> Checke
 
 
 def check_cluster(checker: Any, op: Any, cluster: Array, group: Group, batch: Batch) -> Array:
-    """Checks a cluster size. Returns it, or the group's size if it is invalid."""
+    """Reports an invalid cluster size. Returns the size, or the group's size if it is invalid."""
     members, size = group.invocations(batch), int(cluster.flat[0])
     if 1 <= size <= members and size & (size - 1) == 0:
         return cluster
@@ -80,7 +79,7 @@ def check_cluster(checker: Any, op: Any, cluster: Array, group: Group, batch: Ba
             op.CLUSTER,
             op,
             f"a cluster of {size} in a group of {members} invocations is invalid: the "
-            "size must be a power of two and at most that of the group",
+            "size must be a power of two and at most the size of the group",
             where=batch.active(),
             remedy="choose a cluster that fits the smallest subgroup the program may run with",
         )
@@ -88,9 +87,7 @@ def check_cluster(checker: Any, op: Any, cluster: Array, group: Group, batch: Ba
 
 
 def read_from(source: Array, active: Array) -> tuple[Array, Array]:
-    """
-    Returns two masks (w, groups, members): reads outside the group, and of inactive members.
-    """
+    """Returns masks (w, groups, members) of reads outside the group and of inactive members."""
     count = active.shape[2]
     outside = (source < 0) | (source >= count)
     lead = np.broadcast_shapes(source.shape[:2], active.shape[:2])
@@ -103,9 +100,8 @@ def read_from(source: Array, active: Array) -> tuple[Array, Array]:
 @checked(*SOURCES)
 def exchange(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """
-    Checks reads of inactive or missing invocations.
-
-    The instruction's class says if these break a rule or give an undefined value.
+    Checks reads of the values of inactive or missing invocations. The instruction's class tells if
+    such a read breaks a rule or gives an undefined value.
     """
     checker, group = compiler.checker, group_for(op)
     form = shadow_form(compiler.context.form(op.result.type))

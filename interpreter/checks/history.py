@@ -1,14 +1,4 @@
-"""
-Records the last writer and the readers of each place of memory.
-
-Memory is divided into granules, whose size divides the size and address of every access. For each
-granule two words hold the last write and the reads since then: a time stamp and a code
-(accessors.py). If several invocations read a granule, or several atomics change it, the code is
-that of a group that contains them all; if atomics can order invocations, the single accesses are
-kept, too.
-
-Buffers that share bytes, as one array bound twice does, have one history.
-"""
+"""Names of the words with the last reader, and with the last reader other than that one."""
 
 from __future__ import annotations
 
@@ -28,10 +18,10 @@ from xdsl_spirv.interpreter.memory import Memory, Rows
 from xdsl_spirv.interpreter.numbers import Array
 
 KEPT = 1 << 24
-"""Number of single accesses of a region that are kept. If there are more, only groups are known."""
+"""Maximum number of single accesses recorded for a region."""
 
 HELD = 8
-"""Number of reads of a region that may be delayed before they are recorded."""
+"""Maximum number of delayed reads of a region that are not recorded yet."""
 
 LAST_READS, OTHER_READS = "last reads", "other reads"
 """
@@ -39,11 +29,11 @@ Names of the words that hold the last reader of a place, and the last reader oth
 """
 
 Single: TypeAlias = tuple[Array, Array]
-"""Granules, and the words of single accesses to them."""
+"""(granule indices, history words) of accesses by single invocations."""
 
 
 class Region:
-    """The granules of bytes that one or more memories share."""
+    """The granules of a range of bytes that one or more memories share, and their history."""
 
     def __init__(
         self, rows: Rows, count: int, size: int, granule: int, names: AbstractSet[str] = frozenset()
@@ -57,20 +47,20 @@ class Region:
             "reads": np.zeros(count * self.length, np.int64),
         }
         self.last = {"writes": 0, "reads": 0}
-        """The latest time stamp in the words."""
+        """The latest time stamp in the words of each name."""
         self.held: list[tuple[int, History, Access]] = []
         """Reads that are not in the words yet, with their time stamps."""
         self.singles: dict[str, list[Single]] = {"writes": [], "reads": []}
         self._kept = 0
 
     def words_of(self, which: str) -> Array:
-        """Returns the words of one name (`writes`, `reads`, ...): one for each granule."""
+        """Returns the history words of a name (`writes`, `reads`, ...), one for each granule."""
         if which not in self.words:
             self.words[which] = np.zeros(self.count * self.length, np.int64)
         return self.words[which]
 
     def refine(self, granule: int) -> None:
-        """Splits the granules until `granule` is a multiple of their size."""
+        """Splits the granules so that their size divides `granule`."""
         finer = gcd(self.granule, granule)
         if finer == self.granule:
             return
@@ -94,15 +84,13 @@ class Region:
         return (row[:, None] * length + np.minimum(fine, length - 1)).reshape(-1)
 
     def keep(self, which: str, index: Array, words: Array) -> None:
-        """Records single accesses before they are merged into a group's word."""
+        """Records accesses of single invocations before a group's word replaces them."""
         if self._kept < KEPT:
             self._kept += index.size
             self.singles[which].append((index, words))
 
     def keep_last(self, index: Array, now: Array, earlier: Array, fresh: Array) -> Array | None:
-        """
-        Records the last reader and the last different one before it, for reports. Returns where
-        there are both."""
+        """Records the last two different readers, for reports. Returns a mask of such granules."""
         if not fresh.any():
             return None
         several = fresh & ((earlier ^ now) & IDENTITY != 0)
@@ -130,7 +118,7 @@ class Region:
     ) -> None:
         """
         Stores the words `now`, each joined with the `earlier` word where `fresh` is set. With
-        `keep`, also records the single accesses.
+        `keep`, the accesses of single invocations are recorded, too.
         """
         words, join = self.words[which], accessors.join
         new = np.where(fresh, join(earlier, now), now) if fresh.any() else now
@@ -150,16 +138,18 @@ class Region:
         words[np.broadcast_to(index, clash.shape)[clash]] = join(
             np.broadcast_to(back, clash.shape)[clash], own
         )
-        # Joining three groups may have lost a part, so all words that still differ are joined
+        # One of three writers to a word may be lost. All words that still differ are joined
         # again.
         again = words[index]
         words[index] = np.maximum(again, join(again, np.broadcast_to(now, again.shape)))
 
     def singles_at(self, which: str, index: Array, words: Array) -> tuple[Array, Array]:
         """
-        Returns the single accesses recorded for positions in `index`, up to the time of the
-        position's word, as (positions, words). A position without recorded accesses gives its own
-        word.
+        Returns the recorded single accesses of the granules `index` as (positions in `index`,
+        words).
+
+        Accesses later than the granule's word are left out. A granule without recorded accesses
+        gives its own word.
         """
         if self._kept >= KEPT or not self.singles[which]:
             return np.arange(index.size), words
@@ -171,7 +161,7 @@ class Region:
         ordered = index[order]
         starts = np.searchsorted(ordered, places)
         counts = np.searchsorted(ordered, places, side="right") - starts
-        # The n-th of all pairs of a kept access and a position is the n-th less those before it.
+        # Index of each pair (position, access) among the pairs of its access.
         within = np.arange(counts.sum()) - (np.cumsum(counts) - counts).repeat(counts)
         positions, singles = order[starts.repeat(counts) + within], kept.repeat(counts)
         earlier = words[positions] >> 32 >= singles >> 32
@@ -184,7 +174,7 @@ class Region:
 
 @dataclass
 class History:
-    """A memory's part of a region, which begins `offset` bytes into it."""
+    """The part of a region that one memory covers, from byte `offset` of the region."""
 
     memory: Memory
     region: Region
@@ -193,7 +183,7 @@ class History:
 
 @dataclass
 class Bytes:
-    """A span of addresses that buffers of these names share, and its region once one is needed."""
+    """A range of addresses that several buffers share. `region` is None until it is needed."""
 
     start: int
     end: int
@@ -201,7 +191,7 @@ class Bytes:
     region: Region | None = None
 
     def part(self, memory: Memory, offset: int, granule: int) -> History:
-        """Returns the history of a buffer's bytes."""
+        """Returns the history of a buffer that begins `offset` bytes into the range."""
         granule = gcd(granule, offset)
         if self.region is None:
             self.region = Region("shared", 1, self.end - self.start, granule, self.names)
@@ -211,20 +201,20 @@ class Bytes:
 
 @dataclass
 class Histories:
-    """The histories of a launch's memories. Memory that is never written has none."""
+    """Finds the access history of each memory of a launch. Read-only memory has none."""
 
     written: AbstractSet[str] | None
-    """The variables that the module writes, or None if it may write any."""
+    """Names of the variables that the module writes, or None if it may write any variable."""
     buffers: list[Bytes] = field(default_factory=list)
 
     def bind(self, memories: Iterable[Memory]) -> None:
-        """Finds out which buffers of a launch share bytes."""
+        """Finds the buffers of a launch that share bytes."""
         spans = ((*_span(memory), memory.names) for memory in memories)
         shared = [Bytes(s, e, set[str]().union(*names)) for s, e, names in overlapping(spans)]
         self.buffers = [bytes for bytes in shared if self._is_written(bytes.names)]
 
     def of(self, memory: Memory, granule: int) -> History | None:
-        """Returns the history of a memory, or None if it is not written or not shared."""
+        """Returns the history of a memory, or None if the memory is never written or not shared."""
         if memory.rows == "lane":
             return None
         if memory.rows == "workgroup":
@@ -243,7 +233,7 @@ class Histories:
 
 
 class MemoryShadow:
-    """The checks' knowledge of a memory: the bytes that were written, and the accesses to them."""
+    """Checking state of a memory: which bytes are undefined, and the history of its accesses."""
 
     def __init__(self, memory: Memory, undefined: bool):
         self.memory = memory
@@ -251,10 +241,7 @@ class MemoryShadow:
         self.known: History | None = None
         self.tracked: bool | None = None
         self._read = 0
-        """
-        Number of bytes read since all bytes were last examined; -1 if there was no store since
-        then.
-        """
+        """Bytes read since the mask was last searched; -1 if no store followed the search."""
         self._all_defined = not undefined
         if undefined:
             data = np.full(memory.data.shape, UNWRITTEN, np.uint8)
@@ -263,10 +250,11 @@ class MemoryShadow:
 
     def to_read(self, count: int) -> Memory | None:
         """
-        The mask of undefined bytes for a load of `count` bytes; None if all bytes are defined.
+        Returns the mask of undefined bytes for a load of `count` bytes, or None if all bytes are
+        defined.
 
-        After a store, the mask of all bytes is examined again once loads have read as many bytes as
-        the memory has.
+        After a store, all bytes are examined again once loads have read as many bytes as the
+        memory has.
         """
         if self._all_defined or self.undefined is None:
             return None
@@ -278,16 +266,14 @@ class MemoryShadow:
         return None if self._all_defined else self.undefined
 
     def to_store(self, defined: bool) -> Memory | None:
-        """
-        Returns the mask of undefined bytes for a store to update, or None if nothing would change.
-        """
+        """Returns the mask that a store must update, or None if no byte of it would change."""
         if defined and self._all_defined:
             return None
         self._all_defined, self._read = self.undefined is None, max(self._read, 0)
         return self.undefined
 
     def history(self, histories: Histories, granule: int) -> History | None:
-        """Returns the memory's history, made at the first access, or None if it cannot matter."""
+        """Returns the memory's history, or None if the memory cannot have races."""
         if self.tracked is None:
             self.known = histories.of(self.memory, granule)
             self.tracked = self.known is not None

@@ -1,15 +1,15 @@
 """
-Tracks what barriers order: for each workgroup and subgroup, the time before which all is ordered.
+Tracks, for each workgroup and subgroup, the time before which barriers order all accesses.
 
-A control barrier moves a horizon to the present. There are four horizons: a write must not only
-happen before another invocation's read, it must also have been made available and then visible to
-the reader, and the accesses themselves or barriers may do either:
+A control barrier moves a horizon to the present. There are four horizons, because a write must
+happen before another invocation's read, must be made available, and must then be made visible to
+the reader. The accesses themselves or barriers may do the last two:
 
 - EXECUTION: accesses before this horizon happen before later ones;
-- AVAILABLE: barriers have made available all writes before this horizon;
-- VISIBLE: barriers have made visible all writes before it that the accesses themselves made
-  available;
-- SEEN: barriers have made all writes before it available, and later visible.
+- AVAILABLE: barriers have made all writes before this horizon available;
+- VISIBLE: barriers have made all writes before this horizon visible that were available without
+  a barrier;
+- SEEN: barriers have made all writes before this horizon available and then visible.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ STORAGES = 3
 
 @dataclass(frozen=True)
 class Snapshot:
-    """
-    The horizons of a chunk at one time, by storage and kind. The arrays are never changed later.
-    """
+    """A copy of a chunk's horizons at one time. The arrays are never changed later."""
 
     first: int
     groups: Array
     near: Array
     moved: bool
-    """True if there was a barrier since the chunk began."""
+    """True if a barrier was executed since the chunk began."""
 
 
 class Horizons:
     """
-    The horizons of one chunk: `groups` (storage, kind, w), `near` (storage, kind, w, s), and `low`,
-    the minimum for each storage and kind.
+    The horizons of one chunk, as time stamps.
+
+    `groups` has the axes (storage, kind of horizon, workgroup), `near` has a further axis
+    (subgroup). `low` is the minimum over all workgroups.
     """
 
     def __init__(self, accessors: Accessors, start: int):
@@ -55,14 +55,11 @@ class Horizons:
         self.low = np.full((STORAGES, 4), start, np.int64)
 
     def snapshot(self) -> Snapshot:
-        """Returns the present horizons."""
+        """Returns a snapshot of the present horizons."""
         return Snapshot(self.first, self.groups, self.near, self.moved)
 
     def barrier(self, semantics: Semantics, level: int, mask: Mask, now: int) -> None:
-        """
-        Moves the horizons at a control barrier of subgroups or workgroups, whose invocations
-        arrived at `now`.
-        """
+        """Moves the horizons at a control barrier that lanes of `mask` reached at time `now`."""
         self.moved = True
         level = min(level, semantics.scope if semantics.release | semantics.acquire else level)
         self.groups, self.near = self.groups.copy(), self.near.copy()
@@ -78,7 +75,7 @@ class Horizons:
 
 
 def _touched_groups(mask: Mask, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """Masks of the workgroups and of the subgroups that have active invocations."""
+    """Returns masks of the workgroups and of the subgroups that have active invocations."""
     if mask is None:
         return np.ones(shape[:1], np.bool_), np.ones(shape, np.bool_)
     near = np.broadcast_to(mask.any(axis=2), shape)

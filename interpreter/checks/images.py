@@ -1,4 +1,4 @@
-"""Checks accesses to texels: defined coordinates and values, bounds, races of single texels."""
+"""Checks image accesses: undefined coordinates and values, bounds, and races on texels."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ACCESSES: dict[str, type[Any]] = {
     "OpImageWrite": Write,
     "OpImageSampleExplicitLod": Sample,
 }
-"""Instructions that access texels, each with the second stage that takes another texel access."""
+"""Image instructions, by name, with the class that builds their function from a `TexelAccess`."""
 
 
 class CheckedTexels(TexelAccess):
-    """Accesses texels, reports coordinates outside of the image, and feeds the race check."""
+    """Accesses texels, reports coordinates outside the image, and records accesses."""
 
     def __init__(self, op: RawOp, compiler: CheckedCompiler):
         self.op, self.checker = op, compiler.checker
@@ -39,7 +39,7 @@ class CheckedTexels(TexelAccess):
     def leave_out(
         self, image: Memory, outside: Array, mask: Mask, coordinates: Array, write: bool
     ) -> None:
-        """Reports lanes that access texels outside the image, unless the image is robust."""
+        """Reports lanes that access texels outside the image, except for a robust image."""
         if not self.checker.checks.bounds:
             super().leave_out(image, outside, mask, coordinates, write)
             return
@@ -65,7 +65,7 @@ class CheckedTexels(TexelAccess):
 
 @checked(*ACCESSES)
 def texels(op: RawOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks an access to texels: its coordinates and stored values must be defined."""
+    """Checks an image access: coordinates and stored values must be defined."""
     access = CheckedTexels(op, compiler)
     call = ACCESSES[op.instruction.data](op, compiler.context, access)
     checker = compiler.checker

@@ -1,9 +1,9 @@
 """
-Finds the memory that can change another memory's contents: by values, addresses and branches.
+Finds the memory that can change another memory's contents through values, addresses or branches.
 
-Used to tell whether a difference in a result is the consequence of a race somewhere else. The
-analysis is conservative: for calls, and pointers whose variable is not obvious, it may say yes
-where no is right.
+This tells if a different result may be the consequence of a race on another memory. The analysis
+is conservative: for calls, and for pointers whose variable is not obvious, it may report an
+influence that does not exist.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from xdsl_spirv.interpreter.pointers import (
 )
 
 Node: TypeAlias = str | VariableOp | None
-"""A module's variable, a function's variable, or an unknown one."""
+"""A module variable (by name), a function variable (its operation), or None for unknown memory."""
 
 
 def memory_of(op: Operation, write: bool) -> Node:
-    """Returns the memory that an instruction reads or writes."""
+    """Returns the memory that an instruction reads, or that it writes if `write` is True."""
     pointer = accessed_pointer(op, write)
     if pointer is None:
         return None
@@ -39,7 +39,7 @@ def memory_of(op: Operation, write: bool) -> Node:
 
 
 class Influence:
-    """The flow of values between the variables of a module."""
+    """The data flow between the variables of a module."""
 
     def __init__(self, module: Operation):
         self.sources: dict[Node, set[Node]] = {}
@@ -50,7 +50,7 @@ class Influence:
                 self.sources.setdefault(memory_of(op, True), set()).update(_read_by(values))
 
     def reaches(self, op: Operation, names: AbstractSet[str]) -> bool:
-        """True if the memory that an instruction accesses can change the variables' contents."""
+        """True if the memory accessed by an instruction can change the named variables."""
         if accessed_pointer(op, is_write(op)) is None or self.calls:
             return True
         start = memory_of(op, is_write(op))
@@ -67,7 +67,7 @@ class Influence:
 
 
 def _read_by(values: Iterable[SSAValue]) -> set[Node]:
-    """Returns the memory from which some values are computed."""
+    """Returns the memory that is read to compute the values."""
     memories: set[Node] = set()
     pending, seen = [*values], set[SSAValue]()
     while pending:
@@ -109,9 +109,7 @@ def _incoming(block: Block) -> list[SSAValue]:
 
 
 def _conditions(op: Operation) -> list[SSAValue]:
-    """
-    Returns the values that decide if an instruction is executed: branches of the regions around it.
-    """
+    """Returns the branch conditions of all regions around an instruction."""
     conditions: list[SSAValue] = []
     region = op.parent_region()
     while region is not None:

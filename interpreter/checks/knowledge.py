@@ -1,15 +1,16 @@
 """
-Tracks the order that atomics give: for each invocation, the accesses of others that happened
-before.
+Tracks the order that atomics give: the accesses of others that each invocation knows to be
+earlier.
 
 A release records everything that its invocation knows. The record belongs to the location that the
-atomic writes, and records of later read-modify-writes join it (the release sequence), until a store
-without a release starts anew. An acquire of that location takes over the records, if the scopes of
-both sides contain both invocations, for the storage that both sides name. A memory barrier releases
-together with the atomic writes after it, and acquires together with the atomic reads before it.
+atomic writes. Records of later read-modify-writes join it (the release sequence), until a store
+without a release starts a new sequence. An acquire of that location takes over the records, if the
+scopes of both atomics contain both invocations, for the storage classes that both atomics name. A
+memory barrier releases together with the atomic writes after it, and acquires together with the
+atomic reads before it.
 
-Nothing of this is computed while a launch runs: atomics and barriers are only logged. The log is
-processed when an access is found that no barrier orders, which is rare.
+While a launch runs, atomics and barriers are only logged. The log is processed when an access is
+found that no barrier orders, which is rare.
 """
 
 from __future__ import annotations
@@ -49,10 +50,7 @@ LOGGED = 1 << 23
 
 @dataclass
 class Barrier:
-    """
-    A logged barrier, with its participants by subgroup or workgroup; or a memory barrier, which
-    does not wait.
-    """
+    """A logged control barrier with its participating invocations, or a memory barrier."""
 
     op: Operation
     stamp: int
@@ -60,15 +58,13 @@ class Barrier:
     lanes: Array
     local: Snapshot
     level: int = SAME_INVOCATION
-    """Level of the execution scope. A memory barrier has none."""
+    """Level of the execution scope, SAME_INVOCATION for a memory barrier."""
     fences: bool = True
 
 
 @dataclass
 class Atomic:
-    """
-    A logged atomic: its places, its invocations in their order, and its effect for each of them.
-    """
+    """A logged atomic instruction: its locations, and its invocations in order of execution."""
 
     op: Operation
     stamp: int
@@ -79,30 +75,30 @@ class Atomic:
     lanes: Array
     wrote: Array
     semantics: tuple[Semantics, Semantics]
-    """Semantics for invocations that wrote, then for invocations that only read."""
+    """Memory semantics for invocations that wrote, then for invocations that only read."""
     local: Snapshot
 
 
 @dataclass
 class Failure:
-    """
-    Two atomics on one location that do not synchronize: the reason, and the workgroups involved.
-    """
+    """Two atomics on one location that do not synchronize, and the reason."""
 
     release: Operation
     acquire: Operation
     why: str
     between: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
-    """Pairs of workgroups."""
+    """Pairs of (releasing, acquiring) workgroup indices."""
 
 
 @dataclass
 class Knowledge:
-    """The knowledge of a launch's invocations; `active` says whether atomics can order anything."""
+    """
+    The accesses that each invocation knows to be earlier, if atomics may order any (`active`).
+    """
 
     active: bool
     fenced: bool = True
-    """True if there are barriers that release or acquire for atomics around them."""
+    """True if a barrier of the module releases or acquires for atomics before or after it."""
     tables: Tables = None  # pyright: ignore
     log: list[Barrier | Atomic] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -111,28 +107,26 @@ class Knowledge:
         self.logged = 0
         self.nodes: dict[int, Node] = {}
         self.chains: dict[tuple[int, int], dict[int, Link]] = {}
-        """For each location, its releases: the last one of each group, and of all groups."""
+        """For each location, the last release by each group of invocations, and by any."""
         self.fences: dict[tuple[int, int, int], Release] = {}
         self.pending: dict[int, dict[tuple[int, int], tuple[Heads, int]]] = {}
 
     def start(self, accessors: Accessors) -> None:
-        """Begins a launch, or a further chunk of it."""
+        """Begins a launch, or the next chunk of its workgroups."""
         if not self.active:
             return
         if self.tables is None:  # pyright: ignore
             self.tables = Tables(accessors)
 
     def add(self, event: Barrier | Atomic) -> None:
-        """Log a barrier or an atomic."""
+        """Logs a barrier or an atomic."""
         self.log.append(event)
         self.logged += len(event.lanes)
         if self.logged > LOGGED:
             self.replay()
 
-    # Reading the log.
-
     def replay(self) -> None:
-        """Updates the nodes by the barriers and atomics logged since the last call."""
+        """Processes the barriers and atomics that were logged since the last call."""
         log, self.log, self.logged = self.log, [], 0
         for event in log:
             if isinstance(event, Atomic):
@@ -196,7 +190,7 @@ class Knowledge:
         self.nodes[lane] = Acquire(lane, semantics, before, heads, local)
 
     def _explain(self, op: Operation, lane: int, release: Release, semantics: Semantics) -> None:
-        """Records why a release does not synchronize, for use in messages."""
+        """Records the reason why an acquire does not synchronize with a release, for messages."""
         level = self.tables.accessors.between(release.lane, lane)
         why = ""
         if not release.semantics.release & semantics.acquire:
@@ -214,7 +208,7 @@ class Knowledge:
                 failure.between.add((release.lane // per_workgroup, lane // per_workgroup))
 
     def failure_between(self, earlier: int, later: int) -> Failure | None:
-        """Returns the failed synchronization that should have ordered two workgroups, or None."""
+        """Returns the atomics that should have ordered two workgroups but did not, or None."""
         return next((f for f in self.failures if (earlier, later) in f.between), None)
 
     def _fences_of(self, lane: int, scope: int) -> Iterable[Release]:
@@ -262,9 +256,7 @@ class Knowledge:
                     del waiting[place]
 
     def _join(self, event: Barrier) -> None:
-        """
-        Gives an invocation that passes a control barrier the knowledge of the others in its scope.
-        """
+        """Gives an invocation that passes a control barrier the knowledge of its scope."""
         semantics = event.semantics
         self._meet(event)
         if not semantics.both:
@@ -288,9 +280,7 @@ class Knowledge:
                 self._pass(members, semantics, list(others.values()), level)
 
     def _meet(self, event: Barrier) -> None:
-        """
-        Passes on releases by memory barriers, for storage that the control barrier does not order.
-        """
+        """Lets a control barrier pass on releases of storage that it does not order itself."""
         accessors, lanes = self.tables.accessors, event.lanes
         near = event.level == SAME_SUBGROUP
         teams = (accessors.subgroup_of if near else accessors.group_of)(lanes)
@@ -330,10 +320,8 @@ class Knowledge:
                 joined[key] = Join(lane, semantics, before, gathered)
             self.nodes[lane] = joined[key]
 
-    # Queries.
-
     def rows(self, lanes: Array, codes: Array, storage: int) -> Array:
-        """Returns (n, ROWS): the times up to which each invocation knows the accesses of a code."""
+        """Returns (n, ROWS): the times up to which each lane knows the accesses of each code."""
         questions = np.unique(np.stack([lanes, codes]), axis=1, return_inverse=True)
         (asking, about), place = questions[0].tolist(), questions[1].reshape(-1)
         answers = np.zeros((len(asking), ROWS), np.int64)

@@ -1,16 +1,16 @@
 """
-Tables of the accesses that invocations know of each other.
+Stores which accesses of other invocations each invocation knows to be earlier.
 
-For each storage and each party that ever released (an invocation, and the subgroup and workgroup
-whose barriers it passed), a table holds times before which the party's accesses are known. Row
-EXECUTION is the time before which they happen before the present. Each other row (m, k) is the time
-before which writes that were by themselves available at level `m` or above were made available at
-level `k` around the knowing invocation (0: visible to it). A table is computed when it is needed,
-from the tables of the preceding nodes.
+A party is an invocation that released, or the subgroup or workgroup whose barriers it passed. For
+each storage and each party, a table holds the times before which the party's accesses are known.
+Row EXECUTION is the time before which accesses happen before the present. Each other row (m, k) is
+about writes that were by themselves available at level `m` or above: it is the time before which
+these writes were made available at level `k` around the invocation that owns the table (0: visible
+to it). A table is computed when it is needed, from the tables of the preceding nodes.
 
-Tables are immutable trees: a node's table shares all unchanged parts with the tables before it, and
-a change to a part that many tables share is computed once. So a message that passes through
-thousands of invocations costs each of them only the parties that are new, in time and memory.
+Tables are immutable trees. A node's table shares all unchanged parts with earlier tables, and a
+change to a part shared by many tables is computed once. A message that passes through thousands of
+invocations therefore costs each of them only the time and memory of its new parties.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ LEVELS = 4
 ROWS = 1 + LEVELS * LEVELS
 EXECUTION = 0
 WIDTH = 16
-"""Fan-out of the trees: number of parts of an inner node."""
+"""Number of children of an inner tree node."""
 MEMOS = 1 << 17
-"""Number of cached changes at which the cache is cleared."""
+"""Maximum number of cached changes. The cache is then cleared."""
 
 
 def row(m: int, k: int) -> int:
-    """Returns the number of the row for writes available at `m` by themselves and now at `k`."""
+    """Returns the row index for writes that were available at level `m`, and later at `k`."""
     return 1 + m * LEVELS + k
 
 
 @dataclass(eq=False, slots=True)
 class Release:
-    """The knowledge of an invocation at a release, and the accesses that it released."""
+    """A release by an invocation, with its knowledge and its accesses at that time."""
 
     lane: int
     stamp: int
@@ -70,8 +70,8 @@ class Release:
 @dataclass(eq=False, slots=True)
 class Link:
     """
-    A release in the sequence of releases that a location holds. `before` holds the previous release
-    by the same invocation, in the same subgroup, in the same workgroup, and by any invocation.
+    A release in the release sequence of a location. `before` holds the previous release by the
+    same invocation, by the same subgroup, by the same workgroup, and by any invocation.
     """
 
     before: Heads
@@ -79,12 +79,12 @@ class Link:
 
 
 Heads: TypeAlias = tuple[Link | None, ...]
-"""For each level, the last release by an invocation within that distance of this one."""
+"""For each level, the last release by an invocation within that distance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The knowledge that an acquire gets at one level, from a release and the ones before it."""
+    """The knowledge that an acquire takes from a release and the earlier ones of its sequence."""
 
     link: Link
     level: int
@@ -94,7 +94,7 @@ class Heard:
 
 @dataclass(eq=False, slots=True)
 class Gathered:
-    """The knowledge that invocations bring to a control barrier."""
+    """The union of the knowledge of all invocations that reach a control barrier."""
 
     semantics: Semantics
     others: Sequence[tuple[int, Node]]
@@ -103,7 +103,7 @@ class Gathered:
 
 @dataclass(eq=False, slots=True)
 class Acquire:
-    """An acquire: the invocation takes over the knowledge of the releases that it reads."""
+    """An acquire by an invocation: it takes over the knowledge of the releases that it reads."""
 
     lane: int
     semantics: Semantics
@@ -114,10 +114,7 @@ class Acquire:
 
 @dataclass(eq=False, slots=True)
 class Join:
-    """
-    The knowledge of an invocation before a control barrier, joined with the knowledge that came
-    through the barrier.
-    """
+    """An invocation's knowledge after a control barrier: its own and that of other members."""
 
     lane: int
     semantics: Semantics
@@ -128,21 +125,21 @@ class Join:
 Node = Release | Acquire | Join
 
 Tree: TypeAlias = Any
-"""A column (storage, row) of one party's times, None for an empty part, or a tuple of trees."""
+"""A party's times as an array (storage, row), None for an empty part, or a tuple of subtrees."""
 Step: TypeAlias = tuple[Callable[[Array, int, Any], None], Any]
-"""A change of columns: a function of a column, the party's level and an argument."""
+"""A change of a party's times: a function of the times, the party's level and an argument."""
 EMPTY: Tree = (None, None, None)
 PARTS: Tree = (None,) * WIDTH
 KINDS = (LANE, SUBGROUP, WORKGROUP)
 
 
 class Tables:
-    """The tables of a launch's nodes: trees of columns by kind of party and its number."""
+    """The tables of a launch's nodes, as trees over the kinds and indices of parties."""
 
     def __init__(self, accessors: Accessors):
         self.accessors = accessors
         self.size = WIDTH
-        """Capacity of a tree: at least the number of parties of a kind."""
+        """Capacity of a tree, at least the number of parties of a kind."""
         while self.size < accessors.count * accessors.per_workgroup:
             self.size *= WIDTH
         self.states: dict[Node | Heard | Gathered, Tree] = {}
@@ -151,14 +148,14 @@ class Tables:
         self.steps: dict[Step, int] = {}
         self.changed: dict[tuple[int, int, int], tuple[Tree, Tree]] = {}
         self.origins: dict[int, tuple[Tree, Tree]] = {}
-        """For each changed tree, its original, so that the next change can restore that object."""
+        """The original of each changed tree, so that a change back restores that object."""
 
     def groups(self, lane: int) -> tuple[int, ...]:
-        """Returns for each level the code of the group around an invocation."""
+        """Returns the code of the group that contains an invocation, for each level."""
         return (lane, *self.accessors.wider(lane), SEVERAL)
 
     def table(self, node: Node) -> Tree:
-        """Returns the knowledge at a node, computed from the nodes before it."""
+        """Returns the knowledge at a node, computed from the preceding nodes."""
         states, waiting = self.states, list[Node | Heard | Gathered]([node])
         while waiting:
             top = waiting[-1]
@@ -201,9 +198,7 @@ class Tables:
         return self.change(known, (pull, node.semantics), node.lane)
 
     def _local(self, lane: int, local: Snapshot) -> Iterator[tuple[int, tuple[int, bytes]]]:
-        """
-        Yields the orderings that barriers gave an invocation: parties, their levels, and times.
-        """
+        """Yields (party, (level, times)) for the order that barriers gave an invocation."""
         if not local.moved:
             return
         subgroup, group = self.accessors.wider(lane)
@@ -211,10 +206,8 @@ class Tables:
         yield group, (SAME_WORKGROUP, local.groups[:, :, w].tobytes())
         yield subgroup, (SAME_SUBGROUP, local.near[:, :, w, s].tobytes())
 
-    # Trees.
-
     def _column(self, column: Array) -> Array:
-        """Returns the shared object for a column's contents."""
+        """Returns the shared array with the same contents as `column`."""
         return self.columns.setdefault(column.tobytes(), column)
 
     def _number(self, step: Step) -> int:
@@ -225,10 +218,7 @@ class Tables:
         return self._change_all(tree, level, self._number(step), step)
 
     def change(self, tree: Tree, step: Step, lane: int) -> Tree:
-        """
-        Returns the table with changed columns; the change depends on each party's level around an
-        invocation.
-        """
+        """Applies a step to the times of every party, given its distance from an invocation."""
         own = self.accessors
         s, w = lane // own.lanes_each, lane // own.per_workgroup
         lanes = (s * own.lanes_each, (s + 1) * own.lanes_each, SAME_SUBGROUP)
@@ -272,7 +262,7 @@ class Tables:
         )
 
     def _change_all(self, tree: Tree, level: int, number: int, step: Step) -> Tree:
-        """Applies a change to all parties of a tree that are of one level."""
+        """Applies a change to all parties of a tree that have the same level."""
         key = id(tree), level, number
         known = self.changed.get(key)
         if known is None:
@@ -289,12 +279,12 @@ class Tables:
             if len(self.changed) > MEMOS:
                 self.changed.clear()
                 self.origins.clear()
-            # Keeping the tree in the cache prevents that its id is used again.
+            # The cache stores the tree, too, so that its id is not reused.
             known = self.changed[key] = made, tree
         return known[0]
 
     def _rebuild(self, tree: Tree, parts: list[Tree]) -> Tree:
-        """Returns the tree with these parts, reusing the tree or its original if equal."""
+        """Returns the tree with these parts. Reuses the tree or its original if it is equal."""
         made = _rebuild(tree, parts)
         if made is tree:
             return tree
@@ -312,7 +302,7 @@ class Tables:
             return b
         if not isinstance(a, tuple):
             return self._column(np.maximum(a, b))
-        # Most parts are shared or missing: they need no call.
+        # Avoids calls for shared and missing parts, which are most.
         parts = [
             x if x is y or y is None else y if x is None else self.union(x, y)
             for x, y in zip(a, b, strict=True)
@@ -320,7 +310,7 @@ class Tables:
         return b if all(map(is_, parts, b)) else _rebuild(a, parts)
 
     def _change_party(self, tree: Tree, code: int, step: Step) -> Tree:
-        """Applies a change to one party's column."""
+        """Applies a change to the times of one party."""
         parts = list(tree)
         kind = KINDS.index(code & KIND)
         parts[kind] = self._change_in(parts[kind], self.size, code & NUMBER, step)
@@ -335,7 +325,7 @@ class Tables:
         return _rebuild(tree or PARTS, parts)
 
     def _row(self, tree: Tree, code: int, storage: int) -> Array:
-        """Returns the times of one party by itself; zeros if the table does not have it."""
+        """Returns the recorded times of one party, zeros if the table does not contain it."""
         if code & KIND == SEVERAL:
             return self.zeros[storage]
         tree, size, number = tree[KINDS.index(code & KIND)], self.size, code & NUMBER
@@ -345,9 +335,7 @@ class Tables:
         return self.zeros[storage] if tree is None else tree[storage]
 
     def row_of(self, table: Tree, code: int, storage: int) -> Array:
-        """
-        Returns a table's row for one party. For a group, at least the rows of all its members.
-        """
+        """Returns the known times for one party, also from its groups or from all its members."""
         best = self._row(table, code, storage)
         for wider in self.accessors.wider(code):
             best = np.maximum(best, self._row(table, wider, storage))
@@ -359,15 +347,15 @@ class Tables:
 
 
 def _rebuild(tree: Tree, parts: list[Tree]) -> Tree:
-    """Returns the same tree if all parts are unchanged, else a new one."""
+    """Returns the same tree if all parts are unchanged, otherwise a new tree."""
     return tree if all(map(is_, tree, parts)) else tuple(parts)
 
 
-# Changes of a column (storage, row).
+# Changes of a party's times (storage, row).
 
 
 def push(column: Array, level: int, semantics: Semantics) -> None:
-    """Executes an availability operation: nearby writes become available more widely."""
+    """Applies an availability operation: writes of this level become available more widely."""
     top = semantics.available
     for storage in range(STORAGES):
         if not semantics.release & 1 << storage:
@@ -382,7 +370,7 @@ def push(column: Array, level: int, semantics: Semantics) -> None:
 
 
 def pull(column: Array, level: int, semantics: Semantics) -> None:
-    """Executes a visibility operation: writes that are available to a scope become visible."""
+    """Applies a visibility operation: writes that are available to a scope become visible."""
     top = semantics.visible
     for storage in range(STORAGES):
         if not semantics.acquire & 1 << storage:
@@ -397,7 +385,7 @@ def pull(column: Array, level: int, semantics: Semantics) -> None:
 
 
 def pass_over(column: Array, _: int, how: tuple[int, int]) -> None:
-    """Clears the times that a message does not pass to an invocation at this level of distance."""
+    """Clears the times that a message does not pass on to an invocation at this distance."""
     storages, level = how
     for storage in range(STORAGES):
         if not storages & 1 << storage:
@@ -407,7 +395,7 @@ def pass_over(column: Array, _: int, how: tuple[int, int]) -> None:
 
 
 def _add_own(column: Array, _: int, how: tuple[int, Semantics]) -> None:
-    """Adds the releasing invocation's knowledge of its own accesses."""
+    """Adds the releasing invocation's knowledge of its accesses."""
     stamp, semantics = how
     column[:, EXECUTION] = stamp
     for storage in range(STORAGES):
@@ -417,7 +405,7 @@ def _add_own(column: Array, _: int, how: tuple[int, Semantics]) -> None:
 
 
 def _add_local(column: Array, _: int, how: tuple[int, bytes]) -> None:
-    """Adds the order that barriers of a group made."""
+    """Adds the order that the barriers of a group made."""
     level, times = how[0], np.frombuffer(how[1], np.int64).reshape(STORAGES, -1)
     pairs = [
         (EXECUTION, horizons.EXECUTION),
@@ -429,11 +417,11 @@ def _add_local(column: Array, _: int, how: tuple[int, bytes]) -> None:
         column[:, number] = np.maximum(column[:, number], times[:, kind])
 
 
-# The predecessors of a node.
+# Predecessors of a node.
 
 
 def _passing(node: Heard) -> int:
-    """Returns the storage kinds (as bits) for which a release synchronizes with an acquire."""
+    """Returns the bits of the storage kinds for which a release synchronizes with an acquire."""
     semantics = node.link.release.semantics
     if node.level > min(semantics.scope, node.scope):
         return 0
@@ -441,10 +429,7 @@ def _passing(node: Heard) -> int:
 
 
 def _rest(node: Heard) -> Heard | None:
-    """
-    Returns the knowledge from earlier releases of the chain, or None if the last release includes
-    it.
-    """
+    """Returns the knowledge from earlier releases of the sequence, None if the last includes it."""
     link = node.link.before[node.level]
     if link is None or _covers(node.link, node.acquire):
         return None
@@ -452,7 +437,7 @@ def _rest(node: Heard) -> Heard | None:
 
 
 def _covers(link: Link, acquire: int) -> bool:
-    """True if the releasing invocation knew all earlier releases, and so passes them on."""
+    """True if the releasing invocation knew all earlier releases and so passes them on."""
     own, semantics = link.release.before, link.release.semantics
     return (
         isinstance(own, Acquire)
@@ -464,10 +449,7 @@ def _covers(link: Link, acquire: int) -> bool:
 
 
 def _taken_over(node: Acquire) -> list[Heard]:
-    """
-    Returns the releases that an acquire learns from, by level; only the last if it includes the
-    others.
-    """
+    """Returns the releases that an acquire takes over, by level, without redundant ones."""
     acquire, scope = node.semantics.acquire, node.semantics.scope
     heard = [Heard(link, k, acquire, scope) for k, link in enumerate(node.heads) if link]
     last = heard[-1].link

@@ -33,7 +33,7 @@ from xdsl_spirv.interpreter.spirv.cooperative_matrix import (
 
 
 class Matrices:
-    """Checks the tiles that one load or store touches; `store` is True for a store."""
+    """Checks the tiles of memory that one cooperative load or store accesses."""
 
     def __init__(
         self,
@@ -58,10 +58,7 @@ class Matrices:
     def check_operands(
         self, batch: Batch, pointer: Pointer, stride: Array | None, shadows: list[Any]
     ) -> Pointer:
-        """
-        Checks CM-27, CM-12 and alignment; returns the pointer, with its addresses rounded down to
-        aligned ones.
-        """
+        """Checks CM-27, CM-12 and alignment. Returns the pointer with addresses aligned down."""
         checker, op = self.checker, self.op
         if checker.checks.rules:
             if batch.mask is not checker.existing:
@@ -110,15 +107,15 @@ class Matrices:
             wrong,
             mask,
             values=values,
-            remedy="pad rows so that each begins at a multiple of that",
+            remedy="pad rows so that each begins at a multiple of this alignment",
         )
 
     def tiles(self, batch: Batch, pointer: Pointer, stride: Array | None) -> tuple[Tiles, Any]:
-        """Returns the tiles and a mask (w, s, lines, width) of elements out of bounds, or None."""
+        """Returns the tiles, and a mask (w, s, lines, width) of out-of-bounds elements or None."""
         try:
             tiles = self.place.tiles(batch, pointer, stride)
         except InterpreterError:
-            # A negative Stride was reported. The places it would reach are not checked.
+            # A negative Stride is reported already. Its addresses are not checked.
             tiles = self.place.tiles(batch, pointer, np.zeros((1, 1, 1), np.int32))
         length = pointer.memory.length(raw_dtype(self.form.dtype))
         extent = (tiles.lines - 1) * int(tiles.stride.max()) + tiles.width
@@ -156,7 +153,7 @@ class Matrices:
         )
 
     def note(self, batch: Batch, pointer: Pointer, tiles: Tiles, outside: Any) -> None:
-        """Give the access to the race check."""
+        """Records the access for the race check."""
         order = self.checker.races
         if order is None:
             return
@@ -206,7 +203,7 @@ def _span(numbers: Array) -> str:
 
 
 def _safe(tiles: Tiles, outside: Array, memory: Memory, dtype: numbers.DType) -> Array:
-    """Reads the elements of tiles, and 0 outside of the memory."""
+    """Reads the elements of tiles, with 0 for elements out of bounds."""
     view = memory.view(raw_dtype(dtype))
     items = np.where(outside, 0, tiles.items(tiles.starts))
     if memory.rows == "workgroup":
@@ -217,12 +214,12 @@ def _safe(tiles: Tiles, outside: Array, memory: Memory, dtype: numbers.DType) ->
 
 @checked(ops.CooperativeMatrixLoadOp)
 def load(op: ops.CooperativeMatrixLoadOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Loads one matrix for each scope instance, and the mask of unwritten components."""
+    """Checks a cooperative matrix load of the KHR extension."""
     return loading(op, compiler, Matrices(op, compiler, op.result.type, store=False))
 
 
 def loading(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
-    """Checks a load by a pointer and maybe a stride."""
+    """Checks a load from a pointer and an optional stride."""
     form, place, checker = matrices.form, matrices.place, compiler.checker
     octets, carry = raw_dtype(form.dtype), carried(form)
 
@@ -266,12 +263,12 @@ def loading(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
 def store(
     op: ops.CooperativeMatrixStoreOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """Stores each scope instance's matrix, and its shadow."""
+    """Checks a cooperative matrix store of the KHR extension."""
     return storing(op, compiler, Matrices(op, compiler, op.object.type, store=True))
 
 
 def storing(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
-    """Checks a store by a pointer, a matrix and maybe a stride."""
+    """Checks a store of a matrix through a pointer and an optional stride."""
     form, place, checker = matrices.form, matrices.place, compiler.checker
     visible = accessed_matrix(op).storage_class.data in BUFFERS
     octets = raw_dtype(form.dtype)
@@ -317,7 +314,7 @@ def storing(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
 
 
 def _check_overlap(matrices: Matrices, batch: Batch, tiles: Tiles, lines: Array) -> None:
-    """Reports elements that differ from the stored value: another row or tile overwrote them."""
+    """Reports elements that another row or tile of the same store overwrote with other values."""
     dtype = matrices.form.dtype
     stored = tiles.load(dtype, batch.mask)
     different = (stored.view(raw_dtype(dtype)) != lines.view(raw_dtype(dtype))).any(axis=(2, 3))
@@ -338,7 +335,7 @@ def _check_overlap(matrices: Matrices, batch: Batch, tiles: Tiles, lines: Array)
 
 @checked(ops.CooperativeMatrixMulAddOp, CooperativeMatrixMulAddNVOp)
 def multiply_add(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks CM-27 and CM-24. An undefined component of A spoils its row, one of B its column."""
+    """Checks CM-27 and CM-24. Undefined components of A spread along the row, of B the column."""
     checker = compiler.checker
     result = matrix_form(op.result.type, compiler.context)
     exact = _inner_overflow(op, compiler) if checker.checks.rules else None

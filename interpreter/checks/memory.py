@@ -24,10 +24,7 @@ from xdsl_spirv.interpreter.numbers import Array
 
 
 def aligned(checker: Checker, op: Operation, pointer: Pointer, size: int, what: str) -> Pointer:
-    """
-    Returns the pointer with addresses rounded down to multiples of `size`, and reports those that
-    were not.
-    """
+    """Rounds a pointer's addresses down to multiples of `size`. Reports the unaligned ones."""
     if pointer.scale % size == 0 and pointer.base % size == 0:
         return pointer
     address = pointer.address()
@@ -46,7 +43,7 @@ def aligned(checker: Checker, op: Operation, pointer: Pointer, size: int, what: 
 def check_aligned_operand(
     checker: Checker, op: Any, pointer: Pointer | memory.Pointers, name: str
 ) -> None:
-    """Checks that every address is a multiple of the number in the memory operand Aligned."""
+    """Checks that every address is a multiple of the memory operand Aligned."""
     if isinstance(pointer, memory.Pointers):
         for one, _ in pointer.cases:
             check_aligned_operand(checker, op, one, name)
@@ -70,7 +67,7 @@ def check_aligned_operand(
 
 
 class CheckedAccess(memory.Access):
-    """An access that reports and leaves out the lanes outside of the memory."""
+    """An access that reports and leaves out the lanes whose address is out of bounds."""
 
     def __init__(
         self, checker: Checker, op: Operation, pointer: Pointer, form: Plain, mask: Mask, what: str
@@ -82,7 +79,7 @@ class CheckedAccess(memory.Access):
         super().__init__(pointer, form, mask, what)
 
     def settle(self, items: Array, mask: Mask, what: str) -> Array:
-        """Returns the elements' numbers; 0 in lanes that are inactive or out of bounds."""
+        """Returns the element indices, with 0 in lanes that are inactive or out of bounds."""
         if not self.checker.checks.bounds:
             return super().settle(items, mask, what)
         if mask is not None:
@@ -108,15 +105,14 @@ class CheckedAccess(memory.Access):
         return items
 
     def _named(self, items: Array, outside: Array) -> list[str]:
-        """Names the first element outside, if the source has a name for it."""
         number = int(np.broadcast_to(items, outside.shape)[outside][0])
         name = self.checker.part(self.memory, number * self.dtype.itemsize) if number >= 0 else ""
-        return [f"the first of them is `{name}`"] if name else []
+        return [f"the first element is `{name}`"] if name else []
 
     def note(
         self, mask: Mask, *, write: bool, atomic: bool = False, value: Array | None = None
     ) -> tuple[History, Access] | None:
-        """Gives the access to the race check, with the value that a store is about to write."""
+        """Records the access for the race check. `value` is about to be stored."""
         order = self.checker.races
         if order is None:
             return None
@@ -147,8 +143,8 @@ class CheckedAccess(memory.Access):
     @staticmethod
     def _inside_only(items: Array, lost: Array) -> tuple[Array, Array]:
         """
-        Replaces elements outside by inside ones of the same lane; returns the lanes that have any
-        inside.
+        Replaces out-of-bounds elements by an in-bounds element of the same lane. Also returns a
+        mask of the lanes that have an in-bounds element.
         """
         if items.ndim == 3:
             return items, ~lost
@@ -158,10 +154,7 @@ class CheckedAccess(memory.Access):
 
 
 class PlainAccess:
-    """
-    Checks one instruction's loads and stores of plain values; `layout.loader` and `storer` build
-    accesses to composites from them.
-    """
+    """Checked loads and stores of plain values. `layout.loader` and `storer` access composites."""
 
     def __init__(self, checker: Checker, op: Operation, atomic: bool = False):
         self.checker = checker
@@ -170,14 +163,14 @@ class PlainAccess:
         self.name = f"an access by {op.name}"
         self.shadows: list[Any] = []
         self.astray: Array | None = None
-        """Lanes whose address is undefined, so that the place they access is unknown."""
+        """Mask of lanes whose address is undefined."""
 
     def placed(self, mask: Mask) -> Mask:
         """Returns the mask of active lanes whose address is defined."""
         return mask if self.astray is None else within(mask, ~self.astray)
 
     def load(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
-        """Loads the value, 0 in lanes outside; appends its shadow to `shadows`."""
+        """Loads the value, 0 in lanes out of bounds, and appends its shadow to `shadows`."""
         checker = self.checker
         access = CheckedAccess(checker, self.op, pointer, form, mask, "a load")
         value = access.load()
@@ -198,16 +191,16 @@ class PlainAccess:
         return value
 
     def loaded(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
-        """Returns the recorded shadow of the next part; a replay calls it instead of `load`."""
+        """Returns the next recorded shadow. A second run on shadows uses it as `load`."""
         shadow, shape = self.shadows.pop(0)
         return np.broadcast_to(np.uint8(0) if shadow is None else shadow, shape)
 
     def to_store(self, pointer: Pointer, form: Plain, shadow: Array, mask: Mask) -> None:
-        """Records the shadow of a part for a later store; a dry run calls it instead of `store`."""
+        """Records the shadow of a part to store. A run on shadows calls this instead of `store`."""
         self.shadows.append(shadow)
 
     def read_shadow(self, access: CheckedAccess, mask: Mask) -> Shadow:
-        """Reads the shadow of the bytes that an access reads."""
+        """Returns the shadow of the bytes that an access reads."""
         count = access.items.size * access.dtype.itemsize
         undefined = self.checker.shadow_of(access.memory).to_read(count)
         if undefined is None:
@@ -245,7 +238,7 @@ class PlainAccess:
         self.write_shadow(access, self.shadows.pop(0) if self.shadows else None, mask)
 
     def write_shadow(self, access: CheckedAccess, shadow: Shadow, mask: Mask) -> None:
-        """Writes the shadow of the bytes that an access writes."""
+        """Writes `shadow` to the shadow bytes of the memory that an access writes."""
         undefined = self.checker.shadow_of(access.memory).to_store(shadow is None)
         if undefined is None:
             return
@@ -259,10 +252,7 @@ class PlainAccess:
         access.put(undefined.view(access.dtype), octets, mask)
 
     def _check_overlap(self, access: CheckedAccess, value: Array, mask: Mask) -> None:
-        """
-        Reports lanes whose value was overwritten by another lane: it is not in memory after the
-        store.
-        """
+        """Reports lanes whose stored value was overwritten by another lane of the same store."""
         if access.items.shape[2] == 1 and value.shape[2] == 1:
             return
         stored = access.gather(access.memory.view(access.dtype))
@@ -291,7 +281,7 @@ def _bytes_differ(a: Array, b: Array) -> Array:
 
 
 def step_of(pointer: Pointer, *strides: int) -> int:
-    """Returns a number that divides all of a pointer's addresses and the strides."""
+    """Returns a common divisor of all of a pointer's addresses and the strides, in bytes."""
     step = gcd(pointer.base, *strides)
     if pointer.index.size == 1:
         return gcd(step, int(pointer.index.item()) * pointer.scale) or 1

@@ -1,16 +1,4 @@
-"""
-Reads the memory order of instructions, under the memory model that a module declares.
-
-Under the Vulkan memory model each access states if it is non-private, and the scope for which it
-makes its writes available or its reads visible; barriers and atomics may do so for all accesses
-before or after them. The GLSL450 model has no such operands, so it is interpreted as the upgrade
-pass of SPIRV-Tools does: each access to Workgroup memory, or to a Coherent or Volatile variable,
-makes it available and visible. Buffers without those decorations are made available and visible by
-a barrier, but only for its own workgroup. A memory barrier directly before a control barrier orders
-the storage that it names on both sides. OpenCL's memory is always coherent.
-
-Device and QueueFamily are one scope here: a launch is in one queue.
-"""
+"""Kinds of storage that invocations share. Barriers have a semantics bit for each kind."""
 
 from __future__ import annotations
 
@@ -54,23 +42,22 @@ LEVELS = {
     Scope.Subgroup: SAME_SUBGROUP,
     Scope.Workgroup: SAME_WORKGROUP,
 }
-"""Number of scopes smaller than a whole launch."""
+"""Number of scope levels smaller than a whole launch."""
 
 
 def level_of(scope: Scope) -> int:
-    """
-    Returns the largest distance between two invocations that one instance of a scope contains.
-    """
+    """Returns the level of a scope: the largest distance between two of its invocations."""
     return LEVELS.get(scope, SAME_DEVICE)
 
 
 @dataclass(frozen=True)
 class Facts:
     """
-    Properties of one access: if it is private, the scope if it is atomic, and the variable.
+    Memory-order properties of one access.
 
-    `available` and `visible` are the levels to which it makes a write available or for which it
-    makes it visible.
+    `private` excludes the access from ordering. `available` and `visible` are the scope levels to
+    which the access makes its write available, or its read visible. `scope` is the level of an
+    atomic. `variable` is the name of the accessed variable.
     """
 
     private: bool = False
@@ -85,8 +72,12 @@ class Facts:
 @dataclass(frozen=True)
 class Semantics:
     """
-    The ordering by a barrier or an atomic: storage kinds (as bits) that it releases and
-    acquires, the levels to which it makes them available and visible, and its scope's level."""
+    The memory semantics of a barrier or an atomic.
+
+    `release` and `acquire` are bits of storage kinds. `available` and `visible` are the scope
+    levels to which they make writes available and visible. `scope` is the level of the
+    instruction.
+    """
 
     release: int = 0
     acquire: int = 0
@@ -96,11 +87,11 @@ class Semantics:
 
     @property
     def both(self) -> int:
-        """The storage that it both releases and acquires, as bits."""
+        """Bits of the storage kinds that are both released and acquired."""
         return self.release & self.acquire
 
     def within(self, level: int) -> Semantics:
-        """Returns the semantics with the scope limited to a level."""
+        """Returns the semantics with their scope limited to `level`."""
         return self if level >= self.scope else replace(self, scope=level)
 
 
@@ -134,10 +125,8 @@ class MemoryModel:
         self._facts: dict[tuple[Operation, bool], Facts] = {}
         self._semantics: dict[tuple[Operation, str], Semantics] = {}
 
-    # Accesses.
-
     def facts(self, op: Operation, write: bool) -> Facts:
-        """Returns the facts that an instruction states about its reads or its writes."""
+        """Returns the memory-order properties of an instruction's writes, or of its reads."""
         facts = self._facts.get((op, write))
         if facts is None:
             facts = self._facts[op, write] = self._read_facts(op, write)
@@ -161,7 +150,7 @@ class MemoryModel:
         )
 
     def _operand(self, op: Operation, write: bool) -> tuple[MemoryAccess, Scope | None]:
-        """Returns the memory operand of a read or a write; a copy has one for each."""
+        """Returns the memory operand of a read or a write. A copy has one for each."""
         if isinstance(op, RawOp):
             return _texel_operand(op, write)
         names = ["memory_access", "memory_operand"]
@@ -179,9 +168,7 @@ class MemoryModel:
         return scope.data if isinstance(scope, ScopeAttr) else None
 
     def _older_facts(self, pointer: SSAValue | None, variable: str | None, op: Operation) -> Facts:
-        """
-        Returns the facts of an access under GLSL450 or OpenCL, from storage class and decorations.
-        """
+        """Derives an access's properties under GLSL450 or OpenCL from variable decorations."""
         storage = storage_of(pointer)
         if storage == StorageClass.Workgroup:
             return Facts(False, SAME_WORKGROUP, SAME_WORKGROUP, variable=variable)
@@ -222,19 +209,17 @@ class MemoryModel:
         )
 
     def is_aliased(self, variable: str) -> bool:
-        """True if a variable may reach memory that another variable reaches."""
+        """True if other variables may refer to the same memory as this variable."""
         declared = self.context.symbols.get(variable)
         return declared is not None and "aliased" in declared.attributes
 
     def is_restricted(self, variable: str) -> bool:
-        """True if a variable is declared restrict: no other variable reaches its memory."""
+        """True if a variable is declared Restrict: no other variable refers to its memory."""
         declared = self.context.symbols.get(variable)
         return declared is not None and "restrict" in declared.attributes
 
-    # Barriers and atomics.
-
     def semantics(self, op: Operation, name: str = "") -> Semantics:
-        """Returns the semantics of a barrier, or of an atomic by its property `name`."""
+        """Returns the semantics of a barrier, or the ones in property `name` of an atomic."""
         semantics = self._semantics.get((op, name))
         if semantics is None:
             semantics = self._semantics[op, name] = self._read_semantics(op, name)
@@ -265,11 +250,11 @@ class MemoryModel:
 
     def _with_fences(self, op: Operation, own: Semantics) -> Semantics:
         """
-        GLSL450: `memoryBarrierBuffer(); barrier();` orders buffers as one instruction would.
+        Adds the semantics of memory barriers directly before a control barrier (GLSL450).
 
-        Memory barriers directly before a control barrier count for both sides: every invocation has
-        executed them before any other passes the control barrier. They make nothing available or
-        visible.
+        In `memoryBarrierBuffer(); barrier();` the memory barrier applies to both sides: every
+        invocation has executed it before another one passes the control barrier. Availability and
+        visibility are not added.
         """
         before = op.prev_op
         while before is not None and (
@@ -288,7 +273,7 @@ class MemoryModel:
 
 
 def weakest_store(model: MemoryModel, storage: int) -> int:
-    """Returns the smallest level for which a module's stores to a storage make data available."""
+    """Returns the lowest level to which any store to this kind of storage makes data available."""
     weakest = SAME_DEVICE
     for op in model.context.module.walk():
         if not is_write(op):
@@ -308,7 +293,7 @@ _STORAGE_OF = {
     StorageClass.UniformConstant: IMAGES,
     StorageClass.Image: IMAGES,
 }
-"""The kind of storage of each storage class, except for buffers."""
+"""Kind of storage of each storage class. All other classes are buffers."""
 
 
 def _is_module(module: Operation) -> bool:

@@ -1,15 +1,14 @@
 """
-Tests whether a result depends on the order in which invocations run.
+Tests if a result depends on the order in which invocations run.
 
-A launch's first workgroups run again, unchecked, under several schedules (schedule.py), and their
-buffers are compared with the lockstep run's. No difference is allowed: a program without data races
-gives the same bits in every order. The exception are atomics, if the program uses their results or
-if they do not commute.
+The first workgroups of a launch run again, unchecked, under several schedules (schedule.py). Their
+buffers are compared with the buffers of the lockstep run. No difference is allowed, because a
+program without data races gives the same bits in every order. An exception is a program with
+atomics that do not commute, or whose results are used.
 
-So if the check `races` is on, too, other schedules run only if it found a race. A difference that
-the racing memory can cause is then added to that finding as its consequence. Any other difference
-is a finding of its own. A program that fails when it runs unchecked is not run again: the cause of
-the failure was reported, or is allowed.
+If the check `races` is on, other schedules run only after it found a race. A difference that the
+racing memory can cause is added to the finding of the race. Any other difference is a new finding.
+A program that fails without checks is not run again, because the cause was reported or is allowed.
 """
 
 from __future__ import annotations
@@ -41,18 +40,16 @@ from xdsl_spirv.interpreter.pointers import (
 from xdsl_spirv.interpreter.source.source_map import map_of
 
 Run: TypeAlias = Callable[[Options, dict[Place, Array], int], object]
-"""Run some of the first workgroups with some options over some buffers."""
+"""Runs some of the first workgroups with some options on some buffers."""
 
 SEEDS = (1, 2, 3)
-"""Seeds of the schedules that are tried."""
+"""Seeds of the schedules that are run."""
 WITNESSES = 2
-"""
-Number of workgroups of a large launch that run again, in one order, to show the effect of a race.
-"""
+"""Number of workgroups of a large launch that run again to show the effect of a race."""
 SHOWN = 3
-"""Number of elements that a finding names."""
+"""Maximum number of differing elements that a finding lists."""
 ORDERED = ("races", "overlap", "barriers")
-"""Checks that report a missing order."""
+"""Names of the checks that report a missing order between accesses."""
 COMMUTING = (
     atomic.AtomicIAddOp,
     atomic.AtomicISubOp,
@@ -66,11 +63,11 @@ COMMUTING = (
     atomic.AtomicIIncrementOp,
     atomic.AtomicIDecrementOp,
 )
-"""Atomics that commute: the order of their execution shows only in the values they return."""
+"""Atomics that commute: their order changes only the values that they return."""
 
 
 class Permuted:
-    """Runs a module's first workgroups in other orders, and reports where results differ."""
+    """Runs a module's first workgroups in other orders, and reports results that differ."""
 
     def __init__(self, module: Operation, options: Options):
         assert options.checks is not None
@@ -88,8 +85,8 @@ class Permuted:
         sample: int,
     ) -> None:
         """
-        Compares the results of other schedules with `results`, or with a lockstep run of the first
-        `sample` workgroups if the launch has more.
+        Runs other schedules and compares their buffers with `results`. If `results` is None,
+        compares with a lockstep run of the first `sample` workgroups.
         """
         causes = self._causes()[self.known :]
         if not causes and (self.checks.races or depends_on_order(self.module)):
@@ -117,9 +114,7 @@ class Permuted:
                 return
 
     def _are_local(self, causes: list[Finding]) -> bool:
-        """
-        True if all findings are about Workgroup memory: one workgroup is then enough to show them.
-        """
+        """True if all findings are about Workgroup memory, so that one workgroup shows them."""
         ops = [self.report.where(cause) for cause in causes]
         return all(
             isinstance(op, Operation)
@@ -134,7 +129,7 @@ class Permuted:
         seed: int,
         causes: list[Finding],
     ) -> bool:
-        """Reports the first difference between two runs; returns whether it reported one."""
+        """Reports the first difference between two runs. Returns True if there is one."""
         for place, array in own.items():
             different = _bytes(array) != _bytes(other[place])
             if not different.any():
@@ -147,7 +142,7 @@ class Permuted:
         return False
 
     def _reasons(self, shared: list[Place], causes: list[Finding]) -> list[Finding]:
-        """Returns the findings whose memory can influence these buffers."""
+        """Returns the findings whose memory can influence the buffers `shared`."""
         if not causes:
             return []
         influence = Influence(self.module)
@@ -160,7 +155,7 @@ class Permuted:
         return reasons
 
     def _causes(self) -> list[Finding]:
-        """Returns the findings, also allowed ones, that report a missing order."""
+        """Returns the findings, including allowed ones, that report a missing order."""
         findings = (*self.report.findings, *self.report.allowed)
         return [finding for finding in findings if finding.check in ORDERED]
 
@@ -197,7 +192,7 @@ class Permuted:
         causes: list[Finding],
         outcome: Callable[[Options], object],
     ) -> None:
-        """Reports an order in which the program fails although it completes in lockstep."""
+        """Reports a schedule with which the program fails although it completes in lockstep."""
         try:
             outcome(self.plain)
         except InterpreterError:
@@ -213,7 +208,7 @@ class Permuted:
         op: Operation | None,
         causes: list[Finding],
     ) -> None:
-        """Adds a finding at a store, or a note to the findings that cause it."""
+        """Adds a note to the finding that explains the difference, or a new finding at `op`."""
         if causes:
             causes[0].note(f"{message}:", *values, *notes)
             return
@@ -223,7 +218,7 @@ class Permuted:
             "SCHED-01",
             self.module.name if op is None else op.name,
             message,
-            "put a barrier between a write of one invocation and an access of another one; "
+            "put a barrier between a write and another invocation's access to the same memory; "
             "the check `races` names the accesses",
         )
         if op is not None:
@@ -234,7 +229,7 @@ class Permuted:
 
 
 def _bytes(array: Array) -> Array:
-    """Views an array as (elements, bytes)."""
+    """Views an array as bytes of shape (elements, bytes of an element)."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, -1)
 
 
@@ -250,7 +245,7 @@ def _depends_on_order(op: Operation) -> bool:
 
 
 def names_of(module: Operation, place: Place) -> set[str]:
-    """Returns the variables that are bound to a (set, binding)."""
+    """Returns the names of the variables that are bound to a (set, binding)."""
     return {
         op.sym_name.data
         for op in module.regions[0].block.ops
@@ -262,7 +257,7 @@ def names_of(module: Operation, place: Place) -> set[str]:
 
 
 def stores_to(module: Operation, place: Place) -> list[Operation]:
-    """Returns the stores whose pointer probably leads to the buffer at a (set, binding)."""
+    """Returns the stores that probably write the buffer at a (set, binding)."""
     names = names_of(module, place)
     return [
         op

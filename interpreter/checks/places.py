@@ -1,6 +1,4 @@
-"""
-Formats the place of a finding: an instruction's text and line, an invocation's number, its values.
-"""
+"""Formats the location of a finding: instruction, source line, invocation and operand values."""
 
 from __future__ import annotations
 
@@ -19,11 +17,11 @@ from xdsl_spirv.interpreter.source import hint_of, source_of
 from xdsl_spirv.interpreter.source.location import quoted
 
 LINES: WeakKeyDictionary[Operation, int] = WeakKeyDictionary()
-"""Line numbers of operations, set by the parser of the module."""
+"""Line numbers of operations, recorded by the module's parser."""
 
 
 def line_of(op: Operation) -> int:
-    """Returns the line of an operation in the parsed text or in its source; 0 if unknown."""
+    """Returns the line of an operation in its source or in the parsed text, or 0 if unknown."""
     line = LINES.get(op)
     if line is None:
         place = source_of(op)
@@ -32,14 +30,14 @@ def line_of(op: Operation) -> int:
 
 
 def locate(finding: Finding, op: Operation) -> None:
-    """Sets the place of a finding to its instruction."""
+    """Sets the source location and text of a finding from its instruction."""
     finding.function, finding.text = function_of(op), text_of(op)
     finding.line, finding.source = line_of(op), source_of(op)
     finding.hint = hint_of(op)
 
 
 def describe(op: Operation) -> str:
-    """Returns where an operation is: its source line, or its text and the line of that."""
+    """Returns the source line of an operation, or its text and line in the module."""
     place = source_of(op)
     if place is not None:
         return quoted(place, text_of(op))
@@ -48,7 +46,7 @@ def describe(op: Operation) -> str:
 
 
 def relate(role: str, op: Operation, detail: str = "", *, head: str = "") -> Related:
-    """Describes another operation that belongs to a finding."""
+    """Describes another operation that a finding mentions."""
     return Related(role, op.name, text_of(op), line_of(op), source_of(op), detail, head)
 
 
@@ -64,22 +62,16 @@ def function_of(op: Operation) -> str:
 
 
 _NUMBERS: WeakKeyDictionary[Operation, int] = WeakKeyDictionary()
-"""
-Cache of the numbers of functions' operations. It is valid during a launch, which changes no
-function.
-"""
+"""Cached index of each operation in its function. Valid only during a launch."""
 
 
 def forget_numbers() -> None:
-    """
-    Clears the cached numbers of instructions. Called when a launch begins: functions may have
-    changed.
-    """
+    """Clears the cached instruction numbers at a launch, because functions may have changed."""
     _NUMBERS.clear()
 
 
 def number_of(op: Operation) -> int:
-    """Returns the number of an operation in its function, from 1."""
+    """Returns the position of an operation in its function, counted from 1."""
     known = _NUMBERS.get(op)
     if known is not None:
         return known
@@ -95,7 +87,7 @@ def number_of(op: Operation) -> int:
 
 
 def name_of(value: SSAValue) -> str:
-    """Returns a value's name, or the number of the operation that defines it."""
+    """Returns a value's name; without a name, the position of its operation or argument."""
     if value.name_hint:
         return f"%{value.name_hint}"
     owner = value.owner
@@ -105,7 +97,7 @@ def name_of(value: SSAValue) -> str:
 
 
 def text_of(op: Operation) -> str:
-    """Describes an operation in short: its number in the function, results, name and operands."""
+    """Returns a short description of an operation: position, results, name and operands."""
     results = [f"%{result.name_hint}" for result in op.results if result.name_hint]
     head = f"{', '.join(results)} = " if results else ""
     operands = ", ".join(name_of(operand) for operand in op.operands)
@@ -116,7 +108,7 @@ def text_of(op: Operation) -> str:
 
 
 def place(batch: Batch, workgroup: int, subgroup: int, lane: int) -> Place:
-    """Describes an invocation of a chunk."""
+    """Returns the workgroup id and invocation index of a lane of a chunk."""
     x, y, z = (int(axis[workgroup, 0, 0]) for axis in batch.workgroup_ids)
     return Place((x, y, z), int(batch.local_index[0, subgroup, lane]))
 
@@ -127,7 +119,7 @@ def values_at(values: Mapping[str, Any], shown: Iterable[Any], shape: tuple[int,
     for name, value in values.items():
         array = np.asarray(value)
         if array.ndim > 2 and array.shape[2] not in (1, shape[2]):
-            continue  # One value for each component of a matrix.
+            continue  # The value has one lane entry for each component of a matrix.
         full = np.broadcast_to(array, tuple(shape) + array.shape[3:])
         texts = [_text(full[tuple(index)]) for index in shown]
         lines.append(f"{name}: {texts[0] if len(set(texts)) == 1 else ', '.join(texts)}")

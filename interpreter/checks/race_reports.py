@@ -1,4 +1,7 @@
-"""Writes the finding for a race: the rule, the two accesses, and the remedy."""
+"""
+Verdicts on a pair of accesses, in this sequence: ordered; not ordered; ordered, but the write is
+not available or visible; ordered, but private; atomics whose scope is too small.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ class Order(Protocol):
 
 
 BARRIER_REMEDY = (
-    "give the barrier a scope that holds both, and AcquireRelease with the memory's "
+    "give the barrier a scope that contains both, and AcquireRelease with the memory's "
     "class, MakeAvailable and MakeVisible"
 )
 KINDS = {
@@ -58,7 +61,7 @@ KINDS = {
     "unmet": (
         "RACE-03",
         "a {} and an earlier {} of {} are not ordered by the atomics between them",
-        "give both sides a scope that holds both, and semantics with the memory's class",
+        "give both sides a scope that contains both, and semantics with the memory's class",
     ),
     "hidden": (
         "RACE-03",
@@ -66,13 +69,13 @@ KINDS = {
             "a {} and an earlier {} of {} are ordered, but the value is not made available "
             "to and visible for both"
         ),
-        "let the write make it available and the read visible for a scope that holds both, or the "
-        "barriers or atomics between them (MakeAvailable and MakeVisible)",
+        "make the write available and the read visible for a scope that contains both, or let the "
+        "barriers or atomics between them do it (MakeAvailable and MakeVisible)",
     ),
     "private": (
         "RACE-02",
         "a {} and an earlier {} of {} are ordered, but one of them is private",
-        "access what invocations share with NonPrivatePointer (in GLSL: declare it coherent)",
+        "access shared memory with NonPrivatePointer (in GLSL: declare the variable coherent)",
     ),
     "plain": (
         "RACE-03",
@@ -85,11 +88,11 @@ KINDS = {
             "a {} and an earlier {} of {} are atomic, but their scopes do not contain both "
             "invocations"
         ),
-        "give the atomics a scope that contains all invocations that use the place",
+        "give the atomics a scope that contains all invocations that use the location",
     ),
     "together": (
         "RACE-01",
-        "several invocations write one place of {2} in the same instruction",
+        "several invocations write one location of {2} in the same instruction",
         "put a barrier between them, or use atomics",
     ),
 }
@@ -98,7 +101,7 @@ NAMES = {OPEN: "open", HIDDEN: "hidden", KEPT_PRIVATE: "private", NARROW: "narro
 
 
 class RaceReports:
-    """Makes findings of conflicts."""
+    """Creates findings from conflicting accesses."""
 
     def __init__(self, races: Order):
         self.races = races
@@ -106,12 +109,12 @@ class RaceReports:
         self._known: dict[Operation, str] = {}
 
     def repeats(self, op: Operation) -> bool:
-        """Returns True if an instruction already has a finding, and counts the repetition."""
+        """True if an instruction already has a finding. Counts the repetition."""
         rule = self._known.get(op)
         return rule is not None and self.checker.report.seen(rule, op)
 
     def together(self, region: Region, access: Access, conflicts: Conflicts, index: Array) -> None:
-        """Reports invocations that write one location in the same instruction."""
+        """Reports invocations that write the same location in one instruction."""
         if self.repeats(access.op):
             return
         self._find(region, access, conflicts, "together", _is_one_value(access, index))
@@ -119,7 +122,7 @@ class RaceReports:
     def conflicts(
         self, region: Region, access: Access, facts: Facts, conflicts: Conflicts, verdicts: Array
     ) -> None:
-        """Reports pairs of accesses that are not location-ordered."""
+        """Reports pairs of accesses that race according to `verdicts`."""
         kept = verdicts != ORDERED
         if not kept.any():
             return
@@ -146,7 +149,7 @@ class RaceReports:
         who: Array,
         earlier: Array,
     ) -> None:
-        """Reports ALIAS-01: memory that is reached through two variables which may not alias."""
+        """Reports ALIAS-01: an access to memory through two variables that may not alias."""
         if self.repeats(access.op) or facts.variable is None:
             return
         stamps = earlier >> 32
@@ -228,16 +231,14 @@ class RaceReports:
         )
 
     def _first(self, access: Access, conflicts: Conflicts) -> int | None:
-        """Returns the first conflict that is not between components of the same matrix."""
+        """Returns the index of the first conflict that is not within one cooperative matrix."""
         for number in range(min(conflicts.earlier.size, 64)):
             if not self._is_one_matrix(access, conflicts, number):
                 return number
         return None
 
     def _is_one_matrix(self, access: Access, conflicts: Conflicts, number: int) -> bool:
-        """
-        True if two accesses are by one scope instance to matrices of one type, and so in order.
-        """
+        """True if both accesses are by one scope instance to one matrix type, which orders them."""
         earlier, who = int(conflicts.earlier[number]), int(conflicts.who[number])
         other = self.races.log[earlier >> 32]
         matrix = other is not None and matrix_type(other)
@@ -245,7 +246,7 @@ class RaceReports:
         return bool(matrix) and matrix == matrix_type(access.op) and same
 
     def _barrier(self, conflicts: Conflicts, first: int) -> Operation | None:
-        """Returns a barrier that both sides passed between the two accesses."""
+        """Returns a barrier that both invocations passed between the two accesses, or None."""
         stamp = int(conflicts.earlier[first]) >> 32
         codes = np.array([int(conflicts.who[first]), int(conflicts.earlier[first]) & WHO])
         groups = self.races.accessors.group_of(codes)
@@ -255,10 +256,8 @@ class RaceReports:
 
     def _other(self, region: Region, conflicts: Conflicts, first: int) -> int:
         """
-        The word of the earlier access.
-
-        If the last of several readers is the writer itself, returns the last read by another
-        invocation.
+        Returns the history word of the earlier access. If the last of several readers is the
+        writer itself, returns the last read by another invocation.
         """
         word, place = int(conflicts.earlier[first]), int(conflicts.index[first])
         if conflicts.which != "reads" or word & KIND == LANE or LAST_READS not in region.words:
@@ -273,7 +272,7 @@ class RaceReports:
         return word if not other or stale else other
 
     def _failure(self, conflicts: Conflicts, first: int) -> Failure | None:
-        """Returns the atomics between the two accesses that fail to synchronize."""
+        """Returns the atomics between the two accesses that fail to synchronize, or None."""
         codes = np.array([int(conflicts.earlier[first]) & WHO, int(conflicts.who[first])])
         earlier, later = self.races.accessors.group_of(codes).tolist()
         return self.races.knowledge.failure_between(earlier, later)
@@ -301,14 +300,13 @@ class RaceReports:
 
 
 def matrix_type(op: Operation) -> Any:
-    """The type of the matrix that an instruction loads or stores."""
+    """Returns the matrix type that an instruction loads or stores, or None."""
     if isinstance(op, CooperativeMatrixLoadOp):
         return op.result.type
     return op.object.type if isinstance(op, CooperativeMatrixStoreOp) else None
 
 
 def _octets(access: Access, raw: Array) -> Array:
-    """Returns the bytes of a store's active elements, as (n, bytes)."""
     lead, chosen, _ = access.layout
     full = np.broadcast_to(raw, lead + raw.shape[3:])
     flat = full.reshape(-1, *raw.shape[3:]) if chosen is None else full[chosen]
@@ -316,7 +314,7 @@ def _octets(access: Access, raw: Array) -> Array:
 
 
 def _is_held(access: Access, where: Array) -> bool:
-    """True where memory already holds the value that an element of a store writes."""
+    """True if the selected elements of a store do not change the memory."""
     if access.new is None or access.old is None:
         return False
     rows = where.reshape(where.shape[0], -1).any(axis=1)
@@ -325,7 +323,7 @@ def _is_held(access: Access, where: Array) -> bool:
 
 
 def _is_one_value(access: Access, index: Array) -> bool:
-    """True if all invocations that write a place write the same value to the same granules."""
+    """True if all invocations that write a location write the same value."""
     if access.new is None:
         return False
     first = index.reshape(len(index), -1)[:, 0]

@@ -1,17 +1,18 @@
 """
-Finds data races, by the order that the Vulkan memory model gives.
+Finds data races under the order that the Vulkan memory model guarantees.
 
-Two accesses to one location by different invocations, at least one of them a write and not both
-atomic, race unless they are location-ordered: the first happens before the second, and its value
-was made available and visible to the second. Lockstep execution does not count as an order.
+Two accesses by different invocations to one location race if at least one is a write, they are not
+both atomic, and they are not location-ordered. Location-ordered means that the first happens
+before the second, and that its value was made available and visible to the second. Lockstep
+execution does not count as an order.
 
-The order is tested in two steps. First for all accesses of an instruction together, by the horizons
-that barriers move (horizons.py): in most launches they order everything. Then exactly, for the
-pairs that are left: from the semantics of each access (memory_model.py), the order of barriers, and
-the knowledge that each invocation has through atomics (knowledge.py).
+The order is tested in two steps. The horizons that barriers move (horizons.py) are compared first,
+for all accesses of an instruction together; in most launches they order everything. The remaining
+pairs are tested exactly: by the semantics of each access (memory_model.py), the order of barriers,
+and the knowledge of each invocation through atomics (knowledge.py).
 
-The specification does not say which invocation performs a component's access in a cooperative load
-or store, so the whole scope instance counts as the accessor. Two such accesses to the same matrix
+The specification does not say which invocation accesses a component in a cooperative load or
+store, so the whole scope instance counts as the accessor. Two such accesses to the same matrix
 type by the same instance are ordered.
 """
 
@@ -67,14 +68,14 @@ from xdsl_spirv.interpreter.forms import Mask
 from xdsl_spirv.interpreter.numbers import Array
 
 CONTROL = barriers.ControlBarrierOp | kernel.SplitBarrier
-"""Control barriers: invocations wait for each other there."""
+"""Control barriers: instructions at which invocations wait for each other."""
 
 OF_CHUNK = ("batch", "accessors", "horizons")
-"""Attributes that `Races.start` sets for each chunk of workgroups."""
+"""Attributes that are saved and restored with each chunk of workgroups."""
 
 
 class Races:
-    """The order of a launch's accesses, and the search for races."""
+    """The race check of a launch: the order of its accesses, and the search for races."""
 
     def __init__(self, checker: Findings):
         self.checker = checker
@@ -98,7 +99,7 @@ class Races:
         self.started = False
 
     def _needs_knowledge(self, ops: list[Operation]) -> bool:
-        """True if a module has releases and acquires other than barriers of whole workgroups."""
+        """True if a module releases and acquires other than by barriers of whole workgroups."""
         model = self.model
         atomics = [op for op in ops if isinstance(op, AtomicOperation | kernel.AtomicFlag)]
         fences = [op for op in ops if self._is_fence(op)]
@@ -118,7 +119,7 @@ class Races:
         return isinstance(op, barriers.MemoryBarrierOp)
 
     def start(self, batch: Batch) -> None:
-        """Begins a chunk of workgroups; none of its accesses is ordered yet."""
+        """Starts a chunk of workgroups whose accesses are not ordered yet."""
         self.batch = batch
         self.accessors = Accessors(batch)
         self.horizons = Horizons(self.accessors, self.stamp)
@@ -130,11 +131,11 @@ class Races:
         self.knowledge.start(self.accessors)
 
     def chunk(self) -> dict[str, Any]:
-        """Returns the knowledge of the present chunk, for a later `resume`."""
+        """Returns the state of the present chunk, for a later `resume`."""
         return {name: getattr(self, name) for name in OF_CHUNK}
 
     def resume(self, chunk: dict[str, Any]) -> None:
-        """Continues a chunk that waited while others ran."""
+        """Restores the state of a chunk that waited while other chunks ran."""
         for name, value in chunk.items():
             setattr(self, name, value)
 
@@ -146,10 +147,8 @@ class Races:
         )
         return any(level_of(op.memory_scope.data) < wanted for op in atomics)
 
-    # Order.
-
     def tick(self, op: Operation, facts: Facts | None = None) -> int:
-        """Returns the next time stamp."""
+        """Advances the clock, logs the instruction, and returns its time stamp."""
         self.stamp += 1
         self.log.append(op)
         self.facts.append(facts)
@@ -213,10 +212,8 @@ class Races:
             )
         )
 
-    # Accesses.
-
     def note(self, history: History, access: Access) -> None:
-        """Records accesses, and reports those that are not ordered."""
+        """Records accesses, and reports accesses that race with earlier ones."""
         region = history.region
         region.refine(access.granule)
         access.memory, access.offset = history.memory, history.offset
@@ -259,10 +256,8 @@ class Races:
 
     def _can_wait(self, region: Region, access: Access, storage: int, facts: Facts) -> bool:
         """
-        True if recording a read can be delayed: all writes came before it, and a barrier that
-        orders it will follow.
-
-        The read is recorded only if a write comes before that barrier.
+        True if recording a read can be delayed until a write follows. This requires that a barrier
+        orders all earlier writes, and that a later barrier will order the read.
         """
         if storage != WORKGROUPS or access.atomic or self.model.vulkan or len(region.names) > 1:
             return False
@@ -279,7 +274,7 @@ class Races:
         return int(horizons.low[storage, kinds.EXECUTION]) == int(groups.max())
 
     def _store_held(self, region: Region) -> None:
-        """Records the delayed reads, except those that a barrier has ordered."""
+        """Records the delayed reads that no barrier has ordered."""
         held, region.held = region.held, []
         for stamp, history, access in held:
             if stamp < self.horizons.low[WORKGROUPS, kinds.EXECUTION]:
@@ -292,7 +287,7 @@ class Races:
     def _note_variable(
         self, region: Region, access: Access, facts: Facts, index: Array, who: Array, now: Array
     ) -> None:
-        """Records the variable through which a place was read, if variables share memory."""
+        """Checks the variables used to access a location, if variables share memory."""
         if len(region.names) < 2:
             return
         own = f"reads through {facts.variable}"
@@ -305,10 +300,7 @@ class Races:
                 self.reports.aliases(region, access, facts, "reads", index, who, earlier)
 
     def _flatten(self, history: History, access: Access) -> tuple[Array, Array]:
-        """
-        Flattens an access: granules as (n, ...) and accessors as (n, 1, ...). Sets the access's
-        layout.
-        """
+        """Returns granules as (n, ...) and accessors as (n, 1, ...). Sets the access's layout."""
         region, items, mask = history.region, access.items, access.mask
         factor = access.granule // region.granule
         if factor > 1:
@@ -376,7 +368,7 @@ class Races:
             self.reports.conflicts(region, access, facts, conflicts, verdicts)
 
     def _horizon(self, which: str, storage: int, write: bool, facts: Facts) -> int:
-        """Returns the kind of horizon before which earlier accesses are ordered with this one."""
+        """Returns the kind of horizon that orders earlier accesses of this kind with an access."""
         if which == "reads":
             return kinds.EXECUTION
         available = self.weakest[storage] >= SAME_WORKGROUP
@@ -385,7 +377,7 @@ class Races:
         return kinds.VISIBLE if available else kinds.SEEN
 
     def _is_open(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
-        """Mask of the earlier accesses that horizons do not order, or that are private."""
+        """Returns a mask of earlier accesses that are private or that the horizons do not order."""
         accessors = self.accessors
         if int(who.flat[0]) & KIND == LANE and not ((earlier ^ who) & IDENTITY).any():
             return np.zeros(earlier.shape, np.bool_)
@@ -406,7 +398,7 @@ class Races:
         return others & ~ordered
 
     def _is_near(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
-        """Mask of the earlier accesses by the same subgroup that a subgroup barrier separates."""
+        """Returns a mask of earlier accesses of the same subgroup, before its last barrier."""
         stamp, subgroup = earlier >> 32, self.accessors.subgroup_of(who)
         near = self.horizons.near[storage, kind].reshape(-1)
         start = self.accessors.first * self.accessors.subgroups_each
@@ -436,10 +428,7 @@ class Races:
     def _judge_singles(
         self, region: Region, conflicts: Conflicts, storage: int, write: bool, facts: Facts
     ) -> Array:
-        """
-        Returns a verdict for each conflict from single accesses: all accesses of a joined word must
-        be ordered.
-        """
+        """Returns the worst verdict over the single accesses of each conflict's history word."""
         words, who = conflicts.earlier, conflicts.who
         joined = (words & KIND) != LANE
         if not self.knowledge.active or not joined.any():
@@ -451,7 +440,7 @@ class Races:
             singles_of_places, who[places], conflicts.which, storage, write, facts
         )
         verdicts = np.zeros(words.size, np.int64)
-        # The least ordered of several accesses decides, and is the one that the message shows.
+        # The least ordered of several accesses gives the verdict and appears in the message.
         worst = np.lexsort((single_verdicts == OPEN, single_verdicts != ORDERED))
         verdicts[places[worst]] = single_verdicts[worst]
         conflicts.earlier[places[worst]] = singles_of_places[worst]
@@ -495,9 +484,7 @@ class Races:
 
     @staticmethod
     def _is_shown(happens: Array, available: Array, visible: int) -> Array:
-        """
-        Mask of the earlier writes that are visible: made available, and made visible for `visible`.
-        """
+        """Returns a mask of earlier writes that are available, and visible at level `visible`."""
         shown = np.zeros(available.shape, np.bool_)
         for m in range(LEVELS):
             here = np.zeros_like(shown)
@@ -507,10 +494,7 @@ class Races:
         return shown
 
     def _times(self, words: Array, who: Array, storage: int) -> Array:
-        """
-        Returns the times up to which each access knows the earlier accessors' accesses, as (n,
-        ROWS).
-        """
+        """Returns (n, ROWS): the times before which each accessor knows the earlier accesses."""
         times = np.zeros((words.size, ROWS), np.int64)
         accessors, before = self.accessors, words & IDENTITY
         group, subgroup = accessors.group_of(who), accessors.subgroup_of(who)
@@ -526,7 +510,7 @@ class Races:
             (SAME_SUBGROUP, same_subgroup, near[:, own]),
         )
         for level, holds, ends in local:
-            # A horizon is the first time that is not ordered.
+            # A horizon is exclusive: accesses at its own time are not ordered.
             ends = np.where(holds, ends - 1, 0)
             pairs = [(0, kinds.EXECUTION), (row(0, 0), kinds.SEEN), (row(level, 0), kinds.VISIBLE)]
             pairs += [(row(0, k), kinds.AVAILABLE) for k in range(SAME_SUBGROUP, level + 1)]
@@ -549,7 +533,7 @@ class Races:
         storage: int,
         layout: Layout,
     ) -> None:
-        """Records the reader of places, or the smallest group that holds all readers."""
+        """Records the reader of each granule, or the smallest group with all its readers."""
         if self._is_coarse(storage):
             self._read_coarsely(region, index, now, layout)
             return
@@ -562,16 +546,13 @@ class Races:
         region.join("reads", index, now, earlier, fresh, self.accessors, self.knowledge.active)
 
     def _change(self, region: Region, index: Array, now: Array) -> None:
-        """Records atomic writers of places, joined since the last other write."""
+        """Records atomic writers of granules, joined with atomic writers before them."""
         earlier = region.words["writes"].take(index)
         fresh = (earlier & ATOMIC) != 0
         region.join("writes", index, now, earlier, fresh, self.accessors, self.knowledge.active)
 
     def _read_coarsely(self, region: Region, index: Array, now: Array, layout: Layout) -> None:
-        """
-        Records readers like `_read`, for memory whose accesses only barriers of whole workgroups
-        order.
-        """
+        """Records readers of memory that only workgroup barriers order, merged by workgroup."""
 
         def whole_groups(where: Array) -> Array:
             lead, chosen, tail = layout

@@ -1,4 +1,4 @@
-"""The checks of a run and their findings, as records that print, compare and become JSON."""
+"""Represents checks and findings as records that can be printed, compared and written as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHECKS: dict[str, str] = {
     "progress": (
         "loops that end only if another workgroup makes progress, which Vulkan does not promise"
     ),
-    "races": "conflicting accesses that nothing orders",
+    "races": "conflicting accesses without an order between them",
     "permute": "results that depend on the order in which invocations run",
     "choices": "results that depend on an implementation's choice",
     "counters": "saturated, wrapped, infinite, NaN and subnormal results by instruction",
@@ -30,7 +30,7 @@ CHECKS: dict[str, str] = {
 """Name and purpose of every check. All but `counters` find bugs."""
 
 OF_INTEGERS = tuple(f"UNDEF-{number}" for number in ("03", "04", "05", "06", "10", "11", "13"))
-"""Rules for undefined integers. Such results look valid, while undefined floats are mostly NaN."""
+"""Ids of rules for undefined integers, which look valid, unlike undefined floats (mostly NaN)."""
 
 FAMILIES = {
     **dict.fromkeys(("CM", "DOT", "ROT", "GROUP"), "rules"),
@@ -44,17 +44,17 @@ FAMILIES = {
     "SCHED": "permute",
     "CHOICE": "choices",
 }
-"""Maps a rule's family (the prefix of its id) to the check that finds its breaches."""
+"""Maps the prefix of a rule's id to the check that tests the rule."""
 
 
 def check_of(rule: str) -> str:
-    """Returns the check that finds breaches of a rule."""
+    """Returns the name of the check that tests a rule."""
     return FAMILIES[rule.partition("-")[0]]
 
 
 @dataclass(frozen=True)
 class Place:
-    """An invocation, or a subgroup (`invocation` is then its first one's number)."""
+    """An invocation of a workgroup, or a subgroup given by the index of its first invocation."""
 
     workgroup: tuple[int, int, int]
     invocation: int
@@ -67,10 +67,10 @@ class Place:
 @dataclass(frozen=True)
 class Related:
     """
-    Another instruction that a finding mentions, with its `role` and place.
+    Another instruction that a finding mentions, and its `role` in the finding.
 
-    `head` and `tail` are the text before and after the instruction; `line` and `source` are as in a
-    finding.
+    `head` and `detail` are the text before and after the instruction. `line` and `source` have the
+    same meaning as in `Finding`.
     """
 
     role: str
@@ -93,14 +93,15 @@ class Related:
 @dataclass
 class Finding:
     """
-    One bug: what rule is broken, by which instruction, in which invocations, with which values.
+    One bug: the broken rule, the instruction, the invocations and their values.
 
-    `rule` is a rule's id (docs/rules.md, docs/checks.md); `places` are the first few invocations of
-    `count`; `times` is the number of executions that broke the rule. `source` is the instruction's
-    place in the source, None without debug information; `hint` then says how to compile with it.
-    `line` is the line in the text from which the module was parsed, or in the source; 0 if unknown.
-    `notes` are printed as they are; `related` holds the parts of the notes about other
-    instructions.
+    - `rule`: id of the rule (docs/rules.md, docs/checks.md).
+    - `places`: the first few of the `count` invocations.
+    - `times`: number of executions that broke the rule.
+    - `source`: location in the source. None without debug information, which `hint` explains.
+    - `line`: line in the source or in the parsed text, 0 if unknown.
+    - `notes`: text that is printed unchanged.
+    - `related`: the notes about other instructions, in parts.
     """
 
     check: str = field(init=False)
@@ -124,12 +125,12 @@ class Finding:
         self.check = check_of(self.rule)
 
     def note(self, *notes: str | Related) -> None:
-        """Add notes; notes about another instruction are also kept in `related`."""
+        """Adds notes. A note about another instruction is also added to `related`."""
         self.notes += map(str, notes)
         self.related += [note for note in notes if isinstance(note, Related)]
 
     def where(self) -> list[str]:
-        """The lines that tell the place of the finding."""
+        """Returns the printed lines that tell the location of the finding."""
         text = self.text or self.op
         if self.source is not None:
             return [f"at {quoted(self.source, text)}", *inlined(self.source)]
@@ -154,9 +155,9 @@ class Finding:
 @dataclass(frozen=True)
 class Allowed:
     """
-    A finding that is not reported: every given field must equal the finding's.
+    A pattern of findings that are not reported: every given field must equal the finding's.
 
-    `text` needs only to occur in the instruction's text or in a note, such as a variable's name.
+    `text`, such as a variable's name, only needs to occur in the instruction's text or in a note.
     """
 
     rule: str = ""
@@ -174,7 +175,7 @@ class Allowed:
 
 
 class CheckError(InterpreterError):
-    """Raised for the first finding if `Checks.stop` is set; `finding` is the record."""
+    """Raised for the first finding if `Checks.stop` is set. `finding` is its record."""
 
     def __init__(self, finding: Finding):
         self.finding = finding
@@ -187,7 +188,7 @@ class CheckError(InterpreterError):
 
 
 class Report:
-    """The findings of one or more runs, in the order in which they were made."""
+    """The findings of one or more runs, in the order of discovery."""
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
@@ -202,7 +203,7 @@ class Report:
         return len(self.findings)
 
     def seen(self, rule: str, op: object) -> bool:
-        """Counts a repetition of a finding; returns False if the finding is new."""
+        """True if an instruction already has a finding of this rule. Counts the repetition."""
         known = self._known.get((rule, op))
         if known is None:
             return False
@@ -210,7 +211,7 @@ class Report:
         return True
 
     def add(self, finding: Finding, op: object, allow: tuple[Allowed, ...] = ()) -> bool:
-        """Records a finding of `op`; returns False if the finding is allowed."""
+        """Records a finding at `op`. Returns False if the finding is allowed."""
         self._known[finding.rule, op] = finding
         if any(allowed.covers(finding) for allowed in allow):
             self.allowed.append(finding)
@@ -219,7 +220,7 @@ class Report:
         return True
 
     def where(self, finding: Finding) -> object:
-        """Returns the operation that a finding is about."""
+        """Returns the operation of a finding, or None."""
         return next((op for (_, op), known in self._known.items() if known is finding), None)
 
     def __str__(self) -> str:
@@ -239,7 +240,7 @@ class Report:
         return f"<pre>{escape(str(self))}</pre>"
 
     def record(self) -> dict[str, Any]:
-        """The findings and counters as plain data."""
+        """Returns the findings and counters as plain data."""
         return {
             "findings": [asdict(finding) for finding in self.findings],
             "allowed": [asdict(finding) for finding in self.allowed],
@@ -247,16 +248,16 @@ class Report:
         }
 
     def to_json(self) -> str:
-        """The findings and counters as JSON."""
+        """Returns the findings and counters as JSON."""
         return json.dumps(self.record(), indent=2)
 
 
 @dataclass(frozen=True)
 class Checks:
     """
-    The checks to make, and the report that they fill; docs/checks.md describes each.
+    The enabled checks and the report that they fill. docs/checks.md describes each check.
 
-    `allow` lists findings that are intended. With `stop` the first finding that is not allowed
+    `allow` lists findings that are intended. With `stop`, the first finding that is not allowed
     raises `CheckError`. `found` is called with each new finding and its operation.
     """
 
@@ -274,20 +275,14 @@ class Checks:
     stop: bool = False
     allow: tuple[Allowed, ...] = ()
     of_data: bool = False
-    """If set, finds only undefined integers that depend on the contents of buffers."""
+    """True to report only undefined integers that depend on the contents of buffers."""
     launches_stand_alone: bool = True
-    """
-    If set, also reports launches that depend on the component mapping although the program does
-    not.
-    """
+    """True to check each launch, not only the whole program, for its component mapping."""
     report: Report = field(default_factory=Report, compare=False)
     found: Callable[[Finding, object], None] | None = field(default=None, compare=False)
 
     def record(self, finding: Finding, op: object) -> None:
-        """
-        Reports a finding of `op`; with `stop`, raises `CheckError` for the first that is not
-        allowed.
-        """
+        """Reports a finding at `op`. With `stop`, raises `CheckError` unless it is allowed."""
         if not self.report.add(finding, op, self.allow):
             return
         if self.found is not None:
@@ -297,14 +292,14 @@ class Checks:
 
     @classmethod
     def all(cls, *, stop: bool = False, allow: tuple[Allowed, ...] = ()) -> Checks:
-        """Returns every check that finds bugs: all but the counters."""
+        """Enables every check that finds bugs: all checks except `counters`."""
         on: dict[str, Any] = {name: name != "counters" for name in CHECKS}
         return cls(**on, stop=stop, allow=allow)
 
     @classmethod
     def of(cls, names: str, *, stop: bool = False, allow: tuple[Allowed, ...] = ()) -> Checks:
         """
-        Parses a list of checks like `races,bounds`; `all` means every check that finds bugs.
+        Parses a list of checks like `races,bounds`, where `all` means every check that finds bugs.
 
         Raises `InterpreterError` for an unknown name.
         """

@@ -1,9 +1,9 @@
 """
-Shadows: the parts of a value that are undefined, and the instruction that made them so.
+Computes shadows: arrays that mark the undefined parts of a value and the responsible instruction.
 
 A shadow is None, or a uint8 array in the value's form (forms.py) whose last axes are never
-broadcast; 0 stands for a defined part. `UNWRITTEN` marks memory that was never written: a load
-replaces it by its own number.
+broadcast. 0 stands for a defined part. `UNWRITTEN` marks memory that was never written: a load
+replaces it by the index of its own instruction.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Pla
 from xdsl_spirv.interpreter.numbers import Array
 
 Shadow: TypeAlias = Any
-"""None, a uint8 array, or a tuple of arrays and tuples."""
+"""A shadow: None, a uint8 array, or a tuple of shadows for a composite."""
 
 U8 = np.dtype(np.uint8)
 
 UNWRITTEN = 255
-"""The shadow of memory that was never written."""
+"""Shadow value of memory that was never written."""
 
 LAST_ORIGIN = 254
-"""Instructions beyond this many share the last number."""
+"""Largest instruction index in a shadow, shared by all further instructions."""
 
 
 def shadow_form(form: Form) -> Form:
-    """Returns the form of the shadow of a value with this form."""
+    """Returns the form of the shadow of a value of this form."""
     if isinstance(form, Plain):
         return Plain(U8, form.shape)
     if isinstance(form, CooperativeMatrix):
@@ -42,33 +42,33 @@ def shadow_form(form: Form) -> Form:
 
 
 def whole(shadow: Shadow, form: Form) -> Any:
-    """Returns a shadow as arrays, also if nothing is undefined; `form` is the shadow's."""
+    """Returns a shadow of form `form` as arrays, also if it is None."""
     if shadow is not None:
         return shadow
     return zeros(form)
 
 
 def filled(form: Form, number: int) -> Any:
-    """Returns the shadow of a value without a defined part."""
+    """Returns a shadow in which all parts have the value `number`."""
     if isinstance(form, Composite):
         return tuple(filled(member, number) for member in form.members)
     return zeros(form) + U8.type(number)
 
 
 def normal(shadow: Any) -> Shadow:
-    """Returns the shadow, or None if it marks nothing as undefined."""
+    """Returns the shadow, or None if it marks no part as undefined."""
     return shadow if shadow is not None and is_undefined(shadow) else None
 
 
 def is_undefined(shadow: Any) -> bool:
-    """True if any part is undefined."""
+    """True if a shadow marks any part as undefined."""
     if isinstance(shadow, tuple):
         return any(is_undefined(part) for part in shadow)  # pyright: ignore
     return bool(shadow.any())
 
 
 def by_lane(shadow: Shadow, form: Form) -> Array:
-    """Returns for each lane (w, s, l) the origin of some undefined part of its value, or 0."""
+    """Returns the largest shadow value of each lane (w, s, l); 0 if all parts are defined."""
     if isinstance(shadow, tuple):
         assert isinstance(form, Composite)
         parts = [by_lane(part, member) for part, member in zip(shadow, form.members, strict=True)]  # pyright: ignore
@@ -80,7 +80,7 @@ def by_lane(shadow: Shadow, form: Form) -> Array:
 
 
 def largest(parts: Sequence[Array]) -> Array:
-    """Returns the elementwise maximum of arrays that broadcast."""
+    """Returns the elementwise maximum of the arrays, with broadcasting."""
     total = parts[0]
     for part in parts[1:]:
         total = np.maximum(total, part)
@@ -88,9 +88,7 @@ def largest(parts: Sequence[Array]) -> Array:
 
 
 def spread(lanes: Array, form: Form) -> Shadow:
-    """
-    Returns a shadow that marks every part of a lane's value with that lane's number in `lanes`.
-    """
+    """Returns a shadow that marks all parts of a lane's value with the lane's entry in `lanes`."""
     if isinstance(form, Composite):
         return tuple(spread(lanes, member) for member in form.members)
     if isinstance(form, CooperativeMatrix):
@@ -113,10 +111,10 @@ def same_shape(a: Form, b: Form) -> bool:
 
 def propagation(operands: Sequence[Form], result: Form) -> Callable[[Sequence[Shadow]], Shadow]:
     """
-    Returns the shadow function of an operation without a rule of its own.
+    Returns the shadow function of an operation that has no specific rule.
 
-    A part of the result is undefined if the same part of an operand is. An operand of another shape
-    makes all parts undefined.
+    A part of the result is undefined if the same part of an operand is undefined. An undefined
+    operand of another shape makes all parts undefined.
     """
     form = shadow_form(result)
     same = [same_shape(operand, result) for operand in operands]
@@ -138,14 +136,14 @@ def propagation(operands: Sequence[Form], result: Form) -> Callable[[Sequence[Sh
 
 
 def merge_parts(parts: Sequence[Any]) -> Any:
-    """Returns the union of shadows of one form."""
+    """Returns the union of several shadows of the same form."""
     if isinstance(parts[0], tuple):
         return tuple(merge_parts(members) for members in zip(*parts, strict=True))
     return largest(parts)
 
 
 def octets(shadow: Any) -> Any:
-    """Returns a shadow with all its parts as bytes (uint8)."""
+    """Converts all parts of a shadow to uint8."""
     if isinstance(shadow, tuple):
         return tuple(octets(part) for part in shadow)  # pyright: ignore
     return shadow.astype(np.uint8, copy=False)

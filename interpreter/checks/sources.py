@@ -1,4 +1,4 @@
-"""Operand values that make an instruction's result undefined although all operands are defined."""
+"""Lists the operand values that make an instruction's result undefined."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from xdsl_spirv.interpreter.forms import CooperativeMatrix, Plain
 from xdsl_spirv.interpreter.numbers import F64, Array, unsigned
 
 Test: TypeAlias = Callable[..., Array]
-"""Takes the operands' values; returns the mask of components whose result is undefined."""
+"""Takes the operands' values. Returns a mask of the components whose result is undefined."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One way in which an instruction's result becomes undefined."""
+    """A condition under which an instruction's result is undefined."""
 
     rule: str
     message: str
@@ -90,7 +90,7 @@ def _undefined_component(op: composite.VectorShuffleOp, context: Context) -> Tes
 
 
 def _wraps(op: Operation, context: Context) -> Test | None:
-    """A test for overflow in an operation that is decorated as never overflowing."""
+    """Returns a test for overflow if the operation is decorated as never overflowing."""
     signed_too = "no_signed_wrap" in op.attributes
     unsigned_too = "no_unsigned_wrap" in op.attributes
     ufunc = _WRAPPING[type(op)]
@@ -126,10 +126,7 @@ QUOTIENT = Source(
 
 
 def _negative(op: Operation, context: Context) -> Test | None:
-    """
-    Tests for negative operands: undefined in Vulkan's environment for SPIR-V, but defined in
-    OpenCL's.
-    """
+    """Returns a test for negative operands, which are undefined in Vulkan but defined in OpenCL."""
     if "OpenCL" in str(context.module.properties.get("memory_model", "")):
         return None
     return lambda a, b: (a < 0) | (b < 0)
@@ -209,7 +206,9 @@ SOURCES: dict[type[Operation], tuple[Source, ...]] = {
     ),
     glsl.GLLogOp: (_domain("the logarithm of a number that is not positive", lambda a: a <= 0),),
     glsl.GLLog2Op: (_domain("the logarithm of a number that is not positive", lambda a: a <= 0),),
-    glsl.GLPowOp: (_domain("a power of a negative base, or of 0 to at most 0", _pow),),
+    glsl.GLPowOp: (
+        _domain("a power of a negative base, or of 0 with an exponent of at most 0", _pow),
+    ),
     glsl.GLAsinOp: (_domain("asin outside [-1, 1]", lambda a: np.abs(a) > 1),),
     glsl.GLAcosOp: (_domain("acos outside [-1, 1]", lambda a: np.abs(a) > 1),),
     glsl.GLAcoshOp: (_domain("acosh below 1", lambda a: a < 1),),
@@ -244,23 +243,30 @@ SOURCES: dict[type[Operation], tuple[Source, ...]] = {
         ),
     ),
 }
-"""For each instruction, the operand values that make a component of its result undefined."""
+"""Conditions under which a component of an instruction's result is undefined."""
 
 
 def sources_of(op: Operation) -> tuple[Source, ...]:
-    """Returns the ways in which an operation's result can become undefined."""
+    """Returns the conditions under which an operation's result is undefined."""
     sources = SOURCES.get(type(op), ())
     if type(op) in _WRAPPING:
-        sources = (*sources, Source("UNDEF-11", "overflow that a decoration rules out", _wraps))
+        sources = (
+            *sources,
+            Source(
+                "UNDEF-11",
+                "an overflow, although the instruction is decorated as never overflowing",
+                _wraps,
+            ),
+        )
     return sources
 
 
 BOUNDING = (logic.SelectOp, *(glsl.GLFClampOp, glsl.GLNClampOp, glsl.GLFMinOp, glsl.GLNMinOp))
-"""Operations that keep a float within an integer's range."""
+"""Operations that may limit a float to an integer's range."""
 
 
 def depends_on_data(op: Operation) -> bool:
-    """True if some contents of buffers make the operation's integer result undefined."""
+    """True if the contents of buffers can make an operation's integer result undefined."""
     rules = [source.rule for source in sources_of(op) if source.rule in OF_INTEGERS]
     if not rules or not is_integer(element_of(op.results[0].type)):
         return False

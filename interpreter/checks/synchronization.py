@@ -1,4 +1,4 @@
-"""Checks barriers: all invocations of the scope reach them together. Barriers order accesses."""
+"""Checks barriers, and records the order that they give to memory accesses."""
 
 from __future__ import annotations
 
@@ -47,10 +47,7 @@ def control_barrier(
 def arrive(
     op: kernel.ControlBarrierArriveOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """
-    Checks BARRIER-01 for the first half of a split barrier; the second half orders the accesses
-    before it.
-    """
+    """Checks BARRIER-01 for the first half of a split barrier, and records the time of arrival."""
     checker = compiler.checker
     known = op.execution_scope.data in (Scope.Subgroup, Scope.Workgroup)
 
@@ -68,10 +65,7 @@ def arrive(
 def memory_barrier(
     op: ops.MemoryBarrierOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """
-    Records a memory barrier, which orders accesses together with the atomics and control barriers
-    around it.
-    """
+    """Records a memory barrier for the race check."""
     checker = compiler.checker
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:

@@ -1,7 +1,4 @@
-"""
-Checks cooperative loads and stores that use a tensor layout, where each component has its own
-place.
-"""
+"""Checks cooperative loads and stores with a tensor layout, where each component has an address."""
 
 from __future__ import annotations
 
@@ -51,10 +48,7 @@ class Components:
                     uniform(self.checker, self.op, "CM-27", what, number, self.form)
 
     def _inside(self, place: Pointer, form: Plain, mask: Mask) -> Array:
-        """
-        Mask of the components that are moved; components outside are reported, unless the memory is
-        robust.
-        """
+        """Returns a mask of components in bounds. Reports others unless the memory is robust."""
         length = place.memory.length(raw_dtype(form.dtype))
         items = place.items(form.dtype.itemsize)
         outside = (items.view(np.uint64) >= length) & mask
@@ -73,10 +67,7 @@ class Components:
         return mask
 
     def _note(self, place: Pointer, form: Plain, mask: Array) -> None:
-        """
-        Give the access to the race check; components that are not moved repeat the place of one
-        that is.
-        """
+        """Records the access for the race check. Components outside `mask` repeat an inside one."""
         order = self.checker.races
         if order is None:
             return
@@ -105,7 +96,7 @@ class Components:
         )
 
     def load(self, place: Pointer, form: Plain, mask: Mask) -> Array:
-        """Loads the components; sets `shadow` to their shadow."""
+        """Loads the components, and stores their shadow in `self.shadow`."""
         asked, mask = mask, self._inside(place, form, mask)
         components = memory.load(place, form, asked if place.memory.robust else mask)
         self._note(place, form, mask)
@@ -170,7 +161,6 @@ def load(
 
 
 def _states(values: list[Any]) -> tuple[Any, Any]:
-    """Returns the layout and the view (None if the instruction has no view)."""
     return values[2], values[3] if len(values) > 3 else None
 
 
@@ -178,7 +168,7 @@ def _states(values: list[Any]) -> tuple[Any, Any]:
 def store(
     op: ops.CooperativeMatrixStoreTensorOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """Checks that values stored to a buffer are defined."""
+    """Checks a store to a tensor. Values stored to a buffer must be defined."""
     components = Components(op, compiler, store=True)
     visible = op.pointer.type.storage_class.data in BUFFERS  # pyright: ignore
 

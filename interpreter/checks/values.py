@@ -1,7 +1,4 @@
-"""
-General rule for instructions without a check of their own, and rules for those that only move
-values.
-"""
+"""Checks instructions by a general rule, and instructions that only move values."""
 
 from __future__ import annotations
 
@@ -54,10 +51,7 @@ from xdsl_spirv.interpreter.spirv.dot_product import components
 
 
 def _action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
-    """
-    Checks an instruction that needs the batch and has no check: undefined operands make its result
-    undefined.
-    """
+    """Checks an instruction that needs the batch: undefined operands make its result undefined."""
     propagate: list[Any] = []
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
@@ -149,16 +143,16 @@ def _sources(op: Operation, compiler: CheckedCompiler) -> Any:
     return add
 
 
-# Operands that decide a result, whatever the other operand is.
+# Instructions where one operand's value determines the result.
 
 
 def _zero_operand(values: Sequence[Any], shadows: Sequence[Any]) -> Any:
-    """Mask of operands that are a defined 0 (or false), which makes a conjunction 0."""
+    """Returns a mask of operands that are a defined 0 (or false), which makes a conjunction 0."""
     return _decided_operand(values, shadows, 0)
 
 
 def _one_operand(values: Sequence[Any], shadows: Sequence[Any]) -> Any:
-    """Mask of operands that are a defined -1 (or true), which makes a disjunction -1."""
+    """Returns a mask of operands that are a defined -1 (or true), which makes a disjunction -1."""
     return _decided_operand(values, shadows, -1)
 
 
@@ -178,7 +172,7 @@ ABSORBING: dict[type[Operation], Any] = {
 }
 
 
-# Instructions that only move parts are run on the shadows in place of the values.
+# Instructions that only move parts are run a second time, on the shadows.
 
 MOVES: dict[type[Operation], tuple[int, ...]] = {
     composite.VectorShuffleOp: (0, 1),
@@ -192,7 +186,7 @@ MOVES: dict[type[Operation], tuple[int, ...]] = {
     cooperative_matrix_2.CooperativeMatrixTransposeOp: (0,),
     hints.ExpectOp: (0,),
 }
-"""For each instruction, the operands that are moved (none given: all); the others are positions."""
+"""Indices of the operands whose parts each instruction moves; empty for all operands."""
 
 
 def _move_shadow(op: Operation, compiler: CheckedCompiler, function: Function) -> Any:
@@ -206,7 +200,7 @@ def _move_shadow(op: Operation, compiler: CheckedCompiler, function: Function) -
 
 
 def moved_action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks an instruction that only moves parts of its operands: shadows move along."""
+    """Checks an instruction that only moves parts of its operands. The shadows move alike."""
     context = compiler.context
     forms = [shadow_form(context.form(operand.type)) for operand in op.operands]
 
@@ -243,7 +237,7 @@ def construct(op: Any, compiler: CheckedCompiler, function: Function) -> Checked
 
 @checked(composite.VectorExtractDynamicOp, composite.VectorInsertDynamicOp)
 def dynamic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks that the index of a component lies within the vector."""
+    """Checks that a dynamic component index is within the vector."""
     count = op.vector.type.get_shape()[0]
     place = list(op.operands).index(op.index)
     checker = compiler.checker
@@ -259,7 +253,7 @@ def dynamic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
             outside,
             batch.mask,
             values={"component": index},
-            remedy="keep the number below the vector's length",
+            remedy="keep the index below the vector's length",
         )
         values = [*values]
         values[place] = np.clip(index, 0, count - 1)
@@ -270,7 +264,7 @@ def dynamic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
 
 @checked(logic.SelectOp)
 def select(op: logic.SelectOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Takes the shadow of the chosen operand only."""
+    """Returns the chosen operand with its shadow. The other operand may be undefined."""
     context = compiler.context
     condition_form, form = context.form(op.condition.type), context.form(op.result.type)
     shadows_form = shadow_form(form)
@@ -298,7 +292,7 @@ def select(op: logic.SelectOp, compiler: CheckedCompiler, function: Function) ->
 
 @checked(hints.FreezeOp)
 def freeze(op: hints.FreezeOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Marks the result as defined, whatever the operand is."""
+    """Marks the result as defined."""
     return lambda batch, values, shadows: (values[0], None)
 
 
@@ -325,7 +319,7 @@ def assume(op: hints.AssumeTrueOp, compiler: CheckedCompiler, function: Function
 
 @checked(control_flow.FunctionCallOp)
 def call_function(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Passes the arguments' shadows to a function; returns the result with its shadow."""
+    """Calls a function with the arguments' shadows. Returns the result with its shadow."""
     context, name = compiler.context, op.callee.string_value()
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
@@ -375,10 +369,7 @@ def _largest_sum(op: Any, compiler: CheckedCompiler) -> float:
 
 
 def _exact_dot(op: Any, compiler: CheckedCompiler) -> Function:
-    """
-    Computes the sum in binary64: exact up to 2^53, and precise enough beyond that to find an
-    overflow.
-    """
+    """Computes the sum in binary64, which is exact up to 2^53 and detects any overflow above."""
     forms = [compiler.context.plain(v.type) for v in (op.vector_1, op.vector_2)]
     signs = (op.SIGNEDNESS != DotSignedness.UNSIGNED, op.SIGNEDNESS == DotSignedness.SIGNED)
     wide = I64 if _component_form(op, compiler)[0] < 32 else np.dtype(np.float64)

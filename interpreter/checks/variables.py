@@ -53,12 +53,12 @@ from xdsl_spirv.interpreter.spirv.memory import (
 from xdsl_spirv.interpreter.variables import VariablePointer, read_part, write_part
 
 BUFFERS = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.PhysicalStorageBuffer)
-"""Storage classes that others can read, so that values stored there must be defined."""
+"""Storage classes that others can read, so that values stored in them must be defined."""
 
 
 @checked(ops.VariableOp)
 def variable(op: ops.VariableOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Makes the shadow of a variable: without an initial value, all of it is undefined."""
+    """Creates a variable's shadow: all parts are undefined if there is no initializer."""
     form = shadow_form(compiler.context.form(pointer_type(op.result).pointee))
     undefined = compiler.checker.checks.undefined
 
@@ -74,7 +74,7 @@ def variable(op: ops.VariableOp, compiler: CheckedCompiler, function: Function) 
 
 
 def address(compiler: CheckedCompiler, op: Operation, shadow: Shadow, mask: Mask) -> Array | None:
-    """Reports undefined addresses; returns the mask of lanes that have one, or None."""
+    """Reports undefined addresses. Returns the mask of lanes with an undefined address, or None."""
     if shadow is None:
         return None
     compiler.checker.find_undefined(op, "the address", shadow, mask)
@@ -82,7 +82,7 @@ def address(compiler: CheckedCompiler, op: Operation, shadow: Shadow, mask: Mask
 
 
 class Reader:
-    """Reads the pointee of a checked instruction's pointer, and its shadow."""
+    """Reads a value and its shadow from the memory that a checked instruction's pointer names."""
 
     def __init__(
         self, op: Operation, pointer: SSAValue, type: PointerType, compiler: CheckedCompiler
@@ -101,7 +101,7 @@ class Reader:
     def __call__(
         self, batch: Batch, pointer: Any, astray: Array | None = None
     ) -> tuple[Any, Shadow]:
-        """Returns the value and its shadow. Lanes `astray` have an undefined address."""
+        """Returns the value and its shadow. `astray` masks lanes whose address is undefined."""
         if self.bytes:
             self.plain.astray = astray
             shadows = self.plain.shadows
@@ -121,9 +121,7 @@ class Reader:
         return value, self._named(read_part(form, mapping, batch, shadow, pointer.path))
 
     def _named(self, shadow: Any) -> Shadow:
-        """
-        Returns the shadow with this instruction as the origin of values that were never written.
-        """
+        """Returns the shadow with this instruction as the origin of unwritten parts."""
         if normal(shadow) is None:
             return None
         name = read_by(self.op)
@@ -141,13 +139,13 @@ def _replace_origin(shadow: Any, number: int) -> Any:
 
 
 def label_of(pointer: Pointer | Pointers) -> str:
-    """Describes the memory that a pointer leads into."""
+    """Returns the name of the memory that a pointer refers to."""
     one = pointer if isinstance(pointer, Pointer) else pointer.cases[0][0]
     return one.memory.label or "a buffer"
 
 
 class Writer:
-    """Writes the pointee of a checked instruction's pointer, and its shadow."""
+    """Writes a value and its shadow to the memory that a checked instruction's pointer names."""
 
     def __init__(
         self, op: Operation, pointer: SSAValue, type: PointerType, compiler: CheckedCompiler
@@ -168,7 +166,7 @@ class Writer:
     def __call__(
         self, batch: Batch, pointer: Any, value: Any, shadow: Shadow, astray: Array | None = None
     ) -> None:
-        """Writes the value, except in lanes `astray`, whose address is undefined."""
+        """Writes the value, except in lanes of the mask `astray`, whose address is undefined."""
         if self.bytes:
             self.plain.astray = astray
             self.plain.shadows.clear()
@@ -196,7 +194,7 @@ class Writer:
 
 @checked(ops.LoadOp)
 def load(op: ops.LoadOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks that a load is within bounds, aligned, of written memory, and without a race."""
+    """Checks a load: bounds, alignment, unwritten memory, and races."""
     if isinstance(op.results[0].type, RESOURCES):
         return lambda batch, values, shadows: (values[0], shadows[0])
     reader = Reader(op, op.pointer, accessed(op.pointer, op.results[0].type), compiler)
@@ -228,7 +226,7 @@ def parts_by_pointer(op: GLPointerForm, compiler: CheckedCompiler, function: Fun
 
 @checked(ops.StoreOp)
 def store(op: ops.StoreOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks that a store is within bounds, aligned, of a defined value, and without a race."""
+    """Checks a store: bounds, alignment, a defined value, and races."""
     writer = Writer(op, op.pointer, accessed(op.pointer, op.object.type), compiler)
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
@@ -243,7 +241,7 @@ def store(op: ops.StoreOp, compiler: CheckedCompiler, function: Function) -> Che
 
 @checked(ops.CopyMemoryOp)
 def copy_memory(op: ops.CopyMemoryOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks a load and a store."""
+    """Checks a memory copy as a load and a store."""
     target, source = copied_types(op)
     reader = Reader(op, op.source, source, compiler)
     writer = Writer(op, op.target, target, compiler)
@@ -260,10 +258,7 @@ def copy_memory(op: ops.CopyMemoryOp, compiler: CheckedCompiler, function: Funct
 def lengths_of(
     type: Attribute, indexes: Sequence[SSAValue], context: Context
 ) -> list[tuple[int, int, str]]:
-    """
-    Returns (index number, length, rule) for every dynamic index into an array or vector of known
-    length.
-    """
+    """Returns (position, length, rule) for each dynamic index into a vector or sized array."""
     lengths: list[tuple[int, int, str]] = []
     for number, index in enumerate(indexes):
         known = constant_integer(index)
@@ -295,7 +290,7 @@ def lengths_of(
     untyped.UntypedInBoundsPtrAccessChainOp,
 )
 def access_chain(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks indexes against array lengths; reports pointers out of bounds when they are used."""
+    """Checks an access chain's indices. A use of an out-of-bounds pointer is reported later."""
     checker, context = compiler.checker, compiler.context
     first = len(op.operands) - len(op.indexes)
     base = op.properties.get("base_type")

@@ -1,4 +1,4 @@
-"""Checks matrices, cooperative vectors and tensors of single vendors' extensions."""
+"""Checks matrices, cooperative vectors and tensors of vendor-specific extensions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from xdsl_spirv.interpreter.semantics import Function
 from xdsl_spirv.interpreter.spirv import cooperative_vector as vector_semantics
 from xdsl_spirv.interpreter.spirv import tensor_arm as tensor_semantics
 
-# Cooperative matrices, first version: the layout is an operand.
+# Cooperative matrices of the NV extension, whose layout is an operand.
 
 
 @checked(vendor.CooperativeMatrixLoadNVOp, vendor.CooperativeMatrixStoreNVOp)
 def move_matrix(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks a load or store like the KHR version's, after reading the layout from its operand."""
+    """Checks a load or store of an NV matrix. An operand selects row- or column-major layout."""
     checker, boolean = compiler.checker, compiler.context.form(op.column_major.type)
     type, store = (op.object.type, True) if not op.results else (op.result.type, False)
     both = [Matrices(op, compiler, type, store, by_rows) for by_rows in (True, False)]
@@ -50,7 +50,7 @@ def move_matrix(op: Any, compiler: CheckedCompiler, function: Function) -> Check
 
 
 class VectorLoads:
-    """Loads vectors with checks; appends their shadows to `shadows` in order."""
+    """Loads vectors with checks, and appends their shadows to `shadows`."""
 
     def __init__(self, op: Any, compiler: CheckedCompiler):
         self.moves = Moves(op, compiler)
@@ -79,15 +79,13 @@ class VectorLoads:
 
 @checked(vectors.CooperativeVectorLoadOp)
 def load_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks a load of consecutive components."""
+    """Checks a load of a cooperative vector."""
     return copies.loading(op, compiler, vector_semantics.load, (0, 1), None)
 
 
 @checked(vectors.CooperativeVectorStoreOp)
 def store_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """
-    Checks a store of consecutive components, which must be defined if others can read the memory.
-    """
+    """Checks a store of a cooperative vector: it must be defined if others can read the memory."""
     seen = op.pointer.type.storage_class.data in BUFFERS
     report = (lambda values: f"the vector stored to {label_of(values[0])}") if seen else None
     return copies.storing(op, compiler, vector_semantics.store, (0, 1), 2, report)
@@ -95,10 +93,7 @@ def store_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
 
 @checked(vectors.CooperativeVectorMatrixMulOp, vectors.CooperativeVectorMatrixMulAddOp)
 def multiply(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """
-    Returns the shadow of a product: by undefined rows and bias, or all of it if x has an undefined
-    part.
-    """
+    """Checks a product of a matrix and a vector, and computes its shadow."""
     loads = VectorLoads(op, compiler)
     product = vector_semantics.Product(op, compiler.context, loads)
     form = compiler.context.plain(op.operands[0].type)
@@ -126,7 +121,7 @@ def multiply(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
 
 
 def _spoiled_rows(lines: list[Array | None], by_columns: bool) -> list[Array]:
-    """Returns for each row of a matrix its undefined components, computed from rows or columns."""
+    """Returns the shadow of each matrix row, from the shadows of the loaded rows or columns."""
     known = [line for line in lines if line is not None]
     if by_columns:
         return known
@@ -145,7 +140,7 @@ class Sums:
         self.plain = PlainAccess(compiler.checker, op, atomic=True)
 
     def check(self, pointer: Pointer | Pointers, form: Plain, mask: Mask) -> Mask:
-        """Returns the mask of lanes whose whole vector is within bounds; reports the others."""
+        """Returns a mask of lanes whose whole vector is in bounds. Reports the other lanes."""
         for one, lanes in cases(pointer, mask):
             access = CheckedAccess(self.checker, self.op, one, form, lanes, "an atomic access")
             access.note(lanes, write=True, atomic=True)
@@ -166,7 +161,7 @@ def _accumulate(
     form: Plain,
     added: range,
 ) -> Checked:
-    """Checks that the added operands, given by their numbers `added`, are defined."""
+    """Checks an atomic addition. The operands of the indices `added` must be defined."""
     sums, checker = Sums(op, compiler), compiler.checker
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
@@ -188,7 +183,7 @@ def _accumulate(
 
 @checked(vectors.CooperativeVectorReduceSumAccumulateOp)
 def accumulate_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks the atomic addition of each component to memory."""
+    """Checks the atomic addition of a vector's components to memory."""
     form = compiler.context.plain(op.v.type)
     return _accumulate(
         op,
@@ -202,7 +197,7 @@ def accumulate_vector(op: Any, compiler: CheckedCompiler, function: Function) ->
 
 @checked(vectors.CooperativeVectorOuterProductAccumulateOp)
 def accumulate_product(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks the atomic addition of each product of components to memory."""
+    """Checks the atomic addition of an outer product's components to memory."""
     matrix = vector_semantics.accumulated(op, compiler.context)
     form = Plain(matrix.dtype, (matrix.width,))
     return _accumulate(
@@ -215,17 +210,17 @@ def accumulate_product(op: Any, compiler: CheckedCompiler, function: Function) -
     )
 
 
-# Tensors: an access outside of one is not an error, and the value used there may be undefined.
+# An access outside a tensor is not an error, and its fill value may be undefined.
 
 
 @checked(tensor_arm.TensorReadOp)
 def read_tensor(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks loads of elements."""
+    """Checks a load of tensor elements."""
     return copies.loading(op, compiler, tensor_semantics.read, (1,), 2)
 
 
 @checked(tensor_arm.TensorWriteOp)
 def write_tensor(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks that stored elements are defined."""
+    """Checks that the elements stored to a tensor are defined."""
     what = "the value written to a tensor"
     return copies.storing(op, compiler, tensor_semantics.write, (1,), 2, lambda values: what)

@@ -303,7 +303,7 @@ void main()
     assert "of the buffer `Input` (set 0, binding 0)" in text
     assert "at `Input.x[0].mass[1]` (byte 36)" in text
     assert "outside the buffer `result` (set 0, binding 1)" in text
-    assert "the first of them is `result.y[31]`" in text
+    assert "the first element is `result.y[31]`" in text
     assert "at `result.y[0]` (byte 0)" in text
     assert text.count("compiled without debug information") == 1
     with pytest.raises(InterpreterError, match=r"`result`.*\n.*compiled without debug information"):
