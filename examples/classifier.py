@@ -29,15 +29,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def missing() -> list[str]:
-    """Returns the packages that the example needs and that are not installed."""
     packages = ("onnx", "onnxruntime", "rapidocr_onnxruntime", "PIL")
     return [name for name in packages if find_spec(name) is None]
 
 
 def model_path() -> Path:
-    """
-    Returns the path of the classifier in the package rapidocr-onnxruntime (which is not imported).
-    """
     spec = find_spec("rapidocr_onnxruntime")
     assert spec is not None
     assert spec.submodule_search_locations
@@ -45,7 +41,7 @@ def model_path() -> Path:
 
 
 def render(upside_down: bool) -> Array:
-    """Renders a line of text in the model's form: 1 x 3 x 48 x 192, -1 to 1."""
+    """Renders a line of text as input of the model: 1 x 3 x 48 x 192, from -1 to 1."""
     from PIL import Image, ImageDraw, ImageFont
 
     image = Image.new("RGB", (WIDTH, HEIGHT), "white")
@@ -59,7 +55,7 @@ def render(upside_down: bool) -> Array:
 
 def main() -> int:
     if absent := missing():
-        print(f"the whole model is left out: not installed: {', '.join(absent)}")
+        print(f"the model is skipped, because packages are not installed: {', '.join(absent)}")
         print("pip install '.[onnx]' onnxruntime pillow; see `make demo`")
         return 0
     from xdsl_spirv.compare.onnxruntime import differences, run_onnxruntime, tolerance_of
@@ -107,7 +103,7 @@ def main() -> int:
     (OUTPUT / "classifier.html").write_text(page_of(page))
     print(f"{OUTPUT}/classifier.html shows the layers; {OUTPUT}/classifier is the program")
     if not passed:
-        print("error: an answer is wrong, or differs from onnxruntime's", file=sys.stderr)
+        print("error: an answer is wrong or differs from onnxruntime's", file=sys.stderr)
     return 0 if passed else 1
 
 

@@ -1,19 +1,20 @@
 """
-Three layers of a real text recogniser, compiled for two devices, run without either of them.
+Compiles three layers of a real text recogniser for two devices, and runs them without either
+device.
 
 PP-OCRv4's recogniser reads a line of text rendered here. onnxruntime computes the inputs of its
-first convolution, its first attention projection and its classifier. With the layers' real weights
-these become linalg:
+first convolution, its first attention projection and its classifier. Together with the layers'
+real weights they become these linalg operations:
 
-- the convolution (3 x 3, stride 2, zeros around the image), f16 x f16 -> f32;
+- the convolution (3 x 3, stride 2, zero padding), f16 x f16 -> f32;
 - the projection, a `linalg.matmul` f16 x f16 -> f32;
 - the classifier in 8 bits, a `linalg.quantized_matmul` with a zero point: s8 x s8 -> s32.
 
-Each is compiled for an NVIDIA H200 and for Mesa's lavapipe, validated by Khronos' spirv-val, run on
-the interpreter, and compared with numpy: within the bound of binary32 sums, the integers exactly.
-At the end, the text is read from the 8-bit classifier's results.
+Each is compiled for an NVIDIA H200 and for Mesa's lavapipe, validated by Khronos' spirv-val, run
+on the interpreter, and compared with numpy: floats within the bound of binary32 sums, integers
+exactly. At the end, the text is read from the results of the 8-bit classifier.
 
-    make demo            its output stays in demo-output/
+    make demo            its output is in demo-output/
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class Layer:
 
 
 def convolution(image: Array, weights: Array) -> Layer:
-    """Returns a 3 x 3 convolution with stride 2 and a border of zeros."""
+    """Returns the 3 x 3 convolution with stride 2 and zero padding."""
     x, w = image.astype(np.float16), weights.astype(np.float16)
     _, c, h, width = x.shape
     padded = np.pad(x.astype(np.float64), [(0, 0), (0, 0), (1, 1), (1, 1)])
@@ -140,7 +141,7 @@ def projection(activations: Array, weights: Array) -> Layer:
 
 
 def classifier(activations: Array, weights: Array) -> tuple[Layer, Array]:
-    """Returns the layer in 8 bits, and the factors of its result's columns."""
+    """Returns the classifier in 8 bits, and the scales of its result's columns."""
     low, high = min(0.0, activations.min()), max(0.0, activations.max())
     scale = (high - low) / 255
     zero = int(np.rint(-128 - low / scale))
@@ -154,9 +155,6 @@ def classifier(activations: Array, weights: Array) -> tuple[Layer, Array]:
 
 
 def model_path() -> Path:
-    """
-    Returns the path of the recogniser in the package rapidocr-onnxruntime (which is not imported).
-    """
     spec = importlib.util.find_spec("rapidocr_onnxruntime")
     if spec is None or not spec.submodule_search_locations:
         sys.exit("error: the models are not installed; run `make demo`")
@@ -164,7 +162,7 @@ def model_path() -> Path:
 
 
 def render(text: str) -> Array:
-    """Renders a line of text in the model's form: 1 x 3 x 48 x width, -1 to 1."""
+    """Renders a line of text as input of the model: 1 x 3 x 48 x width, from -1 to 1."""
     font = ImageFont.load_default(HEIGHT * 0.7)
     width = int(font.getlength(text)) + 32
     image = Image.new("RGB", (width, HEIGHT), "white")
@@ -175,7 +173,7 @@ def render(text: str) -> Array:
 
 
 def constants(model: onnx.ModelProto) -> dict[str, Array]:
-    """Returns the model's constants by name; this model keeps them in nodes."""
+    """Returns the model's constants by name. They are nodes of this model."""
     nodes = [n for n in model.graph.node if n.op_type == "Constant"]
     initializers = {w.name: w for w in model.graph.initializer}
     initializers |= {n.output[0]: n.attribute[0].t for n in nodes}
@@ -183,7 +181,7 @@ def constants(model: onnx.ModelProto) -> dict[str, Array]:
 
 
 def layers(model: onnx.ModelProto, image: Array) -> tuple[list[Layer], Array]:
-    """Returns the inputs and weights of each layer, with the steps of the classifier's results."""
+    """Returns each layer with inputs and weights, and the scales of the classifier's result."""
     weights = constants(model)
     matmuls = {
         node.input[1]: node.input[0] for node in model.graph.node if node.op_type == "MatMul"
@@ -211,7 +209,7 @@ def compile_layer(layer: Layer, target: str) -> Program:
 
 
 def path_of(program: Program) -> str:
-    """Returns the path by which a layer multiplies."""
+    """Returns the multiplication path of a layer."""
     text = "".join(code.text for code in program.code.values())
     if "CooperativeMatrixMulAdd" in text:
         return "cooperative matrices"
@@ -219,15 +217,13 @@ def path_of(program: Program) -> str:
 
 
 def compare_with_numpy(layer: Layer, result: Array) -> Comparison:
-    """Compares the result with numpy's, each element within its bound; integers exactly."""
+    """Compares the result with numpy's: floats within their bound, integers exactly."""
     bound = contraction_bound(layer.depth, "f32")
     return compare(layer.name, result, layer.exact, layer.magnitude, bound)
 
 
 def read(model: onnx.ModelProto, scores: Array) -> str:
-    """
-    Returns the text for the classifier's scores: the best class of each position, repeats merged.
-    """
+    """Decodes the classifier's scores: the best class of each position, repetitions merged."""
     best = np.argmax(scores + constants(model)["linear_85.b_0"], axis=1)
     characters = next(p.value for p in model.metadata_props if p.key == "character").splitlines()
     classes = ["", *characters, " "]
@@ -276,7 +272,7 @@ def main() -> int:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
     print(f"\nwritten: {TEXT!r}\nread:    {read(model, scores * steps)!r}")
     if not passed:
-        print("error: a binary is not valid, or a result is beyond its bound", file=sys.stderr)
+        print("error: a binary is not valid, or a result exceeds its bound", file=sys.stderr)
     return 0 if passed else 1
 
 

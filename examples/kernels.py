@@ -1,6 +1,8 @@
 """
-Four kernels in Python: a sum, a softmax in one pass over its row, a histogram, and a matrix product
-on cooperative matrices. Each runs on the interpreter with all checks, and on a Vulkan device.
+Four kernels in Python: a sum, a single-pass softmax, a histogram, and a product on matrices.
+
+The product uses cooperative matrices. Each kernel runs on the interpreter with all checks, and on
+a Vulkan device if one is given.
 
     python examples/kernels.py [vulkan]
 """
@@ -18,15 +20,15 @@ from xdsl_spirv import kernels as k
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LANES = 8
-"""Size of lavapipe's subgroups. Kernels that depend on the size declare it."""
+"""Subgroup size of lavapipe. Kernels that depend on the size declare it."""
 
 
 @k.kernel(workgroup=64, subgroup_size=LANES)
 def total(x=k.buffer(k.f32, read_only=True), sums=k.buffer(k.f32), n=k.push(k.u32)):
-    """Sums each workgroup's share: in registers, then in subgroups, then across them."""
+    """Sums each workgroup's share: in registers, then within subgroups, then across subgroups."""
     of_subgroup = k.shared(k.f32, 64 // LANES)
     sum = k.variable(0.0, k.f32)
-    for i in k.range(k.global_id(), n, 128):  # two workgroups of 64
+    for i in k.range(k.global_id(), n, 128):  # Two workgroups of 64.
         sum.value += x[i]
     subtotal = k.subgroup_add(sum.value)
     with k.when(k.lane() == 0):
@@ -41,8 +43,9 @@ def total(x=k.buffer(k.f32, read_only=True), sums=k.buffer(k.f32), n=k.push(k.u3
 @k.kernel(workgroup=LANES, subgroup_size=LANES)
 def softmax(x=k.buffer(k.f32, None, 100, read_only=True), y=k.buffer(k.f32, None, 100)):
     """
-    Computes a softmax, one row for each workgroup. The sum is kept relative to the largest value so
-    far, and scaled when a larger one comes, so that the row is read once for both.
+    Computes a softmax, one row for each workgroup. The sum is kept relative to the largest element
+    so far, and rescaled when a larger element comes, so that a row's maximum and sum need one
+    pass.
     """
     row, columns = k.workgroup_id(), 100
     largest, sum = k.variable(-1e30, k.f32), k.variable(0.0, k.f32)
@@ -59,7 +62,7 @@ def softmax(x=k.buffer(k.f32, None, 100, read_only=True), y=k.buffer(k.f32, None
 
 @k.kernel(workgroup=64)
 def histogram(x=k.buffer(k.u8, read_only=True), counts=k.buffer(k.u32, 256), n=k.push(k.u32)):
-    """Each workgroup counts in its own memory, and adds its counts to the buffer."""
+    """Counts in Workgroup memory, and adds each workgroup's counts to the buffer."""
     local = k.shared(k.u32, 256)
     for place in k.range(k.local_id(), 256, 64):
         local[place] = 0
@@ -110,7 +113,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Returns the four kernels with random numbers."""
+    """Returns the four kernels with random inputs."""
     rng = np.random.default_rng(0)
     x = rng.integers(-8, 9, 1000).astype(np.float32)
     strided = [x.reshape(-1)[64 * w :] for w in range(2)]
@@ -136,7 +139,7 @@ def cases() -> list[Case]:
 
 
 def run(device: str, say: Callable[[str], object] = print) -> None:
-    """Runs every case, with all checks on the interpreter; raises `AssertionError`."""
+    """Runs every case, with all checks on the interpreter. Asserts the results."""
     for case in cases():
         checks = "all" if device == "interpreter" else None
         options = {"device": device, "checks": checks}

@@ -1,15 +1,15 @@
 """
-Run the compute scripts of VK-GL-CTS' and Amber's folders on the interpreter with all checks.
+Runs the compute scripts of VK-GL-CTS and Amber on the interpreter with all checks.
 
     python scripts/amber.py VK-GL-CTS/external/vulkancts/data/vulkan/amber amber/tests/cases
     python scripts/amber.py FOLDER --only memory_model --lavapipe
     python scripts/amber.py FOLDER --every 5 --seconds 60
 
-The checkouts are the user's. A script is *right* if all its expectations hold and no check finds
-anything, *wrong* if an expectation fails, *accused* if only a check finds something; it is
-*refused* if it uses features that testing/amber.py or the tools here do not support:
-each refusal is counted with its reason. With --lavapipe scripts that are not right run there, too.
-Exit status 1 if any is wrong or accused.
+The folders belong to checkouts of the user. A script is *right* if all its expectations hold and
+no check reports anything, *wrong* if an expectation fails, *accused* if only a check reports
+something. A script is *refused* if it uses features that testing/amber.py or the tools here do not
+support. Refusals are counted by reason. With --lavapipe, scripts that are not right also run on
+lavapipe. The exit status is 1 if any script is wrong or accused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from xdsl_spirv.tools.kernel_test.compilers import CompileError, compile_source 
 from xdsl_spirv.tools.kernel_test.description import Compile  # noqa: E402
 
 SUBGROUP = 32
-"""The subgroup's size where a script asks for none."""
+"""Subgroup size for scripts that do not request a size."""
 
 COMPUTE = re.compile(r"SHADER compute|^\[compute shader", re.M)
 
@@ -50,7 +50,7 @@ Runner = Callable[[bytes, amber.Pipeline, tuple[int, int, int], amber.Script], N
 
 
 class Refused(Exception):
-    """A script that cannot run here, with the reason."""
+    """A script cannot run here. The message is the reason."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Outcome:
 
 
 def binary_of(shader: amber.Shader) -> bytes:
-    """The binary of a shader. Raises `Refused`."""
+    """Returns the binary of a shader. Raises `Refused` if it is not available."""
     if shader.language == "SPIRV-ASM":
         return assemble(shader.text).encode()
     if shader.language != "GLSL":
@@ -76,13 +76,13 @@ def binary_of(shader: amber.Shader) -> bytes:
 
 
 def read(path: Path) -> amber.Script:
-    """A script in either of Amber's languages. Raises `Unsupported`."""
+    """Parses a script in either of Amber's languages. Raises `Unsupported`."""
     text = path.read_text(errors="replace")
     return (vkscript if "[test]" in text else amber).parse(text, path.parent)
 
 
 def perform(script: amber.Script, run: Runner) -> Iterator[str]:
-    """Run a script's commands; yields each expectation that does not hold."""
+    """Runs a script's commands. Yields each expectation that does not hold."""
     binaries = {name: binary_of(shader) for name, shader in script.shaders.items()}
     for command in script.commands:
         if isinstance(command, amber.Run):
@@ -114,7 +114,7 @@ def interpreter(checks: Checks) -> Runner:
 def on_lavapipe(
     binary: bytes, pipeline: amber.Pipeline, grid: tuple[int, int, int], script: amber.Script
 ) -> None:
-    """One dispatch of a script. Raises `Refused` if it fails."""
+    """Runs one dispatch of a script on lavapipe. Raises `Refused` if it fails."""
     buffers, images = script.arguments(pipeline)
     push = b"" if pipeline.push is None else script.buffers[pipeline.push].data.tobytes()
     constants = {id: int(value) for id, value in pipeline.constants.items()}
@@ -124,7 +124,7 @@ def on_lavapipe(
 
 
 def lavapipe_dispatch(job: Dispatch) -> None:
-    """Runs a dispatch in a process of its own. Raises `Refused` if that fails."""
+    """Runs a dispatch in a separate process. Raises `Refused` if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         write_jobs(Path(folder), [job])
         runner = ROOT / "tests" / "vulkan" / "device.py"
@@ -135,7 +135,7 @@ def lavapipe_dispatch(job: Dispatch) -> None:
 
 
 def attempt(path: Path) -> Outcome:
-    """Runs a script on the interpreter; returns its outcome."""
+    """Runs a script on the interpreter and returns its outcome."""
     checks = Checks.all()
     try:
         script = read(path)
@@ -157,7 +157,7 @@ def attempt(path: Path) -> Outcome:
 
 
 def lavapipe(path: Path) -> str:
-    """Runs a script on lavapipe; returns its outcome as text."""
+    """Runs a script on lavapipe and returns its outcome as text."""
     try:
         wrong = list(perform(read(path), on_lavapipe))
     except (amber.Unsupported, Refused, subprocess.TimeoutExpired) as error:

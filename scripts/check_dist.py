@@ -1,12 +1,12 @@
 """
-Builds what would be published and checks it: the sdist, and a wheel from the sdist alone.
+Builds the distributions and checks them: the sdist, and a wheel built from the sdist only.
 
     python scripts/check_dist.py [FOLDER]      keeps both in FOLDER
 
-The sdist holds real files where the repository has links; twine and check-wheel-contents accept
-both; the wheel has every module and data file, and its command compiles a kernel. Both are built of
-a copy, so that nothing is left in the repository; `--git` builds of the repository itself, whose
-version comes from its tags.
+The sdist must contain files where the repository has links. twine and check-wheel-contents must
+accept both. The wheel must have every module and data file, and its command must compile a kernel.
+The builds use a copy of the repository. `--git` builds the repository itself, whose version comes
+from its tags.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 
 def copy_of_the_tree(target: Path) -> Path:
-    """Copies what git knows of the repository, changes included, without git itself."""
+    """Copies the files that git tracks, with uncommitted changes, without `.git`."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"],
         cwd=ROOT,
@@ -50,9 +50,9 @@ def copy_of_the_tree(target: Path) -> Path:
 
 
 def build(source: Path, folder: Path) -> tuple[Path, Path]:
-    """The sdist of a folder, and the wheel that is built from it."""
+    """Returns the sdist of a folder, and the wheel built from the sdist."""
     command = [sys.executable, "-m", "build", "--outdir", folder, source]
-    # With its tools at hand nothing is fetched.
+    # The build tools are installed, so that pip downloads nothing.
     if (
         subprocess.run(
             [sys.executable, "-c", "import setuptools_scm"], capture_output=True
@@ -79,7 +79,7 @@ def check_names(sdist: Path, wheel: Path) -> None:
     wanted |= {f"xdsl_spirv/{path.name}" for path in own} | {"xdsl_spirv/_version.py"}
     held = {n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n}
     if held != wanted:
-        sys.exit(f"the wheel and the tree differ in {sorted(held ^ wanted)[:9]}")
+        sys.exit(f"the wheel and the repository differ in these files: {sorted(held ^ wanted)[:9]}")
     with tarfile.open(sdist) as archive:
         members = archive.getmembers()
     if links := [member.name for member in members if member.issym() or member.islnk()]:
@@ -90,7 +90,7 @@ def check_names(sdist: Path, wheel: Path) -> None:
 
 
 def check_command(wheel: Path, folder: Path) -> None:
-    """The wheel's command, without the repository, compiles."""
+    """Checks that the wheel's command compiles a kernel without the repository."""
     zipfile.ZipFile(wheel).extractall(folder / "site")
     (folder / "x.mlir").write_text(EXP)
     code = (
@@ -111,7 +111,7 @@ def check_command(wheel: Path, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Build what would be published, and check it.")
     parser.add_argument("folder", nargs="?", type=Path, help="where to keep it")
-    parser.add_argument("--git", action="store_true", help="build of the repository itself")
+    parser.add_argument("--git", action="store_true", help="build the repository itself")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="xdsl-spirv-dist-") as name:
         folder = Path(name)

@@ -35,15 +35,15 @@ PREPOSITIONS = (
 
 
 class Pattern(NamedTuple):
-    """A form of sentence, where it is searched, and what to write instead."""
+    """A form of sentence, the places where it is searched, and a better form."""
 
     name: str
     regex: str
     better: str
     starts: bool = False
-    """Only at the start of a sentence, and not in a question."""
+    """True if only the start of a sentence counts, except in questions."""
     titles: bool = True
-    """Headings of pages are searched, too."""
+    """True if headings of pages are searched, too."""
 
 
 PATTERNS = (
@@ -142,7 +142,7 @@ PARTICLES = set(
     "drawn known seen shown told cut worth alike apart aside ahead along within without beyond "
     "sought given_away taken written spoken chosen broken hidden".split()
 )
-"""Names that are one particle or irregular participle; regular participles end in `ed`."""
+"""Names that are a particle or an irregular participle. Regular participles end in `ed`."""
 VERBS = {"embed", "feed", "seed", "need", "shed", "speed", "proceed", "exceed", "succeed", "shred"}
 
 
@@ -165,14 +165,14 @@ SENTENCE = re.compile(
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each sentence. Empty lines, items of lists and table cells end one."""
+    """Yields start and end of each sentence. Empty lines, list items and cells end a sentence."""
     for match in SENTENCE.finditer(text):
         sentence = match.group()
         yield match.end() - len(sentence.lstrip(" \n-*>|#")), match.end()
 
 
 def problems(text: str, title: bool = False) -> Iterator[tuple[int, Pattern, str]]:
-    """The line, first pattern and text of each sentence that matches one; code is not searched."""
+    """Yields line, first matching pattern and text of faulty sentences. Code is not searched."""
     code = re.compile(r"`[^`]*`|\]\([^)]*\)|\{[^{}]*\}")
     searched = code.sub(lambda match: re.sub(r"\S", "x", match.group()), text)
     for start, end in sentences(searched):
@@ -187,7 +187,7 @@ def problems(text: str, title: bool = False) -> Iterator[tuple[int, Pattern, str
 
 
 def _name_problem(name: str) -> str | None:
-    """The pattern of a function's name that is one participle or particle."""
+    """Returns the pattern of a function's name that is one participle or particle."""
     bare = name.strip("_")
     if bare.startswith("test_"):
         if re.match(r"test_(?:what|how|who|of|those|nobody|which|why)_", bare):
@@ -200,7 +200,7 @@ def _name_problem(name: str) -> str | None:
 
 
 def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """String literals of a module, with `x` for the values in f-strings; each with its line."""
+    """Yields line and text of a module's string literals, with `x` for values in f-strings."""
     inside: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
@@ -213,7 +213,7 @@ def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _comments(text: str) -> Iterator[tuple[int, str]]:
-    """Comments of a file; neighbouring lines are one comment."""
+    """Yields line and text of comments. Adjacent comment lines are joined."""
     block: list[str] = []
     start = last = 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -245,7 +245,7 @@ def _python(path: Path, text: str) -> Iterator[Riddle]:
 
 
 def _page(path: Path, text: str) -> Iterator[Riddle]:
-    """Sentences of a Markdown page outside of its blocks of code."""
+    """Yields the faulty sentences of a Markdown page outside of code blocks."""
     blocks = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
     prose = blocks.sub(lambda block: "\n" * block.group().count("\n"), text)
     for start, line in enumerate(prose.split("\n"), 1):
@@ -258,12 +258,12 @@ def _page(path: Path, text: str) -> Iterator[Riddle]:
 
 
 def riddles(path: Path, text: str) -> Iterator[Riddle]:
-    """Sentences and names of a Python file or a Markdown page that match a pattern."""
+    """Yields the sentences and names of a Python file or Markdown page that match a pattern."""
     return _python(path, text) if path.suffix == ".py" else _page(path, text)
 
 
 def tracked_files(places: Iterable[str] = ()) -> list[Path]:
-    """Python files and pages, relative to the root, without the check and its test."""
+    """Returns Python files and pages relative to the root, without this script and its test."""
     command = ["git", "ls-files", *places]
     output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     apart = {"scripts/check_english.py", "tests/test_english.py"}
@@ -281,13 +281,13 @@ def find_all(files: Iterable[Path]) -> Iterator[Riddle]:
 
 
 def beyond(found: list[Riddle], baseline: dict[str, int]) -> list[Riddle]:
-    """Riddles of the files that have more of them than the baseline allows."""
+    """Returns the riddles of files that have more of them than the baseline allows."""
     counts = Counter(str(riddle.path) for riddle in found)
     return [r for r in found if counts[str(r.path)] > baseline.get(str(r.path), 0)]
 
 
 def shrink(found: list[Riddle], baseline: dict[str, int] | None) -> dict[str, int]:
-    """The baseline with each file's count lowered to what is left; files are never added."""
+    """Returns the baseline with counts lowered to the riddles found. Files are never added."""
     counts = Counter(str(riddle.path) for riddle in found)
     if baseline is None:
         return dict(sorted(counts.items()))

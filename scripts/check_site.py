@@ -1,6 +1,7 @@
 """
-Opens every page of `build/site` in headless Chromium, at a laptop's and at a phone's width, and
-fails where a page is wider than the window, loads something from elsewhere, or a script fails.
+Checks every page of `build/site` in headless Chromium, in a laptop's and a phone's window.
+
+Fails if a page is wider than the window, loads files of other servers, or has a failing script.
 
     python scripts/check_site.py [--screenshots DIR]
 """
@@ -26,25 +27,25 @@ VIEWS: dict[str, tuple[int, int, Literal["dark", "light"]]] = {
     "laptop": (1366, 800, "dark"),
     "phone": (390, 800, "light"),
 }
-"""Width, height and colour scheme of the windows."""
+"""Width, height and colour scheme of each window."""
 
 TABS = 2
-"""Pages that are open at a time."""
+"""Number of concurrently open pages."""
 
 LEFT_OUT = ("repository/", "tutorials/browser/", "404")
-"""Listings of files; pages with programs, which scripts/check_browser_tutorials.py runs."""
+"""Listings of files, and pages with programs, which check_browser_tutorials.py runs."""
 
 ALIKE = ("passes/", "commands/")
-"""Pages from one mould, which are opened on a phone only."""
+"""Folders of pages with one template. They are opened in the phone's window only."""
 
 INDEX = "search/search_index.json"
-"""The search's words, of which nothing is asked here; they are larger than all pages together."""
+"""Path of the search index, which is larger than all pages together. An empty one is served."""
 
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 class Files(Quiet):
-    """Serves the site; browsers cache it, and its search index is empty."""
+    """Serves the site with caching, and with an empty search index."""
 
     def do_GET(self) -> None:
         with suppress(BrokenPipeError, ConnectionResetError):
@@ -62,7 +63,7 @@ class Files(Quiet):
 
 
 class Tab:
-    """A tab, what its pages ask others for, and the errors of their scripts."""
+    """A browser tab that records its pages' requests to other servers and script errors."""
 
     def __init__(self, page: Page, base: str, folder: Path | None):
         self.page, self.base, self.folder = page, base, folder
@@ -75,7 +76,7 @@ class Tab:
             self.problems.append(f"loads {request.url}")
 
     async def visit(self, places: Iterator[str]) -> int:
-        """How many problems the pages have that this tab opened; each is said."""
+        """Opens pages, prints their problems, and returns the number of problems."""
         count = 0
         for place in places:
             views = ["phone"] if place.startswith(ALIKE) else list(VIEWS)
@@ -93,7 +94,7 @@ class Tab:
         await self.page.emulate_media(color_scheme=scheme)
 
     async def _look(self, place: str, view: str) -> list[str]:
-        """Returns the faults of a page in a window."""
+        """Returns the problems of a page in a window."""
         await self._show(view)
         if self.folder is not None:
             name = f"{place.replace('/', '_')}.{view}.png"
@@ -104,7 +105,7 @@ class Tab:
 
 
 async def visit_all(places: list[str], program: str, folder: Path | None) -> int:
-    """How many problems the pages have."""
+    """Returns the number of problems of all pages."""
     base = f"http://127.0.0.1:{serve(SITE, Files).server_port}"
     left = iter(places)
     async with async_playwright() as playwright:

@@ -3,18 +3,19 @@ Writes docs/instructions.md: the instructions that the `spirv` dialect types.
 
     python scripts/compute_instructions.py [--check]
 
-The derivation, over every instruction of the core grammar:
+Each instruction of the core grammar belongs to one of these sets:
 
-1. Instructions that have another form in the dialect than an operation of their own (a type, an
-   attribute, a block) are in `FORMS`, by name, with that form.
-2. Instructions for execution models other than GLCompute and Kernel, and of families that the
-   dialect leaves to other tools, are in `GROUPS`: an instruction belongs to a group if its class
-   does, or if every capability that enables it does. `EXCEPTIONS` belong to a group by their name.
-3. Everything else is a compute instruction and has an operation, and so have instructions of a
-   group that MLIR has, too (`SHARED`).
+1. Instructions that the dialect represents by another form than an operation (a type, an
+   attribute, a block) are in `FORMS`, with the form.
+2. Instructions for other execution models than GLCompute and Kernel, and of families that the
+   dialect does not support, are in `GROUPS`. An instruction belongs to a group if its class does,
+   or if all capabilities that enable the instruction do. `EXCEPTIONS` are assigned to a group by
+   name.
+3. All others are compute instructions and have an operation. `SHARED` instructions of a group
+   have an operation, too, because MLIR has them.
 
-A new instruction of the grammar is a compute instruction until a line here says otherwise: then
-tests/dialects/test_compute_instructions.py fails and names it.
+A new instruction of the grammar counts as a compute instruction. Until it has an operation or an
+entry here, tests/dialects/test_compute_instructions.py fails and names the instruction.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "instructions.md"
 
 @dataclass(frozen=True)
 class Group:
-    """Instructions that the dialect does not type, and why."""
+    """Instructions that the dialect does not type, and the reason."""
 
     name: str
     reason: str
     capabilities: str
-    """A regular expression that matches the whole name of each of its capabilities."""
+    """Regular expression for the full names of the group's capabilities."""
     families: tuple[str, ...] = ()
-    """Classes of the grammar that belong to it whatever their capabilities are."""
+    """Classes of the grammar that belong to the group whatever their capabilities are."""
 
 
 GROUPS: Sequence[Group] = (
@@ -114,7 +115,7 @@ EXCEPTIONS: Mapping[str, str] = {
     "OpGroupSMaxNonUniformAMD": "AMD's older groups",
     "OpImageTexelPointer": "images and samplers",
 }
-"""Instruction -> its group, where neither class nor capability says so."""
+"""Instruction -> group, for instructions that neither class nor capability assigns."""
 
 OTHER_REASONS: Mapping[str, str] = {
     "AMD's older groups": "replaced by OpGroupNonUniform* with SPIR-V 1.3",
@@ -131,7 +132,7 @@ SHARED: frozenset[str] = frozenset(
         "OpSubgroupBlockWriteINTEL",
     }
 )
-"""Typed because MLIR has them, although their group is not."""
+"""Instructions with an operation because MLIR has one, although their group is not typed."""
 
 _TYPE, _MODULE = "a type", "an attribute or a symbol of `spirv.module`"
 _BLOCK, _DEBUG = "blocks and regions", "a location, a name, or carried as it is"
@@ -179,11 +180,11 @@ FORMS: Mapping[str, str] = {
     "OpFunctionEnd": "`spirv.func`",
     **dict.fromkeys("OpLabel OpPhi OpLoopMerge OpSelectionMerge".split(), _BLOCK),
 }
-"""Instruction -> how the dialect says it, where not by an operation of its name."""
+"""Instruction -> its form in the dialect, if it has no operation."""
 
 
 def group_of(instruction: Instruction) -> str | None:
-    """The group that an instruction belongs to, None for a compute instruction."""
+    """Returns the group of an instruction, or None for a compute instruction."""
     if instruction.name in EXCEPTIONS:
         return EXCEPTIONS[instruction.name]
     for group in GROUPS:
@@ -196,12 +197,12 @@ def group_of(instruction: Instruction) -> str | None:
 
 
 def reason_for(group: str) -> str:
-    """The reason why the dialect does not type a group; KeyError for an unknown one."""
+    """Returns the reason why a group is not typed. Raises `KeyError` for unknown groups."""
     return {g.name: g.reason for g in GROUPS}.get(group) or OTHER_REASONS[group]
 
 
 def compute_instructions() -> list[Instruction]:
-    """The instructions that have an operation, in the grammar's order."""
+    """Returns the instructions with an operation, in the grammar's order."""
     table = grammar()
     instructions: list[Instruction] = []
     for name in table.instruction_names:
@@ -214,7 +215,7 @@ def compute_instructions() -> list[Instruction]:
 
 
 def left_out() -> dict[str, list[str]]:
-    """Group -> the names of its instructions, without those that are typed all the same."""
+    """Returns the untyped instructions by group."""
     table = grammar()
     groups: dict[str, list[str]] = {}
     for name in table.instruction_names:
@@ -225,7 +226,7 @@ def left_out() -> dict[str, list[str]]:
 
 
 def operations_by_name() -> dict[str, type[Operation]]:
-    """Core instruction -> the operation that stands for it."""
+    """Returns the operation of each core instruction."""
     operations: dict[str, type[Operation]] = {}
     table = grammar()
     for cls in OPERATIONS:
@@ -236,7 +237,7 @@ def operations_by_name() -> dict[str, type[Operation]]:
 
 
 def _family(name: str) -> str:
-    """Where an instruction comes from: the core, or whose extension."""
+    """Returns the origin of an instruction: the core, or the vendor of its extension."""
     suffix = re.search(r"(KHR|EXT|NV|INTEL|ARM|QCOM|VALVE)$", name)
     return suffix.group(1) if suffix else "core"
 

@@ -1,11 +1,11 @@
 """
-Programs and libraries of a newer Debian than the machine's, in a folder of their own, without root.
+Installs programs and libraries of a newer Debian into a folder (prefix), without root.
 
-apt-get downloads a suite's packages into lists and a cache of their own; `dpkg-deb` unpacks them;
-what is kept is the closure of shared libraries of what is wanted. `PREFIX/run PROGRAM` then starts
-a program on that C library. A prefix may be moved, and appears whole or not at all. With
-`--if-missing` (what `make test` uses) nothing fails: where a prefix cannot be made,
-`PREFIX/unavailable` holds the reason, and tests that need it skip with it.
+apt-get downloads packages of a suite with separate lists and caches. `dpkg-deb` unpacks them. Only
+the wanted files and the shared libraries that they load are kept. `PREFIX/run PROGRAM` starts a
+program with the prefix's C library. A prefix can be moved, and is created completely or not at
+all. With `--if-missing` (used by `make test`) nothing fails: if a prefix cannot be made,
+`PREFIX/unavailable` contains the reason, and tests that need the prefix are skipped with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ARCHIVE = "DEBIAN_ARCHIVE"
-"""The environment's variable that names an archive, where apt knows none of Debian."""
+"""Environment variable with the URI of a Debian archive, for machines whose apt has none."""
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 LOADERS = {
@@ -49,7 +49,7 @@ exec "$here/lib/{loader}" --argv0 "$program" \\
 
 
 class Unavailable(Exception):
-    """The packages cannot be had on this machine; the message says why."""
+    """This machine cannot get the packages. The message is the reason."""
 
 
 def command(*arguments: str | Path) -> str:
@@ -69,7 +69,7 @@ def command(*arguments: str | Path) -> str:
 
 
 def _archive() -> str:
-    """The Debian archive that the environment names, or that this machine's apt uses."""
+    """Returns the Debian archive of the environment variable, or of this machine's apt."""
     if named := os.environ.get(ARCHIVE):
         return named
     sources = [*Path("/etc/apt/sources.list.d").glob("*"), Path("/etc/apt/sources.list")]
@@ -85,9 +85,9 @@ def _archive() -> str:
 
 def _apt(suite: str, work: Path, kind: str = "deb", machine: str = "") -> list[str]:
     """
-    Set up `work` as a separate root for apt-get and a suite; returns the command that uses it.
+    Sets up `work` as a separate root for apt-get and a suite. Returns the command that uses it.
 
-    `machine` is Debian's name of another architecture whose packages are wanted.
+    `machine` is Debian's name of another architecture to download packages for.
     """
     for folder in ("sources", "lists/partial", "cache/archives/partial"):
         (work / folder).mkdir(parents=True)
@@ -120,7 +120,7 @@ def _apt(suite: str, work: Path, kind: str = "deb", machine: str = "") -> list[s
 
 
 def download(suite: str, packages: list[str], work: Path, machine: str = "") -> Path:
-    """Download `packages` and what they depend on, and unpack all of it; returns where to."""
+    """Downloads and unpacks `packages` and their dependencies. Returns the folder."""
     apt = _apt(suite, work, machine=machine)
     command(*apt, "--download-only", "-t", suite, "install", *packages)
     unpacked = work / "unpacked"
@@ -133,7 +133,7 @@ def download(suite: str, packages: list[str], work: Path, machine: str = "") -> 
 
 
 def download_source(suite: str, package: str, work: Path) -> Path:
-    """Download a source package and unpack what its authors released; returns where to."""
+    """Downloads a source package and unpacks the upstream archive. Returns the folder."""
     apt = _apt(suite, work, "deb-src")
     command("env", "-C", work, *apt, "--download-only", "-t", suite, "source", package)
     archives = sorted(work.glob("*.orig.tar.*[!c]"))
@@ -144,13 +144,13 @@ def download_source(suite: str, package: str, work: Path) -> Path:
 
 
 def libraries_of(unpacked: Path) -> dict[str, Path]:
-    """Every shared library of the unpacked packages by file name, links followed."""
+    """Returns every shared library of the unpacked packages by file name, links resolved."""
     libraries: dict[str, Path] = {}
     for path in unpacked.rglob("*.so*"):
         target = path
         while target.is_symlink():
             link = target.readlink()
-            # An absolute link means the packages' root, not this machine's.
+            # An absolute link is relative to the packages' root, not to this machine's.
             target = (
                 unpacked / link.relative_to("/") if link.is_absolute() else target.parent / link
             )
@@ -161,9 +161,10 @@ def libraries_of(unpacked: Path) -> dict[str, Path]:
 
 def closure(roots: list[str], libraries: dict[str, Path], *loader: Path) -> set[str]:
     """
-    The names of `roots` and of every library they load, as the loader itself finds them.
+    Returns the names of `roots` and of every library they load, as the dynamic loader resolves
+    them.
 
-    To run the loader of another architecture, put its emulator before it.
+    For another architecture, `loader` starts with its emulator.
     """
     path = ":".join(sorted({str(p.parent) for p in libraries.values()}))
     names = set(roots)
@@ -174,7 +175,7 @@ def closure(roots: list[str], libraries: dict[str, Path], *loader: Path) -> set[
 
 
 def machine() -> tuple[str, str]:
-    """This machine's library folder and dynamic loader; raises `Unavailable` without apt-get."""
+    """Returns this machine's library folder and dynamic loader. Raises `Unavailable`."""
     if platform.system() != "Linux" or platform.machine() not in LOADERS:
         raise Unavailable(f"Debian's packages run on Linux, not {platform.system()}")
     for program in ("apt-get", "dpkg-deb"):
@@ -184,7 +185,7 @@ def machine() -> tuple[str, str]:
 
 
 def write_run(prefix: Path) -> None:
-    """Write `PREFIX/run`, for the libraries that stand in `PREFIX/lib`."""
+    """Writes `PREFIX/run`, which uses the libraries in `PREFIX/lib`."""
     triplet, loader = machine()
     (prefix / "lib" / loader).chmod(0o755)
     (prefix / "run").write_text(RUN.format(triplet=triplet, loader=loader))
@@ -195,9 +196,11 @@ def fetch(
     suite: str, packages: list[str], prefix: Path, lay_out: Callable[[Path, Path], None]
 ) -> None:
     """
-    Replace `prefix` by what `lay_out(unpacked, staging)` makes of the unpacked packages.
+    Replaces `prefix` by the folder that `lay_out(unpacked, staging)` makes from the unpacked
+    packages.
 
-    Raises `Unavailable` with the cause, leaving nothing behind, if this machine cannot have it.
+    Raises `Unavailable` with the cause and creates nothing if this machine cannot get the
+    packages.
     """
     machine()
     prefix.parent.mkdir(parents=True, exist_ok=True)
@@ -215,12 +218,12 @@ def main(
     parts: tuple[str, ...] = ("run",),
 ) -> int:
     """
-    The command line of a script that makes a prefix; `make(arguments, prefix)` does it.
+    Runs the command line of a script that makes a prefix with `make(arguments, prefix)`.
 
-    A prefix that lacks one of the `parts` (an older script made it) is made again.
+    A prefix without one of the `parts` (made by an older script) is made again.
     """
     parser.add_argument("--prefix", type=Path, default=ROOT / f".{name}", help="where to")
-    parser.add_argument("--if-missing", action="store_true", help="only if not there; never fail")
+    parser.add_argument("--if-missing", action="store_true", help="only if missing; never fail")
     arguments = parser.parse_args()
     prefix: Path = arguments.prefix.resolve()
     unavailable = prefix / "unavailable"

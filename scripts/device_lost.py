@@ -1,16 +1,16 @@
 """
-Whether a device that is lost, and a kernel that never ends, end in a message: tried on a device.
+Checks on a device that a lost device and an endless kernel end with an error message.
 
     python scripts/device_lost.py --target nvidia-h200 [-o device-lost.json]
 
-A program is compiled; then its kernel is replaced, by one that writes through device addresses
-where no memory is, and by one that spins for ever. `xdsl-spirv run` must end with status 1, one
-line of error that says what happened, no traceback, and nobody left behind; the program as it was
-compiled must be right before, between and after; and a Python process that does the same through
-`open_isolated` must live and be able to go on. A GPU reports VK_ERROR_DEVICE_LOST; a driver for the
-CPU (lavapipe) crashes instead, and that is said.
+The kernel of a compiled program is replaced, first by one that writes through invalid device
+addresses, then by an endless loop. `xdsl-spirv run` must end with the status for device errors,
+one line that describes the error, no traceback and no remaining process. The original program must
+be right before, between and after. A Python process that does the same through `open_isolated`
+must survive and be able to continue. A GPU reports VK_ERROR_DEVICE_LOST; a CPU driver (lavapipe)
+crashes instead, and the message must say so.
 
-Run it where nothing else uses the device: losing it may take other processes' work along.
+Do not share the device while this runs: losing it may end other processes' work.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ LATE_SAYS = ("did not finish within", "VK_ERROR_DEVICE_LOST")
 
 
 def replaced(program: Path, kernel: str, folder: Path) -> Path:
-    """A copy of a program whose kernel is another one."""
+    """Copies a program with another kernel."""
     shutil.copytree(program, folder)
     (path,) = (folder / "kernels").glob("*.spv")
     path.write_bytes(assemble(kernel.replace("NAME", path.stem)).encode())
@@ -64,9 +64,9 @@ def replaced(program: Path, kernel: str, folder: Path) -> Path:
 
 
 def command(program: Path, device: str, seconds: float, check: bool) -> dict[str, Any]:
-    """Runs a program by `xdsl-spirv run` in a process of its own, and returns how that ended."""
+    """Runs a program by `xdsl-spirv run` in a separate process, and returns its outcome."""
     words = [*python_command(), "-m", "xdsl_spirv.tools.main", "run", str(program)]
-    # Kernels with device addresses are refused where a program is believed nothing.
+    # Without --unsafe, kernels with device addresses are refused.
     words += ["--random", "3", "--device", device, "--timeout", str(seconds), "--unsafe"]
     mark, begun = uuid.uuid4().hex, time.perf_counter()
     done = subprocess.run(
@@ -86,7 +86,7 @@ def command(program: Path, device: str, seconds: float, check: bool) -> dict[str
 
 
 def marked(mark: str) -> list[str]:
-    """The processes that were started with this in their environment, and are still there."""
+    """Returns the running processes whose environment contains `mark`."""
     folders: list[str] = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -98,7 +98,7 @@ def marked(mark: str) -> list[str]:
 
 
 def failed_as(outcome: dict[str, Any], phrases: tuple[str, ...]) -> bool:
-    """Whether a command ended with status 1 and one line that says why."""
+    """True if a command failed with a device error in one line and left no process."""
     said: list[str] = outcome["said"]
     return (
         outcome["status"] == 4
@@ -130,7 +130,7 @@ def in_this_process(good: Program, bad: Program, device: str, seconds: float) ->
 
 
 def tried(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Every step's facts, and under `passed` what is as it must be."""
+    """Returns the facts of every step, and under `passed` whether each step is as required."""
     good = folder / "good"
     program = compile_module(parse_text(TEXT), options.target)
     program.save(good)

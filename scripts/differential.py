@@ -1,5 +1,5 @@
 """
-Run generated kernels on a Vulkan device and on the interpreter, and say where they disagree.
+Runs generated kernels on a Vulkan device and on the interpreter, and reports differences.
 
     python scripts/differential.py 5000                 # seeds 0 to 4999 on lavapipe
     python scripts/differential.py 1 --start 1234       # one of them again
@@ -8,12 +8,14 @@ Run generated kernels on a Vulkan device and on the interpreter, and say where t
 
     python scripts/differential.py 5000 --scheduler local:2 --store differential.db
 
-Without `--device` kernels run on lavapipe: the one that `make lavapipe` has fetched (or that
-XDSL_SPIRV_LAVAPIPE names), else the machine's. With `--target` they are made for that device's
-subgroups and property list. A kernel that crashes or hangs the driver costs its own process.
+Without `--device`, kernels run on lavapipe: the one fetched by `make lavapipe` (or named by
+XDSL_SPIRV_LAVAPIPE), otherwise the machine's. `--target` generates kernels for that device's
+subgroups and matrix properties. Each kernel runs in a separate process, because it may crash or
+hang the driver.
 
-Exit status 1 if a disagreement is neither legal nor known (testing/differential/known.py).
-`--minimise` prints the smallest kernel found for each. docs/differential.md says what is generated.
+The exit status is 1 if a difference is neither legal nor known (testing/differential/known.py).
+`--minimise` prints the smallest kernel found for each difference. docs/differential.md describes
+the generated kernels.
 """
 
 from __future__ import annotations
@@ -39,23 +41,23 @@ from xdsl_spirv.testing.differential.machine import machine  # noqa: E402
 from xdsl_spirv.tools.options import Options  # noqa: E402
 
 SECONDS, MINIMISE_SECONDS = 120.0, 3600.0
-"""For a kernel, and for one that is cut down if it disagrees."""
+"""Time limits in seconds: for a kernel, and for a kernel with its minimisation."""
 LACKS = "cannot run the program: it lacks"
 
 
 @dataclass
 class Tally:
-    """Counts of how kernels ended."""
+    """Counts the outcomes of kernels."""
 
     kernels: Counter[str] = field(default_factory=Counter[str])
     outputs: int = 0
     known: Counter[str] = field(default_factory=Counter[str])
     unknown: int = 0
     refused: int = 0
-    """Kernels that need what the device lacks, and no target's file speaks of."""
+    """Number of kernels that need features that the device lacks and no target file lists."""
 
     def add(self, seed: int, result: Result) -> str:
-        """Count a kernel; returns what is to be said of it, if anything."""
+        """Counts a kernel. Returns the line to print about it, or an empty string."""
         if result.status == "refused" and LACKS in result.cause:
             self.refused += 1
             return ""
@@ -77,14 +79,12 @@ def arguments_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
     parser.add_argument("--family", choices=FAMILIES, help="only this family")
     parser.add_argument("--minimise", action="store_true", help="print the smallest kernels")
     parser.add_argument(
-        "--jobs", "--processes", type=int, default=2, help="processes at a time (%(default)s)"
+        "--jobs", "--processes", type=int, default=2, help="concurrent processes (%(default)s)"
     )
     parser.add_argument(
         "--device", metavar="NAME", help="vulkan, vulkan:N of this machine, or vulkan:MODEL"
     )
-    parser.add_argument(
-        "--target", default="lavapipe", help="what kernels are made for (%(default)s)"
-    )
+    parser.add_argument("--target", default="lavapipe", help="target of the kernels (%(default)s)")
     parser.add_argument("-o", "--output", type=Path, help="also write the figures as JSON")
     Options("@scheduler")(parser)
     return parser.parse_args()
@@ -112,7 +112,7 @@ def main() -> int:
 def compared(
     engine: Engine, store: Store | None, needs: str, arguments: argparse.Namespace
 ) -> dict[str, object]:
-    """The figures of all kernels; says what disagrees as it comes."""
+    """Returns the figures of all kernels. Prints differences as they occur."""
     tally, begun = Tally(), time.perf_counter()
     seeds = range(arguments.start, arguments.start + arguments.kernels)
     seconds = MINIMISE_SECONDS if arguments.minimise else SECONDS

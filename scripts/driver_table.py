@@ -1,5 +1,5 @@
 """
-The standard set of kernels on the drivers of GPUs that are not here, as a Markdown table.
+Prints a Markdown table of standard kernels compiled by drivers of GPUs that are not installed.
 
     scripts/driver_table.py                        every driver that is there, each with its target
     scripts/driver_table.py intel:bmg --only conv  one of them, some kernels
@@ -67,7 +67,7 @@ def main() -> int:
 def _print_device(
     compiler: Compiler, cases: list[tuple[str, Path]], target: str, summary: bool
 ) -> None:
-    """Print a device's kernels, or the row that sums them up."""
+    """Prints a device's kernels, or the row that summarizes them."""
     found = _compile_cases(compiler, cases, target)
     if summary:
         _print_row(_summary(compiler.driver, list(found), load(target)))
@@ -80,7 +80,7 @@ def _print_device(
 def _compile_cases(
     compiler: Compiler, cases: list[tuple[str, Path]], target: str
 ) -> Iterator[tuple[str, list[Code]]]:
-    """The kernels of each program; a program that is refused stands as one, with the reason."""
+    """Yields the kernels of each program. A refused program yields one code with the reason."""
     for name, path in cases:
         try:
             yield name, compiler.compile(work_of(compile(path, target)))
@@ -89,7 +89,7 @@ def _compile_cases(
 
 
 def _cells(code: Code) -> list[str]:
-    """The seconds and statistics of a kernel, or the reason that it has none."""
+    """Returns compile seconds and statistics of a kernel, or the reason why it has none."""
     r = code.resources
     numbers = (r.instructions, r.matrix_instructions, r.registers, r.spilled, r.scratch_bytes)
     numbers += (r.workgroup_bytes, r.subgroups, r.cycles)
@@ -98,7 +98,7 @@ def _cells(code: Code) -> list[str]:
 
 
 def _summary(driver: Driver, found: list[tuple[str, list[Code]]], target: Target) -> list[str]:
-    """Numbers of kernels that a driver spills and refuses, and the programs that they are from."""
+    """Returns the numbers of kernels that a driver spills and refuses, and their programs."""
     pairs = [(name, code) for name, codes in found for code in codes]
     spilled = [name for name, code in pairs if code.resources.spilled]
     refused = [name for name, code in pairs if code.error]

@@ -1,6 +1,4 @@
-"""
-The cases of `faults.py`, and the bad files for them.
-"""
+"""The type of `faults.py`'s cases, and functions that write bad files for them."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ COMMAND = (sys.executable, "-m", "xdsl_spirv.tools.main")
 
 @dataclass(frozen=True)
 class Case:
-    """A command, what it finds in its directory, and how it may end."""
+    """A command, the preparation of its directory, and its allowed exit statuses."""
 
     name: str
     arguments: Sequence[str]
@@ -25,13 +23,13 @@ class Case:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     limits: Mapping[int, int] = field(default_factory=dict[int, int])
     signal: tuple[int, float] | None = None
-    """The signal is sent after this many seconds."""
+    """A signal, and the seconds after which it is sent."""
     output: str = "tail"
-    """Where standard output goes: it is kept, or goes to a full disk, a closed pipe, nowhere."""
+    """Destination of standard output: recorded, a full disk, a closed pipe, or closed."""
     command: Callable[[], Sequence[str]] = lambda: COMMAND
-    """The command to start; empty where it is not on this machine."""
+    """Returns the command to start. Empty if the command is not installed."""
     text: str = ""
-    """Its standard input."""
+    """Standard input of the command."""
 
 
 # Files
@@ -54,7 +52,7 @@ def link(name: str, to: str) -> Callable[[Path], object]:
 
 
 def bad_files(name: str) -> Iterator[tuple[str, Callable[[Path], object]]]:
-    """Bad files with a given name: none has the contents that the name promises."""
+    """Yields bad files with the given name. None has the contents that the name promises."""
     yield "missing", lambda folder: None
     yield "empty", write(name, b"")
     yield "a folder", lambda folder: (folder / name).mkdir()

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """
-Gives commands bad luck, bad input and bad intent, hundreds of times: which end as they should not?
+Runs commands with bad input, in bad surroundings, hundreds of times, and reports wrong endings.
 
     python scripts/faults.py --jobs 8
-    python scripts/faults.py --only "compile, huge"      # the cases whose name holds this
+    python scripts/faults.py --only "compile, huge"      # the cases whose name contains this text
 
-A case is a command in a process of its own, with a home, a place for temporary files and a working
-directory that are its own. It has to end within `SECONDS`, with a status of tools/__init__.py that
-fits, with no traceback and no "has a defect" on its output, with no process behind it, no temporary
-file, and, where it fails, no output. The exit status is 1 if one does not.
+Each case runs a command in a separate process with its own home, temporary folder and working
+directory. The command must end within `SECONDS` with a status of tools/__init__.py that fits. It
+must not print a traceback or "has a defect", leave a process or temporary file, or, if it fails,
+an output file. The exit status is 1 if a case ends wrongly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from faults_of_programs import newer_cases
 
 SECONDS = 120
 OF_OTHERS = {".ses"}
-"""Files that onnxruntime leaves among the temporary ones: a number of each machine."""
+"""Temporary files that onnxruntime leaves. They are named by a number of the machine."""
 
 MODULE = (
     "func.func @f(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {\n  return %x : tensor<4x4xf32>\n}\n"
@@ -76,7 +76,7 @@ READERS: Mapping[str, tuple[str, ...]] = {
 
 
 def hostile_inputs() -> Iterator[Case]:
-    """Every reader with every kind of file that it cannot read."""
+    """Yields every reader with every kind of unreadable file."""
     for name, arguments in READERS.items():
         for kind, make in bad_files(name):
 
@@ -84,7 +84,7 @@ def hostile_inputs() -> Iterator[Case]:
                 (folder / "sound.mlir").write_text(PRODUCT)
                 make(folder)
 
-            # Zeros are assembly of nothing, and an empty text is an empty module.
+            # Zeros are an empty assembly, and an empty text is an empty module.
             statuses = ANY if kind in ("empty", "zeros") else FAILED
             yield Case(f"{arguments[0]} {name}, {kind}", arguments, statuses, prepare)
 
@@ -99,7 +99,7 @@ OPT = ("opt", "x.mlir", "-p", "linalg-to-contraction")
 
 
 def usage() -> Iterator[Case]:
-    """Command lines that are wrong."""
+    """Yields wrong command lines."""
     written = """
 nothing | opt --nothing | opt x.mlir -p nothing | opt x.mlir -p assign-schedule{target=nothing}
 opt x.mlir -p {{{ | compile | compile x.mlir | compile x.mlir --target nothing -o out
@@ -119,7 +119,7 @@ opt x.mlir -o nothing/out.mlir | compile x.mlir --target lavapipe -o x.mlir
 
 
 def surroundings() -> Iterator[Case]:
-    """Sound commands in a broken house."""
+    """Yields valid commands in broken surroundings: caches, drivers, folders."""
     houses: dict[str, Mapping[str, str]] = {
         "no home": {"HOME": "/nothing"},
         "a cache that is a file": {"XDG_CACHE_HOME": "x.mlir"},
@@ -145,10 +145,10 @@ def surroundings() -> Iterator[Case]:
 
 
 def limits() -> Iterator[Case]:
-    """Little memory, few files, small files, little time; outputs that take nothing."""
+    """Yields commands with limits on memory, files and time, and with unwritable outputs."""
     commands = {"opt": OPT, "compile": COMPILE, "validate": ("validate", "x.spvasm")}
     for name, arguments in commands.items():
-        # Python cannot even begin with less memory, and says so itself.
+        # With less memory Python cannot start, and reports this itself.
         yield Case(f"{name}, 1 GB", arguments, ANY, sound, {}, {resource.RLIMIT_AS: 1 << 30})
         yield Case(f"{name}, 16 files", arguments, ANY, sound, {}, {resource.RLIMIT_NOFILE: 16})
         yield Case(f"{name}, no core", arguments, ANY, sound, {}, {resource.RLIMIT_CORE: 0})
@@ -161,11 +161,11 @@ def limits() -> Iterator[Case]:
 
 
 def signals() -> Iterator[Case]:
-    """Interrupted and terminated, at any time of a command's life."""
+    """Yields commands that are interrupted or terminated at various times."""
     for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         for moment in (0.02, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.5):
             for name, arguments in (("compile", COMPILE), ("doctor", ("doctor",))):
-                # Before Python listens, and behind the end, its own way of ending counts.
+                # Before Python installs handlers, and after the end, its default ending is allowed.
                 statuses = ANY | {status, -number}
                 yield Case(
                     f"{name}, {number.name} after {moment} s",
@@ -181,7 +181,7 @@ def cases() -> list[Case]:
 
 
 def outcome(case: Case) -> list[str]:
-    """Returns what is wrong with how a case ends."""
+    """Returns descriptions of everything that is wrong with the end of a case."""
     command = case.command()
     if not command:
         return []
@@ -206,7 +206,7 @@ def outcome(case: Case) -> list[str]:
             wrong.append("it reports a defect of its own")
         if left := set(os.listdir(temporary)) - OF_OTHERS:
             wrong.append(f"it leaves {sorted(left)} in TMPDIR")
-        # A program is whole where only what is said of it could not be written.
+        # If only the messages could not be written, the output is complete and may stay.
         is_heard = case.output == "tail"
         if is_heard and status not in (0, None) and (files := set(os.listdir(work)) - before):
             wrong.append(f"it fails and leaves {sorted(files)}")
@@ -217,7 +217,7 @@ def _run(
     case: Case, command: Sequence[str], work: Path, environment: Mapping[str, str]
 ) -> tuple[int | None, str]:
     def limit() -> None:
-        # Whoever starts this in the background may have had interrupts ignored.
+        # A shell that starts this in the background ignores interrupts.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         for kind, amount in case.limits.items():
             resource.setrlimit(kind, (amount, amount))
@@ -251,7 +251,7 @@ def _run(
 
 
 def _left_behind(group: int) -> str:
-    """Whether processes of the command are still there; they have a moment to end."""
+    """Returns a message if processes of the command remain. They have a moment to end."""
     for _ in range(40):
         try:
             os.killpg(group, 0)

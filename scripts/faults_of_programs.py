@@ -1,6 +1,7 @@
 """
-Cases of `faults.py`: programs and what they require, stores and workers, sessions of `opt`,
-completion, conversion, kernels in Python, the runner in C, and the site.
+Cases of `faults.py` for programs, stores, workers, `opt` sessions and others.
+
+The others are completion, conversion, kernels in Python, the runner in C and the site.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ SUM = """func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 @cache
 def compiled() -> Path:
-    """A program's directory, made once, and an input for it."""
+    """Returns a directory with a program, compiled once, and an input."""
     from xdsl_spirv.compiler.api import compile
     from xdsl_spirv.runtime.modules import parse_text
 
@@ -50,7 +51,7 @@ def compiled() -> Path:
 
 @cache
 def runner() -> tuple[str, ...]:
-    """The runner in C, checked as it runs, on lavapipe; empty if it cannot be built."""
+    """Returns the command of the runner in C with sanitizers, or () if it cannot be built."""
     compiler, lavapipe = shutil.which("cc"), ROOT / ".lavapipe" / "run"
     headers = ("vulkan/vulkan.h", "cjson/cJSON.h")
     if compiler is None or not all(Path("/usr/include", name).exists() for name in headers):
@@ -64,7 +65,7 @@ def runner() -> tuple[str, ...]:
 
 
 def program_with(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
-    """A program whose manifest somebody has changed."""
+    """Returns a function that writes a program with a changed manifest."""
 
     def prepare(folder: Path) -> None:
         shutil.copytree(compiled(), folder / "program")
@@ -109,21 +110,21 @@ REQUIRES: Mapping[str, Any] = {
 
 
 def requirements() -> Iterator[Case]:
-    """Damages a program's requirements: nonsense, or less than its kernels need."""
+    """Yields programs with invalid requirements, or with fewer than the kernels need."""
     for name, requires in REQUIRES.items():
 
         def change(manifest: dict[str, Any], requires: Any = requires) -> None:
             manifest["requires"] = requires
 
         prepare = program_with(change)
-        # Less than the kernels need does no harm: they are asked themselves.
+        # Missing requirements are harmless: the kernels' own capabilities are checked.
         yield Case(f"run, requires {name}", ("run", "program", "--random", "1"), ANY, prepare)
         words = ("program", "x=x.npy", "-o", "out")
         yield Case(f"runner, requires {name}", words, ANY, prepare, command=runner)
 
 
 def stores() -> Iterator[Case]:
-    """Stores that are damaged, foreign, or hold results of no job."""
+    """Yields damaged stores, stores of other formats, and stores with results of unknown jobs."""
     for kind, make in bad_files("x.db"):
         statuses = ANY if kind == "empty" else FAILED
         yield Case(f"results x.db, {kind}", ("results", "x.db"), statuses, make)
@@ -185,7 +186,7 @@ def stores() -> Iterator[Case]:
 
 
 def workers() -> Iterator[Case]:
-    """Schedulers that do not run, and malformed addresses."""
+    """Yields workers with malformed addresses, or addresses without a scheduler."""
     for address in (NO_SCHEDULER, "nonsense", "http://x", "tcp://", "tcp://127.0.0.1:99999", ""):
         words = ("worker", "--scheduler", address)
         yield Case(f"worker, scheduler {address!r}", words)
@@ -206,7 +207,7 @@ def workers() -> Iterator[Case]:
 
 
 def conversions() -> Iterator[Case]:
-    """Models, calibrations and places that do not exist or are malformed."""
+    """Yields conversions of models, calibrations and paths that are missing or malformed."""
 
     def model(folder: Path) -> None:
         import onnx
@@ -234,7 +235,7 @@ def conversions() -> Iterator[Case]:
 
 
 def sessions() -> Iterator[Case]:
-    """`opt --interactive` by what stands on its standard input."""
+    """Yields `opt --interactive` with various standard inputs."""
 
     def module(folder: Path) -> None:
         (folder / "x.mlir").write_text(SUM)
@@ -261,7 +262,7 @@ def sessions() -> Iterator[Case]:
 
 
 def completions() -> Iterator[Case]:
-    """Shells that ask nonsense."""
+    """Yields completions of invalid command lines and shells."""
     for line, point in (
         ("xdsl-spirv ", "11"),
         ("xdsl-spirv compile --target ", "-7"),
@@ -271,7 +272,7 @@ def completions() -> Iterator[Case]:
         ("", "0"),
     ):
         asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": point, "IFS": "\013"}
-        # argcomplete itself answers to a descriptor that the shell opens, and ends with 1 without.
+        # argcomplete writes to a descriptor that the shell opens. Without it, the status is 1.
         yield Case(f"completion of {line!a} at {point}", (), ANY, environment=asked)
     yield Case("completion of no shell", ("completion", "nothing"))
     yield Case("completion, output full", ("completion", "bash"), FAILED, output="full")
@@ -326,7 +327,7 @@ SOUND = "@k.kernel(workgroup=1)\ndef f(x=k.buffer(k.f32)): x[k.global_id()] = 1.
 
 
 def kernels() -> Iterator[Case]:
-    """Faulty kernels in Python: the package's own errors say what is wrong."""
+    """Yields faulty kernels in Python. The package's error must describe the fault."""
     python = (sys.executable, "-c", SCRIPT)
     for kind, text in KERNELS.items():
         code = text.replace("{ok}", SOUND)
@@ -334,7 +335,7 @@ def kernels() -> Iterator[Case]:
 
 
 def runners() -> Iterator[Case]:
-    """The runner in C and `run` on programs whose fields are nonsense."""
+    """Yields runs of programs with invalid fields, by the runner in C and by `run`."""
     changes: dict[str, Callable[[dict[str, Any]], object]] = {
         "no dispatches": lambda m: m.pop("dispatches"),
         "a grid of text": lambda m: m["dispatches"][0].update(grid=["os.system", 1, 1]),
@@ -362,7 +363,7 @@ def runners() -> Iterator[Case]:
 
 
 def sites() -> Iterator[Case]:
-    """The site's builder on a page with a link that leads nowhere."""
+    """Yields a build of the site from a page with a dead link."""
 
     def prepare(folder: Path) -> None:
         for name in ("docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml"):

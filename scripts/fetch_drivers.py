@@ -1,16 +1,17 @@
 """
-Fetches Mesa's Vulkan drivers, as compilers for GPUs that this machine does not have (see
-scripts/debian.py). `PREFIX/run DEVICE PROGRAM` starts a program on a driver that believes it has
-that GPU. The driver compiles shaders to the GPU's machine code, and runs none of them.
+Fetches Mesa's Vulkan drivers as compilers for GPUs that this machine does not have.
 
-The drivers stand on no-op kernel shims, small libraries that answer for the kernel's driver. The
-shims are compiled from Debian's source package of Mesa, with this machine's C compiler, after
-edits where the driver is newer than the shim or a chip is missing (`EDITS`).
-PREFIX/drivers.json lists the devices, and why other drivers are missing.
+`PREFIX/run DEVICE PROGRAM` starts a program on a driver that believes it has that GPU (see
+scripts/debian.py). The driver compiles shaders to the GPU's machine code and runs none of them.
 
-Debian has PanVK for 64-bit Arm only. On other machines, QEMU's user-mode emulator runs it in a
-Python for Arm. `run` starts that one instead of the given Python; other programs cannot load the
-driver. PanVK's shim needs the compiler of the package gcc-aarch64-linux-gnu.
+The drivers use no-op kernel shims: small libraries that answer in place of the kernel's driver.
+The shims are compiled from Debian's source package of Mesa with this machine's C compiler. `EDITS`
+changes their sources where the driver is newer than the shim, or where a chip is missing.
+PREFIX/drivers.json lists the devices, and the reasons why other drivers are missing.
+
+Debian has PanVK for 64-bit Arm only. On other machines, QEMU's user-mode emulator runs the driver
+in a Python for Arm. `run` starts this Python instead of the given one; other programs cannot load
+the driver. PanVK's shim needs the compiler of the package gcc-aarch64-linux-gnu.
 
     scripts/fetch_drivers.py                   all of them into .drivers
     scripts/fetch_drivers.py --only radv,anv   some of them
@@ -44,9 +45,11 @@ PYTHON_PACKAGES = ["python3-minimal", "libpython3-stdlib", "python3-numpy"]
 @dataclass(frozen=True)
 class Driver:
     """
-    A driver: its library's name, its shim's name, the variable that selects its GPU, the GPUs'
-    names here -> there with the target it compiles for, and Debian's name of the only machine that
-    has it, if there is one.
+    A driver: file names of library and shim, the environment variable that selects a GPU, and its
+    GPUs.
+
+    `devices` maps our name of a GPU to the driver's name and the target. `machine` is Debian's
+    name of the only architecture that has the driver, or empty.
     """
 
     title: str
@@ -59,7 +62,7 @@ class Driver:
 
     @property
     def emulated(self) -> str:
-        """Debian's name of the architecture to emulate; empty if this machine has it."""
+        """Debian's name of the architecture to emulate. Empty if this machine has it."""
         return "" if platform.machine() == "aarch64" else self.machine
 
 
@@ -121,11 +124,11 @@ ADA_CLASSES = {
     "GA102_COMPUTE_CLASS": "0xc9c0",
     "AMPERE_DMA_COPY_A": "0xc7b5",
 }
-"""The class of an Ampere's engine -> the class of the same engine of an Ada."""
+"""Engine class of Ampere -> class id of the same engine on Ada."""
 
 
 def _derive_chip(fields: dict[str, str], entry: re.Match[str]) -> str:
-    """Append an entry of a chip that the shim lacks, in which some fields differ."""
+    """Returns the entry and a changed copy, for a chip that the shim lacks."""
     made = entry[0]
     for field_name, value in fields.items():
         made = re.sub(rf"(\.{field_name} = )[^,]+", rf"\g<1>{value}", made)
@@ -164,9 +167,9 @@ CHIPS = {
         "family": "AMDGPU_FAMILY_GC_12_0_0",
     },
 }
-"""A chip of AMD that the shim knows -> the fields of a chip that it does not know."""
+"""Chip of AMD that the shim has -> the changed fields of a chip that it lacks."""
 EDITS = {
-    # RADV asks for this version of the kernel's interface; compiling needs nothing that it adds.
+    # RADV requires this version of the kernel's interface. Compiling needs none of its additions.
     "amd/drm-shim/amdgpu_noop_drm_shim.c": {r"version_minor = \d+": "version_minor = 54"},
     "amd/drm-shim/amdgpu_devices.c": {
         rf'   \{{\n      \.name = "{like}".*?\n   \}}': partial(_derive_chip, fields)
@@ -176,9 +179,9 @@ EDITS = {
         r"case 0x170:(\s+\S+ = )(GA102_3D_CLASS|GA102_COMPUTE_CLASS|AMPERE_DMA_COPY_A)": _add_ada
     },
 }
-"""Patterns in the sources of shims, each with its replacement."""
+"""Patterns in the sources of shims, and their replacements."""
 UNSUPPORTED = {
-    "asahi": "Mesa 25.0's shim speaks another version of the kernel's interface than the driver",
+    "asahi": "Mesa 25.0's shim has another version of the kernel's interface than the driver",
 }
 COMMON = [
     "drm-shim/device.c",
@@ -232,17 +235,17 @@ exec "$here/lib/{loader}" --argv0 "$program" --preload "$here/$shim" \\
 
 
 def compiler(machine: str) -> str:
-    """A C compiler for this machine or the emulated one; raises `Unavailable` without one."""
+    """Returns a C compiler for this machine or the emulated one. Raises `Unavailable`."""
     here = (os.environ.get("CC", "cc"), "gcc", "clang")
     for name in ("aarch64-linux-gnu-gcc",) if machine else here:
         if shutil.which(name):
             return name
     what = "aarch64-linux-gnu-gcc (package gcc-aarch64-linux-gnu)" if machine else "C compiler"
-    raise debian.Unavailable(f"this machine has no {what}, which the shim is built with")
+    raise debian.Unavailable(f"this machine has no {what}, which builds the shim")
 
 
 class Shims:
-    """Builds shims out of Debian's source package of Mesa, which is fetched for the first one."""
+    """Builds shims from Debian's source package of Mesa, which is downloaded on first use."""
 
     def __init__(self, work: Path):
         self.work = work
@@ -250,7 +253,7 @@ class Shims:
         self.flags: list[str] = []
 
     def build(self, name: str, output: Path, machine: str) -> None:
-        """Build a shim for this machine or an emulated one; raises `Unavailable`."""
+        """Builds a shim for this machine or an emulated one. Raises `Unavailable`."""
         program = compiler(machine)
         if name in UNSUPPORTED:
             raise debian.Unavailable(UNSUPPORTED[name])
@@ -284,7 +287,7 @@ class Shims:
         )
 
     def _prepare(self) -> None:
-        """Fetch Mesa's source and what its build reads besides."""
+        """Downloads Mesa's source and the other inputs of its build."""
         self.source = debian.download_source(STABLE, "mesa", self.work / "source")
         unpacked = debian.download(STABLE, BUILD_PACKAGES, self.work / "tools")
         self.python_path = unpacked / "usr/lib/python3/dist-packages"
@@ -313,7 +316,7 @@ class Shims:
         self.flags = [*FLAGS, *(f"-I{folder}" for folder in folders)]
 
     def _generate_intel(self) -> list[Path]:
-        """The sources that Mesa's build writes of Intel's devices."""
+        """Generates Mesa's sources of Intel's devices."""
         scripts, into = self.source / "src/intel/dev", self.generated / "intel/dev"
         python = "env", f"PYTHONPATH={self.python_path}", sys.executable
         sources = [into / "intel_wa.c", into / "intel_device_info_serialize_gen.c"]
@@ -327,7 +330,7 @@ class Shims:
         return sources
 
     def _objects(self, program: str, sources: list[Path], name: str) -> list[Path]:
-        """Compile what is not compiled yet, on all cores."""
+        """Compiles the missing object files on all cores."""
         folder = self.work / "objects" / name
         folder.mkdir(parents=True, exist_ok=True)
         objects = [folder / f"{number}-{path.stem}.o" for number, path in enumerate(sources)]
@@ -348,7 +351,7 @@ class Shims:
 
 
 def lay_out(unpacked: dict[str, Path], prefix: Path, wanted: list[str], work: Path) -> None:
-    """Put the drivers, their libraries and shims, `run` and drivers.json into `prefix`."""
+    """Writes the drivers, their libraries and shims, `run` and drivers.json into `prefix`."""
     triplet, loader = debian.machine()
     shims = Shims(work)
     devices: list[dict[str, str]] = []
@@ -387,7 +390,7 @@ def lay_out(unpacked: dict[str, Path], prefix: Path, wanted: list[str], work: Pa
 
 
 def _add(name: str, driver: Driver, unpacked: Path, prefix: Path, shims: Shims) -> None:
-    """Puts a driver, its libraries and its shim into `prefix`; raises `Unavailable`."""
+    """Writes a driver, its libraries and its shim into `prefix`. Raises `Unavailable`."""
     machine = driver.emulated
     home = prefix / machine
     loader = "ld-linux-aarch64.so.1" if machine else debian.machine()[1]
@@ -415,7 +418,7 @@ def _add(name: str, driver: Driver, unpacked: Path, prefix: Path, shims: Shims) 
 
 
 def _add_python(unpacked: Path, home: Path, work: Path) -> list[str]:
-    """Put an emulated machine's Python and the emulator into `home`; returns binary modules."""
+    """Writes an emulated machine's Python and the emulator into `home`. Returns binary modules."""
     qemu = debian.download(STABLE, ["qemu-user"], work / "qemu") / "usr/bin/qemu-aarch64"
     shutil.copy(qemu, home)
     [program] = unpacked.glob("usr/bin/python3.*[0-9]")
@@ -430,13 +433,13 @@ def _add_python(unpacked: Path, home: Path, work: Path) -> list[str]:
 
 
 def version(work: Path) -> str:
-    """The version of Mesa among a suite's downloaded packages."""
+    """Returns the version of Mesa among a suite's downloaded packages."""
     [archive] = (work / "cache/archives").glob("mesa-vulkan-drivers_*.deb")
     return re.split("[-~+]", archive.name.split("_")[1])[0]
 
 
 def fetch(arguments: argparse.Namespace, prefix: Path) -> None:
-    """Make `prefix` hold the wanted drivers, or raise `Unavailable`."""
+    """Makes `prefix` with the wanted drivers. Raises `Unavailable`."""
     wanted = list(DRIVERS) if arguments.only is None else arguments.only.split(",")
     unknown = sorted(set(wanted) - set(DRIVERS))
     if unknown:
@@ -460,7 +463,7 @@ def fetch(arguments: argparse.Namespace, prefix: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        description="Fetch Mesa's drivers as compilers for GPUs that are not there, without root."
+        description="Fetch Mesa's drivers as compilers for missing GPUs, without root."
     )
     parser.add_argument(
         "--only", metavar="NAMES", help=f"separated by commas, of {', '.join(DRIVERS)}"

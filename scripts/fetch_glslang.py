@@ -1,10 +1,10 @@
 """
-Khronos' tools that know today's extensions, from Debian sid, as scripts/debian.py has it.
+Fetches recent glslang and SPIRV-Tools from Debian sid (see scripts/debian.py).
 
     scripts/fetch_glslang.py            into .glslang; `.glslang/run .glslang/bin/glslang x.comp`
 
-The serialization tests compile their shaders with glslang, and validate what is newer than the
-spirv-val of PyPI with this one.
+The serialization tests compile their shaders with glslang. They use this spirv-val where PyPI's is
+too old for an extension.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROGRAMS = ["glslang", "spirv-val"]
 
 
 def lay_out(unpacked: Path, prefix: Path) -> None:
-    """Copy the programs and the libraries they load into `prefix`, and write `run`."""
+    """Copies the programs and the libraries they load into `prefix`, and writes `run`."""
     _, loader = debian.machine()
     libraries = debian.libraries_of(unpacked)
     programs = {name: unpacked / "usr" / "bin" / name for name in PROGRAMS}

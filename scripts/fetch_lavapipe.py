@@ -1,8 +1,9 @@
 """
-Mesa's lavapipe, a Vulkan driver on the CPU, and Khronos' validation layer, as scripts/debian.py has
-it: `PREFIX/run PROGRAM` starts a program of the machine (the virtual environment's Python, say)
-with that driver. The layer is there for who asks for it; VVL=1 in front of PREFIX/run turns it on
-for everyone, with its checks of what shaders do.
+Fetches Mesa's lavapipe, a Vulkan driver for CPUs, and Khronos' validation layer.
+
+`PREFIX/run PROGRAM` starts a program of the machine (the virtual environment's Python, for
+example) with that driver (see scripts/debian.py). With VVL=1 in the environment, `run` enables the
+layer for every program, with its checks of shaders.
 
     scripts/fetch_lavapipe.py               into .lavapipe, from trixie-backports
     scripts/fetch_lavapipe.py --suite sid   the newest
@@ -18,13 +19,13 @@ from pathlib import Path
 
 import debian
 
-# Debian keeps no old sid, so a test run that should be the same tomorrow takes backports.
+# Debian removes old versions from sid, so reproducible tests use backports.
 DEFAULT_SUITE = "trixie-backports"
 PACKAGES = ["mesa-vulkan-drivers", "libvulkan1", "libstdc++6"]
 LAYER_PACKAGE = "vulkan-validationlayers"
 DRIVER = "libvulkan_lvp.so"
 LAYER = "libVkLayer_khronos_validation.so"
-# What a Python of the machine may load besides: it must come from the same C library.
+# Libraries that the machine's Python may also load: they must match the C library.
 C_LIBRARY = """libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libutil.so.1 libresolv.so.2
 libnss_files.so.2 libcrypt.so.1 libgcc_s.so.1 libstdc++.so.6 libz.so.1""".split()
 
@@ -37,13 +38,13 @@ khronos_validation.gpuav_safe_mode = true
 
 
 def lay_out(unpacked: Path, prefix: Path, layer: bool) -> None:
-    """Copy what is needed of `unpacked` into `prefix` and write `run` and the manifests."""
+    """Copies the needed files of `unpacked` into `prefix`, and writes `run` and the manifests."""
     _, loader = debian.machine()
     libraries = debian.libraries_of(unpacked)
     roots = ["libvulkan.so.1", DRIVER, *([LAYER] if layer else [])]
     missing = [name for name in [*roots, loader] if name not in libraries]
     if missing:
-        raise debian.Unavailable(f"the packages hold no {', '.join(missing)}")
+        raise debian.Unavailable(f"the packages do not contain {', '.join(missing)}")
     names = debian.closure(roots, libraries, libraries[loader]) | set(C_LIBRARY) & libraries.keys()
     (prefix / "lib").mkdir(parents=True)
     for name in sorted(names | {loader}):
@@ -59,7 +60,7 @@ def lay_out(unpacked: Path, prefix: Path, layer: bool) -> None:
 
 
 def _add_layer(unpacked: Path, prefix: Path) -> None:
-    """The validation layer's manifest and settings."""
+    """Writes the validation layer's manifest and settings."""
     source = next(unpacked.rglob("VkLayer_khronos_validation.json"))
     description = json.loads(source.read_text())
     description["layer"]["library_path"] = f"../lib/{LAYER}"
@@ -69,7 +70,7 @@ def _add_layer(unpacked: Path, prefix: Path) -> None:
 
 
 def fetch(arguments: argparse.Namespace, prefix: Path) -> None:
-    """Make `prefix` hold lavapipe."""
+    """Makes `prefix` with lavapipe."""
     layer = not arguments.no_layer
     packages = PACKAGES + ([LAYER_PACKAGE] if layer else [])
     debian.fetch(

@@ -1,16 +1,16 @@
 """
-Find how many registers kernels for a target may fill, by asking a driver's compiler what it spills.
+Fits a target's register limits to a driver's compiler: the largest kernels without spills.
 
     scripts/fit_registers.py qualcomm:740
     scripts/fit_registers.py intel:bmg --only registers
 
-`registers` describe a subgroup: candidates for products of each type with cooperative matrices
-are compiled, and `kept` is what the driver needs beside the bytes of the largest fragments that it
-compiles without spills, before the first that it spills. For the target's other two numbers it
-tries the largest first: `scalar_results`, elements of a product that an invocation computes without
-cooperative matrices, and `held_registers`, 32-bit registers of an invocation for an attention's
-queries and results. It prints the largest of which the driver spills nothing in any program, and
-the spills of the others.
+`registers` belong to a subgroup. Candidates for products with cooperative matrices are compiled
+for each type. `kept` is the difference between all registers and the largest fragments without
+spills, in bytes. Fragments above the smallest ones with spills do not count. Two other limits are
+tried from the largest value downwards: `scalar_results` (elements of a product that an invocation
+computes without cooperative matrices) and `held_registers` (32-bit registers of an invocation for
+an attention's queries and results). The script prints the largest values with which the driver
+spills in no program, and the spills of the other values.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TRIED = {
     "held_registers": (128, 64, 32, 16, 8),
 }
 WORDS = {"RADV": 256, "ANV": 128, "NVK": 255}
-"""32-bit registers of an invocation, by driver, where kernels have cooperative matrices."""
+"""32-bit registers of an invocation by driver, for kernels with cooperative matrices."""
 NAMES = {"f16": "f16", "bf16": "bf16", "f32": "f32", "s8": "i8", "s32": "i32"}
 SCALAR = ("matmul", "conv")
 PROGRAMS = {
@@ -85,7 +85,7 @@ def main() -> int:
 
 
 def _write_trial(folder: Path, fields: dict[str, Any], times: int) -> str:
-    """Writes a target without `registers`, whose schedules stage this multiple of the bytes."""
+    """Writes a target without `registers`, whose schedules stage `times` as many bytes."""
     schedules = [s | {"k_bytes": times * s["k_bytes"]} for s in fields["schedules"]]
     trial = {k: v for k, v in fields.items() if k != "registers"} | {"schedules": schedules}
     path = folder / f"registers-{times}.json"
@@ -94,16 +94,16 @@ def _write_trial(folder: Path, fields: dict[str, Any], times: int) -> str:
 
 
 def _fit_registers(compiler: Compiler, targets: list[str], most: int) -> dict[str, Any]:
-    """The section `registers`; empty where the driver spills no candidate for any target."""
+    """Returns the section `registers`, or an empty one if the driver spills no candidate."""
     tried = [row for target in targets for row in _try_products(compiler, target, most)]
     bytes = 4 * WORDS[compiler.driver.title] * load(targets[0]).subgroup_size
     least = min((needed for needed, cause in tried if cause), default=0)
     good = [needed for needed, cause in tried if not cause]
     if not least:
-        print(f"registers: nothing is spilled up to {max(good, default=0)} bytes of {bytes}")
+        print(f"registers: no spills up to {max(good, default=0)} bytes of {bytes}")
         return {}
     beyond = sum(needed >= least for needed in good)
-    print(f"registers: {len(tried)} tried, {beyond} without spills beyond the first that spills")
+    print(f"registers: {len(tried)} tried, {beyond} larger than the first with spills do not spill")
     room = max((needed for needed in good if needed < least), default=0)
     how = f"scripts/fit_registers.py {compiler.driver.device}, Mesa {compiler.driver.mesa}"
     fit = {"date": date.today().isoformat(), "how": how}
@@ -111,7 +111,7 @@ def _fit_registers(compiler: Compiler, targets: list[str], most: int) -> dict[st
 
 
 def _try_products(compiler: Compiler, target: str, most: int) -> Iterator[tuple[int, str]]:
-    """Bytes of the fragments of candidates, each with the reason why it will not do, if any."""
+    """Yields bytes of fragments of each candidate, and the reason if it does not fit."""
     device = load(target)
     for types in dict.fromkeys((p.a, p.b, p.result) for p in device.cooperative_matrix):
         if types[0] != types[1] or not {types[0], types[2]} <= NAMES.keys():
@@ -133,7 +133,7 @@ def fitted_so_far(fitted: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spills(compiler: Compiler, programs: list[Path], target: str) -> str:
-    """The first kernel that the driver spills of or has no code of; empty without one."""
+    """Returns the first kernel that spills or fails to compile, or an empty string."""
     for path in programs:
         for code in compiler.compile(work_of(compile(path, target))):
             spilled = code.resources.spilled

@@ -1,12 +1,13 @@
 """
-Fit the estimate of products by multiply-adds to measured times: `model.contraction.scalar`.
+Fits the estimate of products by scalar multiply-adds to measured times
+(`model.contraction.scalar`).
 
     scripts/fit_scalars.py nvidia-h200 benchmarks/results/h200-scalar-products.json
 
-`benchmarks/contractions.py --variants` writes the records, of products of f32. The search starts
-from the numbers in the target's file, and changes each by a tenth or a half as long as estimates
-come nearer to the times, or choose better schedules. It prints the section, the geometric mean
-error of the estimates, and how much slower the schedule of the least estimate is than the best.
+`benchmarks/contractions.py --variants` writes the records, for products of f32. The search starts
+with the target file's values, and changes each by a tenth or a half while estimates become more
+accurate or choose better schedules. The script prints the section, the geometric mean error of the
+estimates, and the loss: the time of the schedule with the least estimate, relative to the fastest.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ from xdsl_spirv.targets.model import ScalarModel
 from xdsl_spirv.tools.tune import matmul
 
 START = 3e-6
-"""Seconds of a dispatch that does nothing."""
+"""Seconds of an empty dispatch."""
 
 Trial = tuple[str, Plan, float]
-"""The case, its schedule on the target, and the seconds that it took."""
+"""A case, its schedule on the target, and the measured seconds."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Fit estimates of multiply-adds to times.")
     parser.add_argument("target")
-    parser.add_argument("records", type=Path, help="what benchmarks/contractions.py wrote")
+    parser.add_argument("records", type=Path, help="records of benchmarks/contractions.py")
     arguments = parser.parse_args()
     target = load(arguments.target)
     trials = list(_read_trials(json.loads(arguments.records.read_text())["records"], target))
@@ -93,7 +94,7 @@ def _estimate(model: ScalarModel, of: Plan) -> float:
 
 
 def _measure_error(model: ScalarModel, trials: list[Trial]) -> float:
-    """The root mean square of the logarithms of estimated over measured times."""
+    """Returns the root mean square of log(estimated time / measured time)."""
     squares = [log(_estimate(model, schedule) / seconds) ** 2 for _, schedule, seconds in trials]
     return (sum(squares) / len(squares)) ** 0.5
 

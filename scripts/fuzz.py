@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
 """
-Gives readers damaged and hostile files until something breaks, and keeps what broke.
+Feeds damaged and hostile files to all readers, and keeps inputs that cause faults.
 
     python scripts/fuzz.py 200000                       # about that many inputs
-    python scripts/fuzz.py --time 3600 --jobs 8         # an hour's worth
+    python scripts/fuzz.py --time 3600 --jobs 8         # one hour
     python scripts/fuzz.py --time 60 --reader onnx --reader gguf
     python scripts/fuzz.py --replay FILE --reader onnx  # one input again, with its traceback
 
     python scripts/fuzz.py --time 600 --scheduler tcp://host:8786 --jobs 64 --store fuzz.db
 
-Each reader of testing/fuzzing/readers.py gets its share of the processor's time. It begins with
-what the tests are made of and with tests/fuzzing (or the files of `--seeds`); an input that reaches
-lines no other has reached is damaged further (Python 3.12 and later, which tell). Reported are
-faults of ours, what takes more than `SLOW` seconds or `MEMORY` bytes, and what ends the process:
-two inputs of each kind go to `--out`, with the traceback, as soon as they are found. summary.json
-has the figures, renewed every ten seconds and on SIGTERM. The exit status is 1 if anything was
-found. Batches of inputs are jobs (docs/tuning.md): `--jobs` of them run at a time, here or on the
-workers of a scheduler.
+Each reader of testing/fuzzing/readers.py gets its share of processor time. The corpus starts with
+the tests' files and tests/fuzzing (or the files of `--seeds`). An input that reaches new lines is
+mutated further (needs Python 3.12 or later). Faults are exceptions of our own code, more than
+`SLOW` seconds or `MEMORY` bytes, and the end of the process. Two inputs of each class go to
+`--out` with the traceback as soon as they are found. summary.json has the figures, updated every
+ten seconds and on SIGTERM. The exit status is 1 if there are faults. Batches of inputs are jobs
+(docs/tuning.md): `--jobs` of them run concurrently, here or on the workers of a scheduler.
 """
 
 from __future__ import annotations
@@ -49,29 +48,29 @@ CORPUS = ROOT / "tests" / "fuzzing"
 READERS = "xdsl_spirv.testing.fuzzing.readers:READERS"
 
 MEMORY = 4 << 30
-"""Bytes of memory of a process: what asks for more breaks, not the machine."""
+"""Memory limit of a process in bytes."""
 
 FEWEST, MOST = 20, 1000
-"""Inputs of a job: as many as take `TURN` seconds, within these."""
+"""Limits of the number of inputs of a job, which takes about `TURN` seconds."""
 TURN = 0.2
 
 GROWN, GIVEN = 300, 8
-"""Inputs that a reader's corpus grows by (then one takes an older one's place); of these a job has
-so many, drawn by lot."""
+"""Maximum number of inputs added to a reader's corpus (more replace older ones), and the number of
+added inputs that a job draws."""
 
 TOLD, END = 10.0, 2.0
-"""Seconds between summaries, and for batches that still run at the end."""
+"""Seconds between summaries, and the grace period of running batches at the end."""
 
 
 @dataclass
 class Work:
-    """A reader: how many inputs it was given, in which time, and what has grown."""
+    """A reader's progress: number of inputs, time, and inputs added to its corpus."""
 
     name: str
     share: float
     seconds: float = 0.0
     pace: float = 0.005
-    """Seconds of an input in the latest batch."""
+    """Seconds per input in the latest batch."""
     inputs: int = 0
     grown: list[bytes] = field(default_factory=list[bytes])
 
@@ -83,7 +82,7 @@ class Work:
 
 
 def class_of(trace: str) -> str:
-    """Findings of one class: the error's kind, and the last line of ours that it went through."""
+    """Returns a fault's class: the error's type and our last line of code in the traceback."""
     lines = trace.strip().splitlines()
     ours = [line.strip() for line in lines if "xdsl" in line and line.lstrip().startswith("File")]
     kind = lines[-1].partition(":")[0]
@@ -91,7 +90,7 @@ def class_of(trace: str) -> str:
 
 
 class Summary:
-    """The record of what was found, on disk as soon as it is known."""
+    """The record of faults and figures, which is written to disk immediately."""
 
     def __init__(self, out: Path, arguments: argparse.Namespace):
         self.out = out
@@ -106,7 +105,7 @@ class Summary:
         self.seed: int = arguments.seed
 
     def hear(self, name: str, value: dict[str, Any]) -> list[bytes]:
-        """Adds a batch's outcomes; returns the inputs that reached new lines."""
+        """Adds a batch's outcomes. Returns the inputs that reached new lines."""
         if "missing" in value:
             self.missing[name] = value["missing"]
             return []
@@ -125,7 +124,7 @@ class Summary:
         return fresh
 
     def find(self, name: str, data: bytes, trace: str) -> None:
-        """Keep the first inputs of a class."""
+        """Writes the first inputs of a class of faults."""
         named = f"{name}: {class_of(trace)}"
         self.classes[named] += 1
         if self.classes[named] <= 2:
@@ -172,7 +171,7 @@ class Summary:
 
 
 class Fuzzer:
-    """Threads that give an engine one batch after the other, of the reader whose turn it is."""
+    """Runs batches on an engine, by several threads, and chooses the reader of each batch."""
 
     def __init__(self, arguments: argparse.Namespace, summary: Summary, engine: Engine):
         self.arguments, self.summary, self.engine = arguments, summary, engine
@@ -180,13 +179,13 @@ class Fuzzer:
         readers = readers_of(arguments.readers)
         self.works = [Work(name, readers[name].share) for name in arguments.reader]
         self.given = 0
-        """Inputs, those of batches that still run among them."""
+        """Number of inputs, including those of running batches."""
         self.lock = threading.Lock()
         self.ended = threading.Event()
         self.error: ProgramError | None = None
 
     def run(self, store: Store | None) -> None:
-        """Batches until the end, or until no reader is left."""
+        """Runs batches until the end, or until no reader is left."""
         try:
             while not self.ended.is_set() and (turn := self.next_batch()):
                 work, job = turn
@@ -201,7 +200,7 @@ class Fuzzer:
             self.error = error
             self.ended.set()
         except RuntimeError:
-            # The engine is closed.
+            # The engine is closed at the end.
             if not self.ended.is_set():
                 raise
 
@@ -277,7 +276,7 @@ def fuzz(arguments: argparse.Namespace) -> int:
 
 
 def replay(arguments: argparse.Namespace) -> int:
-    """Read one input again."""
+    """Runs a reader on one input."""
     status = 0
     for name in arguments.reader:
         reader = readers_of(arguments.readers)[name]
@@ -288,9 +287,11 @@ def replay(arguments: argparse.Namespace) -> int:
 
 
 def reduce(arguments: argparse.Namespace, names: Sequence[str]) -> int:
-    """Keep what of `grown` reaches lines that neither the seeds do nor what is kept before it."""
+    """Adds the inputs of a folder to tests/fuzzing that reach lines no other input reaches."""
     if sys.version_info < (3, 12):
-        raise SystemExit("error: only Python 3.12 and later tell which lines run")
+        raise SystemExit(
+            "error: --reduce needs Python 3.12 or later, which can report executed lines"
+        )
     for name in names:
         reader, coverage = readers_of(arguments.readers)[name], Coverage()
         for data in seeds_of(reader.seeds, arguments.seeds and str(arguments.seeds)):
@@ -308,8 +309,10 @@ def reduce(arguments: argparse.Namespace, names: Sequence[str]) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
-    parser.add_argument("count", type=int, nargs="?", default=0, help="about so many inputs in all")
-    parser.add_argument("--time", type=float, default=0, help="stop after so many seconds")
+    parser.add_argument(
+        "count", type=int, nargs="?", default=0, help="about this many inputs in all"
+    )
+    parser.add_argument("--time", type=float, default=0, help="stop after this many seconds")
     parser.add_argument("--reader", action="append", help="all, if not given")
     parser.add_argument("--readers", default=READERS, metavar="MODULE:NAME", help="a table of them")
     parser.add_argument("--seed", type=int, default=0)

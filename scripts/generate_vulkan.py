@@ -3,9 +3,9 @@ Writes the part of Vulkan's registry that the runtime needs into `runtime/vulkan
 
     scripts/generate_vulkan.py          structures.py, enums.py, commands.json, features.json
 
-Only what is listed here is taken, with every member and number as the registry has it; a test
-compares the files with the registry of the installed `vulkan-object`. Features are data, since they
-are all rows of booleans: which of them a SPIR-V capability asks for is the registry's table too.
+Only the names listed here are included, with all members and values of the registry. A test
+compares the files with the registry of the installed `vulkan-object`. features.json contains the
+boolean feature structures, and the registry's table of features that SPIR-V capabilities require.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ FURTHER_FEATURES = [
     "VkPhysicalDeviceShaderClockFeaturesKHR",
     "VkPhysicalDeviceZeroInitializeWorkgroupMemoryFeatures",
 ]
-"""Structures of features that no SPIR-V capability names but that the runtime turns on."""
+"""Feature structures that the runtime enables, but no SPIR-V capability requires."""
 
 SCALARS = {
     "uint32_t": "U32",
@@ -127,7 +127,7 @@ SCALARS = {
     "VkDeviceSize": "U64",
     "VkDeviceAddress": "U64",
     "VkSampleMask": "U32",
-    # A union of 64 bits; what they mean is said by the statistic's format.
+    # A union of 64 bits, which the statistic's format interprets.
     "VkPipelineExecutableStatisticValueKHR": "U64",
 }
 NAMES = """
@@ -153,7 +153,7 @@ def plain(name: str) -> str:
 
 
 def c_type(name: str) -> str:
-    """The name in layout.py of a scalar's, handle's or enumeration's type."""
+    """Returns the name in layout.py of the type of a scalar, handle or enumeration."""
     if name in SCALARS:
         return SCALARS[name]
     if name in VULKAN.handles:
@@ -195,7 +195,7 @@ def member_type(member: Any) -> str:
 
 
 def ordered(names: Sequence[str]) -> list[str]:
-    """A structure behind those that it holds."""
+    """Returns the structures so that members precede the structures that contain them."""
     done: list[str] = []
 
     def visit(name: str) -> None:
@@ -240,7 +240,7 @@ def _enumerants(title: str, kind: str, fields: list[Any], prefix: str) -> str:
 
 
 def prefix_of(fields: list[Any], name: str) -> str:
-    """`VK_BUFFER_USAGE_` of BufferUsageFlagBits."""
+    """Returns the prefix of an enumeration's members, such as `VK_BUFFER_USAGE_`."""
     if name == "Result":
         return "VK_"
     words = ""
@@ -266,7 +266,7 @@ def enums() -> str:
 
 
 def commands() -> dict[str, Any]:
-    """Name -> level of its pointer, whether it returns a VkResult, and its parameters' types."""
+    """Returns each command's level (loader, instance, device), result and parameter types."""
     table: dict[str, Any] = {}
     for name in COMMANDS:
         known = VULKAN.commands[name]
@@ -298,7 +298,7 @@ def enabling(state: Any) -> dict[str, Any]:
 
 
 def declared(capability: str) -> str:
-    """The name under which our modules declare a capability that has several."""
+    """Returns our modules' name for a capability that has several names."""
     return Capability[capability].name if capability in Capability.__members__ else capability
 
 
@@ -306,7 +306,7 @@ def features() -> dict[str, Any]:
     tables: dict[str, dict[str, Any]] = {"capabilities": {}, "extensions": {}}
     names = set(FURTHER_FEATURES)
     for entry in VULKAN.spirv:
-        # A feature of a structure's older name is there by its present name too.
+        # Features of a structure's older name are also listed under its present name.
         states = [s for s in entry.enable if not s.struct or s.struct in VULKAN.structs]
         rows = [enabling(state) for state in states]
         if entry.capability:
@@ -337,7 +337,7 @@ def write(name: str, text: str) -> None:
 
 
 def rows(table: dict[str, Any]) -> str:
-    """JSON with one line an entry."""
+    """Returns JSON with one entry per line."""
     lines = (f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in table.items())
     return "{\n" + ",\n".join(lines) + "\n}"
 

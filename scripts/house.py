@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """
-Measures the structure of the tree: its size, its imports, its names, and what `compile` loads.
+Measures the structure of the tree: its size, its imports, its names, and the modules of `compile`.
 
     scripts/house.py                print the figures of this tree
-    scripts/house.py --write REV    write those of a revision and of now to benchmarks/results
+    scripts/house.py --write REV    write the figures of a revision and of now to benchmarks/results
 
-Sizes and names are counted by the same functions in both trees. Imports are compared with the
-tables of tests/test_imports.py, and modules are those of a process that compiles a matmul
-(tests/test_startup.py), so both are of this tree only.
+The same functions count sizes and names in both trees. Imports are compared with the tables of
+tests/test_imports.py. Loaded modules are counted in a process that compiles a matmul
+(tests/test_startup.py). Both exist for this tree only.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ APART = ("tests", "docs", "tutorials", "build")
 """Folders whose code is not counted."""
 
 BESIDE = ("benchmarks", "examples", "scripts", "testing")
-"""Folders that are counted, but are not the product's rooms."""
+"""Folders that are counted separately from the product."""
 
 LINES_OF_FILE, LINES_OF_FUNCTION = 600, 60
 SAY_NOTHING = {"ties", "fixed", "alike", "plans", "unit", "wave", "found", "each", "made"}
-"""Names of locals, parameters and attributes that say nothing of what they hold."""
+"""Uninformative names of locals, parameters and attributes."""
 
 
 def trees(root: Path) -> Iterator[tuple[Path, str, ast.Module]]:
-    """The Python files that are counted: path in the tree, text, syntax."""
+    """Yields path, text and syntax tree of the counted Python files."""
     for path in sorted(root.rglob("*.py")):
         place = path.relative_to(root)
         hidden = any(part.startswith(".") for part in place.parts)
@@ -52,9 +52,9 @@ def trees(root: Path) -> Iterator[tuple[Path, str, ast.Module]]:
 
 def counted(root: Path) -> dict[str, Any]:
     """
-    Lines by folder, long files and functions, names that say nothing, hand-written syntax.
+    Counts lines by folder, long files and functions, uninformative names and hand-written syntax.
 
-    A file that a script writes says "do not edit" at its top; its lines are counted apart.
+    Lines of generated files ("do not edit" at the top) are counted separately.
     """
     lines: Counter[str] = Counter()
     generated: Counter[str] = Counter()
@@ -97,15 +97,13 @@ def _assigned(node: ast.AST) -> Iterator[str]:
 
 
 def _parses(node: ast.ClassDef) -> bool:
-    """
-    Whether an operation or a base reads its own syntax; `parse` of a directive does not take `cls`.
-    """
+    """True if an operation or base class parses its own syntax. (Directives have no `cls`.)"""
     methods = [inner for inner in node.body if isinstance(inner, ast.FunctionDef)]
     return any(m.name == "parse" and m.args.args[0].arg == "cls" for m in methods)
 
 
 def of_this_tree() -> dict[str, Any]:
-    """Upward imports, circles of files by how they import, and the modules that `compile` loads."""
+    """Returns upward imports, import cycles of files, and the modules that `compile` loads."""
     sys.path.insert(0, str(ROOT / "tests"))
     import test_imports as imports
     import test_startup as startup
@@ -142,7 +140,7 @@ def of_this_tree() -> dict[str, Any]:
 
 
 def at(revision: str) -> dict[str, Any]:
-    """The figures of a revision that can be counted without running it."""
+    """Returns the figures of a revision that can be counted without running it."""
     command = ["git", "archive", revision]
     archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
     with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(archive)) as tar:

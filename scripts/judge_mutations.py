@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """
-Judges damaged modules beside spirv-val, and counts where the two disagree, by class.
+Validates mutated modules with our validator and spirv-val, and counts disagreements by class.
 
-    python scripts/judge_mutations.py 20000 --jobs 2       # of the validator's cases
+    python scripts/judge_mutations.py 20000 --jobs 2       # mutates the validator's cases
     python scripts/judge_mutations.py 20000 a.spv b.spv --seed 7
     python scripts/judge_mutations.py 200000 --scheduler tcp://host:8786 --store judged.db
 
-Each module has one change of meaning, a quarter of them several of any kind. A class of
-disagreement is a rule of ours that spirv-val does not know, or what spirv-val says where we say
-nothing; docs/validation.md argues those that are known. What the dialect makes of it is counted,
-too: refused, or printed and read again to the same words.
+Three quarters of the modules have one semantic mutation, the others several of any kind. The class
+of a disagreement is our rule if only we refuse the module, otherwise spirv-val's message.
+docs/validation.md explains the known classes. The script also counts modules that the dialect
+refuses, or reads back unchanged after printing.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from xdsl_spirv.tools.options import Options
 
 ROOT = Path(__file__).resolve().parents[1]
 TOGETHER = 20
-"""Modules of a job."""
+"""Number of modules in a job."""
 SECONDS = 120.0
-"""For a job."""
+"""Time limit of a job."""
 
 
 def cases() -> list[bytes]:
-    """The valid modules that the validator's tests begin with."""
+    """Returns the valid modules that the validator's tests mutate."""
     folder = ROOT / "tests" / "serialization" / "validation" / "cases"
     texts = (path.read_text().split("; ---")[0] for path in sorted(folder.glob("*.spvasm")))
     return [assemble(text).encode() for text in texts]
@@ -81,7 +81,7 @@ def main() -> int:
                     example.setdefault(known, seed)
             if arguments.time and time.perf_counter() - start > arguments.time:
                 break
-    print(f"{verdicts.total()} modules; ours, spirv-val's: {dict(verdicts)}")
+    print(f"{verdicts.total()} modules; verdicts (ours, spirv-val's): {dict(verdicts)}")
     print(f"the dialect: {dict(dialect)}")
     for name, count in classes.most_common():
         print(f"{count} | {name} | seed {example[name]}")

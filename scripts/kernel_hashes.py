@@ -1,15 +1,15 @@
 """
-Hash the SPIR-V of many kernels: whether a change of the compiler changed what it emits.
+Hashes the SPIR-V of many kernels, to detect changes in the compiler's output.
 
-`kernel_hashes.py OUT.json` compiles matrix multiplications and the `linalg` inputs of the FileCheck
-tests for several targets, runs the passes of every `RUN:` line that makes kernels and, with
-`--models`, compiles the models of installed packages (see benchmarks/model_zoo.py). Files of two
-revisions are equal if every kernel is equal byte for byte; a refusal is compared by its message.
-`--against REFERENCE.json` compares with such a file and fails if a kernel differs.
+`kernel_hashes.py OUT.json` compiles matrix multiplications and the `linalg` inputs of the
+FileCheck tests for several targets, and runs the passes of every `RUN:` line that makes kernels.
+`--models` also compiles the models of installed packages (see benchmarks/model_zoo.py). The files
+of two revisions are equal if all kernels are equal byte for byte. Refusals are compared by
+message. `--against REFERENCE.json` compares with an earlier file and fails if a kernel differs.
 
-The tests compile more kernels than these. `FOLDER --record tests/passes` runs each until its first
-kernel would run, and keeps every module that `assign-schedule` takes; `--corpus FOLDER` then hashes
-what becomes of each.
+The tests compile further kernels. `FOLDER --record tests/passes` runs each test until its first
+kernel would run, and stores every module that reaches `assign-schedule`. `--corpus FOLDER` then
+also hashes the kernels of these modules.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ func.func @main(%A: tensor<{m}x{k}x{a}>, %B: tensor<{k}x{n}x{a}>) -> tensor<{m}x
 }}"""
 MAKES_KERNELS = ("assign-schedule", "contraction-to-", "attention-to-", "loops-to-invocations")
 LARGEST = 1 << 20
-"""Bytes of a module that `--record` keeps: larger ones have weights, not more kernels."""
+"""Maximum size in bytes of a module that `--record` stores. Larger ones only add weights."""
 
 Case = tuple[str, Callable[[], Any]]
 
@@ -96,7 +96,7 @@ def context() -> Any:
 
 
 def run_passes(source: str, passes: str) -> Any:
-    """A module behind passes."""
+    """Returns the module after a pipeline of passes."""
     from xdsl.passes import PassPipeline
 
     module = parse(source)
@@ -105,7 +105,7 @@ def run_passes(source: str, passes: str) -> Any:
 
 
 def hash_module(module: Any) -> dict[str, str]:
-    """The digest of a module, whatever its values are called."""
+    """Returns the digest of a module, independent of names of values."""
     for op in module.walk():
         for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)):
             value.name_hint = None
@@ -113,7 +113,7 @@ def hash_module(module: Any) -> dict[str, str]:
 
 
 def hash_recorded(path: Path) -> dict[str, str]:
-    """The digest of a recorded module behind all passes."""
+    """Returns the digest of a recorded module after all passes."""
     from xdsl_spirv.compiler.pipeline import lowering, split_after
     from xdsl_spirv.passes.analysis.target import TARGET
     from xdsl_spirv.upstream.passes_on_demand import run
@@ -132,7 +132,7 @@ def matmuls() -> Iterator[Case]:
 
 
 def parts() -> Iterator[tuple[str, str, int, str]]:
-    """The name and text of each file of the FileCheck tests, and each of its inputs."""
+    """Yields name and text of each FileCheck file and of each of its inputs."""
     for path in sorted((ROOT / "tests/filecheck/passes").rglob("*.mlir")):
         whole = path.read_text()
         for number, part in enumerate(whole.split("// -----")):
@@ -172,7 +172,7 @@ def onnx_models() -> Iterator[Case]:
 
 
 def record(folder: Path, tests: list[str]) -> None:
-    """Runs tests up to their first kernel, and keeps the modules that `assign-schedule` takes."""
+    """Runs tests up to their first kernel, and stores the modules that reach `assign-schedule`."""
     import pytest
 
     from xdsl_spirv.compare import translation
@@ -193,11 +193,11 @@ def record(folder: Path, tests: list[str]) -> None:
     def only_pass(module: Any, passes: Any, ctx: Any, **_: Any) -> None:
         for each in expand_pipelines(passes):
             each.apply(ctx, module)
-        pytest.skip("its passes would be checked now")
+        pytest.skip("stopped before its passes are checked")
 
     AssignSchedulePass.apply = keep
     translation.check_passes = only_pass  # pyright: ignore
-    Turns.run = lambda *_: pytest.skip("its kernel would run now")  # pyright: ignore
+    Turns.run = lambda *_: pytest.skip("stopped before its kernel runs")  # pyright: ignore
     pytest.main(["-q", "-n0", "-p", "no:cacheprovider", *tests])
 
 
@@ -206,12 +206,12 @@ def result_of(run: Callable[[], Any]) -> Any:
 
     try:
         return run()
-    except (Exception, ParseError) as error:  # what is refused is compared, too
+    except (Exception, ParseError) as error:  # Refusals are compared, too.
         return f"refused: {error}"[:200]
 
 
 def compare(results: dict[str, Any], reference: Path) -> int:
-    """Prints each case that differs from the reference's, and returns how many do."""
+    """Prints each case that differs from the reference, and returns their number."""
     known = json.loads(reference.read_text())
     common = sorted(results.keys() & known)
     differing = [name for name in common if results[name] != known[name]]

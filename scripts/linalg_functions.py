@@ -1,16 +1,16 @@
 """
-Run other people's functions of linalg on tensors beside mlir-opt and mlir-runner.
+Compares other projects' linalg functions on tensors with mlir-opt and mlir-runner.
 
     python scripts/linalg_functions.py iree/tests iree/compiler --every 4
     python scripts/linalg_functions.py FOLDER --only NAME --show
 
-Folders are searched for .mlir files with linalg, of checkouts that the user has. Each function on
-tensors and scalars is taken out alone, with the aliases that it uses. Large sizes are divided as
-far as MLIR accepts that, and open ones are chosen as the loops need them. MLIR's own lowering
-(mlir-opt-22, mlir-runner-22) gives the expected numbers, with checks of sizes at run time; they are
-compared with `interpret`, and with the program for lavapipe on the interpreter. *not judged*: MLIR
-refuses the function or ends. *refused*: an error of ours that says why. *at fault*: anything else
-that was raised. Exit status 1 if anything is wrong or at fault.
+The script searches folders of the user's checkouts for .mlir files with linalg. Each function on
+tensors and scalars is extracted with the aliases that it uses. Large sizes are divided as far as
+MLIR accepts, and dynamic sizes are chosen to fit the loops. MLIR's own lowering (mlir-opt-22,
+mlir-runner-22) computes the expected results, with runtime checks of sizes. They are compared with
+`interpret`, and with the lavapipe program on the interpreter. *not judged*: MLIR refuses or aborts
+the function. *refused*: we refuse the function with a reason. *at fault*: any other exception. The
+exit status is 1 if a result is wrong or at fault.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ from xdsl_spirv.runtime.modules import parse_text  # noqa: E402
 from xdsl_spirv.runtime.program import Program  # noqa: E402
 
 LARGE = 512
-"""Elements of a tensor that sizes are divided for, if MLIR accepts the function so."""
+"""Number of elements above which a tensor's sizes are divided, if MLIR accepts this."""
 LARGEST = 1 << 15
-"""Elements of the largest tensor that is tried."""
+"""Maximum number of elements of a tensor."""
 LIBRARIES = [f"/usr/lib/llvm-22/lib/libmlir_{n}runner_utils.so.22.1" for n in ("", "c_")]
 LOWERING = """convert-elementwise-to-linalg linalg-generalize-named-ops
 one-shot-bufferize=bufferize-function-boundaries,allow-return-allocs-from-loops
@@ -87,10 +87,10 @@ STEPS = {
     "winograd_input_transform": ("decompose_winograd_op", ()),
     "winograd_output_transform": ("decompose_winograd_op", ()),
 }
-"""Operations without loops of their own in MLIR, how it decomposes them, and into which."""
+"""Operations without loops in MLIR: the transform that decomposes them, and its results."""
 PRINTED = {"f32": "F32", "f64": "F64", "i32": "I32", "i64": "I64"}
 NOTES = "(?:secret|tensor_ext|mgmt|iree_codegen|iree_encoding)"
-"""Dialects whose attributes do not change the numbers."""
+"""Dialects whose attributes do not change results."""
 ELEMENT = r"(?:f16|bf16|f32|f64|i1|i4|i8|i16|i32|i64|index)"
 HEAD = re.compile(
     r"^\s*(?:util\.func|func\.func|func)\s+(?:public\s+|private\s+)?@([\w.$-]+)\s*\(", re.M
@@ -99,7 +99,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def functions(text: str) -> Iterator[tuple[str, str]]:
-    """The functions of a file by name, each with the aliases of its piece."""
+    """Yields the functions of a file by name, with the aliases of their part of the file."""
     for piece in re.split(r"^//\s*-----.*$", text, flags=re.M):
         lines = [re.sub(r"\s*//.*", "", line) for line in piece.splitlines()]
         piece = "\n".join(line for line in lines if line.strip())
@@ -119,7 +119,7 @@ def functions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _inline(text: str, name: str) -> str:
-    """A function with the ones that it calls inlined by MLIR; as it is if MLIR refuses that."""
+    """Returns a function after MLIR inlined its callees, or unchanged if MLIR refuses."""
     text = re.sub(rf"func\.func @(?!{re.escape(name)}\()", "func.func private @", text)
     command = ["mlir-opt-22", "--inline", "--symbol-dce", "--mlir-print-local-scope"]
     done = subprocess.run(command, input=text, capture_output=True, text=True)
@@ -129,7 +129,7 @@ def _inline(text: str, name: str) -> str:
 
 
 def _take_function(text: str) -> str:
-    """A function from its head to the brace that closes its body."""
+    """Returns a function from its head to the brace that closes its body."""
     depth = 0
     for brace in re.finditer(r"[{}]", text):
         depth += 1 if brace[0] == "{" else -1
@@ -139,7 +139,7 @@ def _take_function(text: str) -> str:
 
 
 def _plain(body: str) -> str:
-    """A function without IREE's attributes and checks."""
+    """Returns a function without IREE's attributes and checks."""
     body = HEAD.sub(r"func.func @\1(", body.strip(), count=1)
     body = re.sub(r"\butil\.call\b", "call", body)
     for theirs, plain in (
@@ -173,7 +173,7 @@ def _plain(body: str) -> str:
 
 
 def smaller(text: str) -> Iterator[str]:
-    """A function whose larger sizes are divided by one number, which becomes less and less."""
+    """Yields variants of a function with sizes divided by decreasing factors."""
     for factor in (512, 256, 128, 64, 32, 16, 8, 4, 2, 1):
 
         def divide(found: re.Match[str], by: int = factor) -> str:
@@ -191,7 +191,7 @@ def smaller(text: str) -> Iterator[str]:
 
 
 def made_up(element: str, shape: Sequence[int], salt: int) -> Array:
-    """Numbers for an argument: eighths in floats; integers from 0, which may be indices."""
+    """Returns data for an argument: eighths for floats, small integers that may be indices."""
     places = np.arange(int(np.prod(shape)), dtype=np.int64)
     numbers = (places * 5 + salt * 3) % 13
     if element in ("f16", "bf16", "f32", "f64"):
@@ -201,7 +201,7 @@ def made_up(element: str, shape: Sequence[int], salt: int) -> Array:
 
 
 def reference(text: str, function: FuncOp, arrays: Sequence[Array]) -> list[Array] | str:
-    """The results of MLIR's own lowering, or the reason that there are none."""
+    """Returns the results of MLIR's own lowering, or the reason why there are none."""
     driver: list[str] = []
     names: list[str] = []
     for number, (kind, array) in enumerate(zip(function.function_type.inputs, arrays, strict=True)):
@@ -232,7 +232,7 @@ def reference(text: str, function: FuncOp, arrays: Sequence[Array]) -> list[Arra
 
 
 def _print_result(value: str, kind: Any, number: int) -> list[str]:
-    """Operations that print a result in a type that MLIR's library prints."""
+    """Returns operations that print a result as a type that MLIR's library can print."""
     is_tensor = isinstance(kind, TensorType)
     element = str(kind.element_type if is_tensor else kind)
     widened = {"f16": "extf f32", "bf16": "extf f32", "i1": "extui i32", "i4": "extsi i32",
@@ -259,7 +259,7 @@ def _print_result(value: str, kind: Any, number: int) -> list[str]:
 
 
 def _execute(text: str) -> list[Array] | str:
-    """The arrays that mlir-runner prints for a module."""
+    """Returns the arrays that mlir-runner prints."""
     with tempfile.TemporaryDirectory() as folder:
         path, lowered, steps = (Path(folder) / n for n in ("m.mlir", "l.mlir", "t.mlir"))
         path.write_text(text)
@@ -300,14 +300,14 @@ def _read_arrays(printed: str) -> list[Array]:
         numbers = re.findall(r"-?(?:nan|inf|\d[\d.e+-]*)", data)
         shape = [int(size) for size in head.split(",") if size.strip()]
         count = int(np.prod(shape))
-        # As integers where all are: a float does not hold each of 64 bits.
+        # Integers are parsed as integers: a float cannot represent 64 bits.
         kind = int if all(n.lstrip("-").isdigit() for n in numbers[:count]) else float
         found.append(np.array([kind(n) for n in numbers[:count]]).reshape(shape))
     return found
 
 
 def agree(ours: Array, theirs: Array, element: str) -> bool:
-    """Whether results are equal within the six digits that MLIR prints and the type's precision."""
+    """True if results are equal within the six printed digits and the type's precision."""
     if ours.shape != theirs.shape:
         return False
     near = {"f16": 4e-3, "bf16": 3e-2}.get(element, 2e-5)
@@ -318,7 +318,7 @@ def agree(ours: Array, theirs: Array, element: str) -> bool:
 
 
 def judge(text: str) -> tuple[str, str]:
-    """Runs a function at sizes that it accepts; returns the kind of its outcome and the detail."""
+    """Runs a function at sizes that it accepts. Returns the kind of its outcome and the detail."""
     refusal = ""
     for text in smaller(text):
         verified = subprocess.run(["mlir-opt-22"], input=text, capture_output=True, text=True)
@@ -350,7 +350,7 @@ def judge(text: str) -> tuple[str, str]:
 
 
 def fitting_sizes(function: FuncOp, salt: int) -> dict[int, list[int]]:
-    """Sizes of arguments, by their number, that fit the loops of the operations that read them."""
+    """Returns sizes by argument index that fit the loops of the operations reading them."""
     rng = np.random.default_rng(salt)
     known: dict[int, list[int]] = {}
     for op in function.walk():
@@ -379,7 +379,7 @@ def fitting_sizes(function: FuncOp, salt: int) -> dict[int, list[int]]:
 
 
 def _argument(kind: Any, number: int, salt: int, sizes: list[int] | None) -> Array:
-    """An argument; the sizes of open dimensions depend on the attempt."""
+    """Returns data for an argument. Dynamic sizes depend on the attempt."""
     rng = np.random.default_rng(salt)
     if not isinstance(kind, TensorType):
         return np.array(made_up(str(kind), [1], number)[0])
@@ -424,7 +424,7 @@ def _compare(text: str, arrays: list[Array], expected: list[Array]) -> tuple[str
 
 
 def _reads_unwritten(text: str, arrays: list[Array]) -> bool:
-    """Whether results depend on the contents of `tensor.empty`."""
+    """True if results depend on the contents of `tensor.empty`."""
     module = parse_text(text)
     for op in [op for op in module.walk() if isinstance(op, tensor.EmptyOp)]:
         element = op.tensor.type.element_type

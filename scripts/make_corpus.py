@@ -1,17 +1,17 @@
 """
-Real modules of six producers, in a folder that git ignores: what the readers are tested with.
+Collects modules of six SPIR-V producers as test inputs for the readers.
 
-    python scripts/make_corpus.py .corpus            # all producers that are there
+    python scripts/make_corpus.py .corpus            # all installed producers
     python scripts/make_corpus.py .corpus --small    # a few modules of each
     python scripts/make_corpus.py .corpus --install  # iree-compile and slangpy from PyPI first
     python scripts/make_corpus.py .suites --suite ~/SPIRV-Cross --suite ~/glslang
 
-glslang and glslc compile the shaders of tests/serialization/glsl, slang those of
-tests/serialization/slang, iree-compile linear algebra, mlir-translate-22 and our own encoder the
-modules of tests/filecheck. A producer that is missing is left out, and said so.
+git ignores the folder. glslang and glslc compile the shaders of tests/serialization/glsl, slang
+those in tests/serialization/slang, iree-compile linear algebra, mlir-translate-22 and our encoder
+the modules of tests/filecheck. A missing producer is skipped with a message.
 
 With `--suite` the modules come from a checkout of another project (SPIRV-Cross, glslang, wgpu,
-SPIRV-Tools): its binaries, its assembly, and its GLSL and HLSL, compiled by glslang.
+SPIRV-Tools): its binaries, its assembly, and its GLSL and HLSL compiled by glslang.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ Made = Iterator[tuple[str, bytes]]
 
 
 class Missing(Exception):
-    """A producer is not there; the message says what would bring it."""
+    """A producer is not installed. The message says how to install it."""
 
 
 def run(command: Sequence[str | Path], data: bytes | None = None) -> bytes | None:
-    """The output of a program, None if it fails."""
+    """Returns the output of a program, or None if it fails."""
     line = [str(part) for part in command]
     done = subprocess.run(line, input=data, capture_output=True, timeout=300, check=False)
     return done.stdout if done.returncode == 0 else None
 
 
 def compiled(command: Sequence[str | Path], output: Path) -> bytes | None:
-    """Returns what a compiler writes to a file, None if it refuses."""
+    """Returns the file that a compiler writes, or None if it fails."""
     output.unlink(missing_ok=True)
     if run([*command, "-o", output]) is None or not output.exists():
         return None
@@ -56,7 +56,7 @@ def compiled(command: Sequence[str | Path], output: Path) -> bytes | None:
 
 
 def find_glslang() -> list[str]:
-    """The command that runs glslang."""
+    """Returns the command of glslang."""
     prefix = ROOT / ".glslang"
     if "GLSLANG" in os.environ:
         return shlex.split(os.environ["GLSLANG"])
@@ -113,7 +113,7 @@ def iree(folder: Path, small: bool, peers: Path) -> Made:
 
 
 def linear_algebra(small: bool) -> Iterator[tuple[str, str]]:
-    """Functions on tensors, by name."""
+    """Yields functions on tensors by name."""
     shapes = (
         [(64, 128, 64)] if small else [(64, 128, 64), (33, 70, 65), (1, 256, 512), (512, 64, 8)]
     )
@@ -148,7 +148,7 @@ def linear_algebra(small: bool) -> Iterator[tuple[str, str]]:
 
 
 def peer(peers: Path, program: str) -> Path:
-    """A program of the peers' environment, made on demand."""
+    """Returns a program of the peers' environment, which is made on first use."""
     path = peers / "bin" / program
     if not path.exists():
         raise Missing(f"no {program}: give --install")
@@ -162,7 +162,7 @@ def install(peers: Path) -> None:
 
 
 def slang(folder: Path, small: bool, peers: Path) -> Made:
-    """Slang's compiler as PyPI's slangpy brings it, through its C interface."""
+    """Yields modules compiled by Slang from PyPI's slangpy, through its C interface."""
     library = next(
         iter(peers.glob("lib/python*/site-packages/slangpy/libslang-compiler.so*")), None
     )
@@ -180,7 +180,7 @@ def slang(folder: Path, small: bool, peers: Path) -> Made:
 
 
 class Slang:
-    """The few calls of Slang's C interface that compile one entry point."""
+    """The functions of Slang's C interface that compile one entry point."""
 
     SPIRV = 6
     LANGUAGE = 1
@@ -216,7 +216,7 @@ OUTPUTS = ("reference", "baseResults")
 
 
 def suite(checkout: Path, folder: Path) -> Made:
-    """The modules of a project's tests, by their paths."""
+    """Yields the modules of a project's tests by path."""
     command = [*find_glslang(), "-V", "--target-env", "vulkan1.3", "--amb", "--aml", "--quiet"]
     for source in sorted(p for p in checkout.rglob("*") if p.is_file()):
         path = source.relative_to(checkout)
@@ -236,7 +236,7 @@ def suite(checkout: Path, folder: Path) -> Made:
 
 
 def assemble_file(source: Path) -> bytes | None:
-    """An assembly file as a binary; says so if only spirv-as reads it."""
+    """Returns the binary of an assembly file. Prints a message if only spirv-as accepts it."""
     from xdsl_spirv.serialization.text.assembler import assemble
     from xdsl_spirv.tools import khronos
 
@@ -250,7 +250,7 @@ def assemble_file(source: Path) -> bytes | None:
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """The chunks of the FileCheck tests that hold a `spirv.module`."""
+    """Yields the chunks of the FileCheck tests that contain a `spirv.module`."""
     for path in sorted((ROOT / "tests" / "filecheck").rglob("*.mlir")):
         if "invalid" in path.name:
             continue
@@ -295,7 +295,7 @@ def ours(folder: Path, small: bool) -> Made:
             program.verify()
             UpdateVCEPass().apply(context(), program)
             binaries = [encode(module, names=True) for module in modules_in(program)]
-        # What a test says on purpose may be refused anywhere.
+        # The tests contain invalid modules, which any producer may refuse.
         except Exception:
             continue
         for number, data in enumerate(binaries):
@@ -307,7 +307,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--small", action="store_true", help="a few modules of each producer")
     parser.add_argument("--peers", type=Path, help="environment of iree-compile and slangpy")
-    parser.add_argument("--install", action="store_true", help="install what PyPI has of them")
+    parser.add_argument("--install", action="store_true", help="install those on PyPI")
     parser.add_argument(
         "--suite", type=Path, action="append", default=[], help="a checkout of another project"
     )

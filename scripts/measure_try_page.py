@@ -3,9 +3,10 @@ Measures the page that tests kernels: seconds from opening it to the first findi
 
     python scripts/measure_try_page.py [--megabits 10] [--times 3] [--folder FOLDER]
 
-The server sends at most so many bits a second over all its connections, uncompressed: DevTools'
-throttling does not reach what a worker loads. A cold visit has an empty browser, a warm one
-follows it there. Every visit prints when files had come and when the page had started and ended.
+The server limits the bandwidth of all connections together, uncompressed, because DevTools'
+throttling does not affect workers. A cold visit starts with an empty browser cache, a warm visit
+follows in the same browser. Every visit prints the times at which files arrived and the page
+started and ended.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from playwright.sync_api import BrowserContext, Request, sync_playwright
 
 BLOCK = 1 << 14
 BUFFERED = 0.25
-"""Seconds for which a line has bytes to send while the server waits for a processor."""
+"""Seconds of data that the network buffers while the server waits for a processor."""
 STATES = """
 () => new Promise((resolve) => {
   const seen = {};
@@ -41,7 +42,7 @@ STATES = """
 
 
 class Line:
-    """Lets bytes pass at a pace that all connections share."""
+    """A shared limit on the bandwidth of all connections."""
 
     def __init__(self, bytes_a_second: float):
         self.pace = bytes_a_second
@@ -56,7 +57,7 @@ class Line:
 
 
 def handler(line: Line) -> type[http.server.SimpleHTTPRequestHandler]:
-    """Serves files over a line."""
+    """Returns a request handler that serves files with limited bandwidth."""
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:
@@ -71,7 +72,7 @@ def handler(line: Line) -> type[http.server.SimpleHTTPRequestHandler]:
 
 
 def visit(context: BrowserContext, address: str) -> float:
-    """Opens the page until its first finding; returns the seconds."""
+    """Opens the page until its first finding and returns the seconds."""
     page = context.new_page()
     start = time.monotonic()
     came: list[tuple[float, str]] = []
@@ -86,7 +87,7 @@ def visit(context: BrowserContext, address: str) -> float:
     if "finding" not in seen:
         sys.exit(f"no finding: {page.inner_text('#state')}")
     page.wait_for_function("document.body.dataset.state === 'done'")
-    time.sleep(3)  # The worker keeps what it has loaded.
+    time.sleep(3)  # The worker stores loaded files in its cache.
     page.close()
     files = ", ".join(f"{name} {at:.1f}" for at, name in came if "xz" in name)
     states = ", ".join(f"{name} {at / 1000:.1f}" for name, at in seen.items())

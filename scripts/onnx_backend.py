@@ -1,26 +1,27 @@
-"""
-The `onnx` package's own node tests: what becomes of each of its cases, against what is expected.
+r"""
+Runs the `onnx` package's node tests and compares the statuses of all cases with a file.
 
     python scripts/onnx_backend.py                      all cases, compared with the status file
     python scripts/onnx_backend.py --sample 40 --seed 3 some of them
-    python scripts/onnx_backend.py --only conv,gemm     those whose names hold one of these words
+    python scripts/onnx_backend.py --only conv,gemm     cases with one of these words in the name
     python scripts/onnx_backend.py --write              all cases (or some), into the status file
-    python scripts/onnx_backend.py --table              what is not ok by reason, into docs/onnx.md
-    python scripts/onnx_backend.py --verbose            with the reason of everything that is not ok
+    python scripts/onnx_backend.py --table              failures by reason, into docs/onnx.md
+    python scripts/onnx_backend.py --verbose            prints the reason of every failure
 
 | status | meaning |
 |---|---|
-| `ok` | imported, compiled, its kernels executed, within the case's own tolerances |
-| `constants` | ok once the integer inputs of at most one dimension (shapes, axes) are constants |
-| `refused` | the importer says no |
-| `unsupported` | imported, and then refused by us, with a message |
-| `rounded` | beyond the case's tolerances, by no more than 4 steps of the largest element |
-| `mismatch` | executed, with another result |
-| `slow` | not done within `--timeout` seconds |
+| `ok` | imported, compiled, executed, within the case's own tolerances |
+| `constants` | ok if integer inputs of at most one dimension (shapes, axes) are constants |
+| `refused` | the importer refuses the model with a message |
+| `unsupported` | imported, and then refused by the compiler with a message |
+| `rounded` | beyond the case's tolerances, by at most 4 steps of the largest element |
+| `mismatch` | executed, with a different result |
+| `slow` | not finished within `--timeout` seconds |
 | `crash` | an exception that is not a message to the user |
 
-Cases are compiled for `--target` (lavapipe) and run on the interpreter; `--target reference`
-executes them as imported, on whole arrays. Exit status 1 if any status is not the expected one.
+Cases are compiled for `--target` (lavapipe) and run on the interpreter. `--target reference`
+evaluates them as imported, on whole arrays. The exit status is 1 if a status is not the expected
+one.
 """
 
 from __future__ import annotations
@@ -48,16 +49,16 @@ EXPECTED = ROOT / "tests" / "frontends" / "onnx_backend_status.txt"
 DOCUMENT = ROOT / "docs" / "onnx.md"
 BEGIN, END = "<!-- node cases -->\n", "<!-- end of node cases -->\n"
 SECONDS, MEMORY = 120.0, 16 << 30
-"""For one case; the slowest takes ten seconds on a busy machine."""
+"""Limits of a case in seconds and bytes. The slowest case takes ten seconds on a busy machine."""
 
 FAMILIES = ("matmul", "gemm", "conv", "pool", "softmax", "layer_normalization")
-"""Counted apart: the work that kernels are for."""
+"""Operators that are also counted separately."""
 
-# Many cases
+# Running many cases
 
 
 def progress(what: str, done: int, total: int) -> None:
-    """A line that is written over; nothing where nobody watches."""
+    """Prints a progress line that overwrites the last one. Prints nothing without a terminal."""
     if sys.stderr.isatty():
         print(f"\r{what} {done} of {total}", end="", file=sys.stderr, flush=True)
         if done == total:
@@ -65,7 +66,7 @@ def progress(what: str, done: int, total: int) -> None:
 
 
 def run_all(cases: Mapping[str, Case], options: argparse.Namespace) -> dict[str, Outcome]:
-    """The outcome of each case; to `--out` as they come, a line of JSON each."""
+    """Returns the outcome of each case. Writes outcomes to `--out` as lines of JSON."""
     outcomes: dict[str, Outcome] = {}
     jobs = (
         Job(
@@ -92,7 +93,7 @@ def run_all(cases: Mapping[str, Case], options: argparse.Namespace) -> dict[str,
 
 
 def outcome_of(result: Result) -> Outcome:
-    """The status of a case; what its process died of is a crash."""
+    """Returns the outcome of a case. The end of its process is a `crash`."""
     if result.ok:
         status, reason = result.value
         return status, reason
@@ -103,13 +104,13 @@ def outcome_of(result: Result) -> Outcome:
 
 
 def read_expected() -> dict[str, str]:
-    """The committed statuses."""
+    """Returns the committed statuses."""
     lines = EXPECTED.read_text().splitlines() if EXPECTED.exists() else []
     return dict(line.split()[:2] for line in lines if line and not line.startswith("#"))
 
 
 def write_expected(outcomes: dict[str, Outcome]) -> None:
-    """The status file: counts, then a line for each case; what was not run stays as it was."""
+    """Writes the status file: counts, then a line per case. Statuses of other cases stay."""
     lines = EXPECTED.read_text().splitlines() if EXPECTED.exists() else []
     kept = {line.split()[0]: line for line in lines if line and not line.startswith("#")}
     for name, (status, reason) in outcomes.items():
@@ -121,13 +122,13 @@ def write_expected(outcomes: dict[str, Outcome]) -> None:
 
 
 def short(reason: str) -> str:
-    """A reason on one line, without what differs from run to run."""
+    """Returns a reason on one line, without parts that differ between runs."""
     text = re.sub(r"\s+", " ", reason.split("; ")[0])
     return text if len(text) < 200 else text[:197] + "..."
 
 
 def counted(statuses: dict[str, str]) -> list[str]:
-    """How many cases have each status: all of them, and the families'."""
+    """Returns lines with the number of cases of each status, for all cases and for families."""
     lines: list[str] = []
     core = {n: s for n, s in statuses.items() if any(family in n for family in FAMILIES)}
     for what, some in (("all", statuses), (" ".join(FAMILIES), core)):
@@ -138,7 +139,7 @@ def counted(statuses: dict[str, str]) -> list[str]:
 
 
 def table() -> str:
-    """Returns rows of Markdown with what is not ok by status and reason, most cases first."""
+    """Returns a Markdown table of failures by status and reason, most cases first."""
     operators: dict[tuple[str, str], Counter[str]] = {}
     for line in EXPECTED.read_text().splitlines():
         name, status, *words = line.split(" ")
@@ -163,7 +164,7 @@ def table() -> str:
 
 
 def split_reason(reason: str) -> tuple[str, str]:
-    """The operator that a reason names, and the reason without names of values and kernels."""
+    """Returns the operator in a reason, and the reason without names of values and kernels."""
     text = re.sub(r" in @\w+| \((node|input|output) .*", "", reason)
     text = re.sub(r"^the (input|output) '\w+'", r"an \1", text)
     operator, colon, rest = text.partition(": ")
@@ -173,14 +174,14 @@ def split_reason(reason: str) -> tuple[str, str]:
 
 
 def write_table() -> None:
-    """Bring the table in the documentation up to date."""
+    """Updates the table in the documentation."""
     before, _, rest = DOCUMENT.read_text().partition(BEGIN)
     after = rest.partition(END)[2]
     DOCUMENT.write_text(before + BEGIN + table() + END + after)
 
 
 def report(outcomes: dict[str, Outcome], verbose: bool) -> None:
-    """Counts, and reasons if they are asked for."""
+    """Prints counts, and reasons if `verbose`."""
     for line in counted({name: status for name, (status, _) in outcomes.items()}):
         print(line)
     for name, (status, reason) in outcomes.items():
@@ -189,7 +190,7 @@ def report(outcomes: dict[str, Outcome], verbose: bool) -> None:
 
 
 def chosen(options: argparse.Namespace, names: list[str]) -> list[str]:
-    """The cases that the options ask for."""
+    """Returns the names of the cases that the options select."""
     if options.names and options.names.startswith("@"):
         wanted = Path(options.names[1:]).read_text().split()
         return [name for name in wanted if name in set(names)]
@@ -205,11 +206,11 @@ def chosen(options: argparse.Namespace, names: list[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run cases and compare their statuses with the expected ones."""
+    """Runs cases and compares their statuses with the expected ones."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
-    parser.add_argument("--sample", type=int, help="so many cases, chosen by --seed")
+    parser.add_argument("--sample", type=int, help="this many cases, drawn by --seed")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", help="words, of which one is in the name")
+    parser.add_argument("--only", help="cases with one of these words in the name")
     parser.add_argument("--names", help="exactly these cases, or @FILE")
     parser.add_argument("--modules", help="make only the cases of these modules of onnx, quickly")
     parser.add_argument("--target", default=TARGET, help=f"{TARGET}, ..., or {REFERENCE}")
@@ -240,7 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def concluded(outcomes: dict[str, Outcome], options: argparse.Namespace) -> int:
-    """Report outcomes, and write or compare their statuses."""
+    """Reports outcomes, and writes or compares their statuses. Returns the exit status."""
     report(outcomes, options.verbose)
     if options.write:
         write_expected(outcomes)
@@ -249,7 +250,7 @@ def concluded(outcomes: dict[str, Outcome], options: argparse.Namespace) -> int:
 
 
 def compared(outcomes: dict[str, Outcome]) -> int:
-    """1 if a status is not the expected one."""
+    """Returns 1 if a status is not the expected one."""
     expected = read_expected()
     changed = [name for name, (status, _) in outcomes.items() if expected.get(name) != status]
     for name in changed:

@@ -1,7 +1,7 @@
 """
-The ONNX operators that are imported: writes docs/operators.md.
+Writes docs/operators.md, the list of imported ONNX operators.
 
-    python scripts/operator_docs.py --check     fails if the page is not what it would write
+python scripts/operator_docs.py --check     fails if the page is stale
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ on. [onnx](onnx.md) says what is refused.
 
 
 def page() -> str:
-    """The page as the registry has it."""
+    """Returns the page for the registered operators."""
     operators.load()
     rows: dict[tuple[str, str], tuple[set[int], set[str]]] = {}
     for entry in registered():

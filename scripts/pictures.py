@@ -26,10 +26,10 @@ TERMINAL = 122
 """Columns of the terminal in the picture."""
 
 WINDOW = (1160, 1300)
-"""The window in which the page of `explain` is photographed, in pixels."""
+"""Size in pixels of the window that shows the page of `explain`."""
 
 BANDS = ((0, 285), (890, 1230))
-"""The heights of that page that the picture shows: its head and the first layers."""
+"""Vertical ranges of the page in the picture: its head and the first layers."""
 
 STYLES = {
     r"^\$ .*": "bold",
@@ -38,19 +38,19 @@ STYLES = {
     r"`[^`]*`": "yellow",
     r"put a barrier.*": "green",
 }
-"""Styles of a line's parts in the picture; the command itself prints no colours."""
+"""Styles of a line's parts in the picture. The command itself prints no colours."""
 
 FONTS = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
 
 def command(*arguments: str, folder: Path = ROOT) -> str:
-    """Returns the output of `xdsl-spirv`, which may fail, as a test that finds a bug does."""
+    """Returns the output of `xdsl-spirv`. A failure is allowed: a test that finds a bug fails."""
     program = [sys.executable, "-m", "xdsl_spirv.tools.main", *arguments]
     return subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False).stdout
 
 
 def race() -> None:
-    """The report of the race in examples/sum.comp, as an SVG that loads no font."""
+    """Draws the report of the race in examples/sum.comp as an SVG without fonts."""
     text = Text("$ xdsl-spirv test examples/sum.comp\n" + command("test", "examples/sum.comp"))
     for pattern, style in STYLES.items():
         text.highlight_regex(f"(?m){pattern}", style)
@@ -61,7 +61,7 @@ def race() -> None:
 
 
 def explanation() -> None:
-    """The page of `explain` for PP-OCR's classifier on an H200."""
+    """Photographs the page of `explain` for PP-OCR's classifier on an H200."""
     spec = importlib.util.find_spec("rapidocr_onnxruntime")
     assert spec is not None
     assert spec.submodule_search_locations

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """
-How many compiled kernels other tools translate: to Metal, HLSL and GLSL, and by naga (WebGPU).
+Counts compiled kernels that other tools can translate: to Metal, HLSL and GLSL, and to WGSL by
+naga.
 
     python scripts/portability.py              # the table
-    python scripts/portability.py -o FILE.json # and the figures, with each reason
+    python scripts/portability.py -o FILE.json # also the figures, with each reason
 
-Random contractions, and those with something fused to them, are compiled for several targets. Each
-kernel goes to spirv-cross and, as examples/runner-js does it, to naga and so to WGSL (node, and its
-packages there); what is missing is left out. A refusal's reason is the line that says it. naga may
-panic: it has a process of its own, which is started again behind such a kernel.
+Random contractions, some with fused operations, are compiled for several targets. Each kernel is
+translated by spirv-cross and, as in examples/runner-js, by naga to WGSL (with node and the
+packages there). Missing tools are skipped. A refusal's reason is the line of the error. naga may
+panic, so it runs in a separate process, which is restarted after the kernel.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ LANGUAGES = {
 NUMBERS = re.compile(r"%?\d+")
 
 Translate = Callable[[Sequence[Path]], list[str]]
-"""Runs a tool on kernels: its complaint about each, empty if it takes it."""
+"""Runs a tool on kernels. Returns an error for each, empty if the tool accepts the kernel."""
 
 
 def kernels(target: str) -> Iterator[bytes]:
-    """Kernels for a target; what it cannot compute is passed over."""
+    """Yields kernels for a target. Operations that the target cannot compute are skipped."""
     sources = [workload(seed, TYPES, LARGEST).text() for seed in range(PLAIN)]
     sources += [fused_workload(seed, LARGEST).text() for seed in range(FUSED)]
     for source in sources:
@@ -86,7 +87,7 @@ for (const path of process.argv.slice(1)) {
   console.log("kernel:" + said);
 }
 """
-"""Whether the runner has WGSL for kernels; what else a device must have is not asked."""
+"""Tests if the runner can translate kernels to WGSL, without other features of a device."""
 
 
 def by_naga(paths: Sequence[Path]) -> list[str]:
@@ -130,7 +131,7 @@ def main() -> int:
 
 
 def judged(judges: Mapping[str, Translate], targets: Sequence[str], folder: Path) -> dict[str, Any]:
-    """How many kernels for each target each tool takes; prints a row of each."""
+    """Returns and prints the number of kernels that each tool accepts for each target."""
     figures: dict[str, Any] = {}
     print(f"| target | kernels | {' | '.join(judges)} |\n|---|---|{'---|' * len(judges)}")
     for target in targets:

@@ -1,10 +1,10 @@
 """
-Asks of the kernels that the compiler emits whether they can go wrong, and counts the answers.
+Runs `xdsl-spirv prove` on the kernels that the compiler emits, and counts the verdicts.
 
-It asks the kernels of `kernel_hashes.py`: matrix multiplications on all targets, the `linalg`
-inputs of the FileCheck tests, with `--models` the models of installed packages. Each is asked with
-the grid, buffers and sizes of its dispatches, for all contents, and for all sizes where they are
-open. Exit status 1 if a kernel is refuted.
+The kernels are the same as in `kernel_hashes.py`: matrix multiplications on all targets, the
+`linalg` inputs of the FileCheck tests, with `--models` the models of installed packages. Each is
+proved for the grid, buffers and sizes of its dispatches, for all contents, and for all values of
+dynamic sizes. The exit status is 1 if a kernel is refuted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xdsl_spirv.tools.program_proving import list_launches, prove_launch
 
 
 def programs(options: argparse.Namespace) -> Iterator[tuple[str, Program]]:
-    """Compiles the cases; refused ones are left out."""
+    """Yields the compiled cases. Refused cases are skipped."""
     made: list[Program] = []
 
     def keep(program: Program) -> dict[str, str]:
@@ -50,20 +50,20 @@ def programs(options: argparse.Namespace) -> Iterator[tuple[str, Program]]:
 
 
 def cause_of(line: str) -> str:
-    """The reason of an answer without numbers and places."""
+    """Returns the reason of a verdict without numbers and locations."""
     line = re.sub(r"^(line \d+|[\w.]+): ", "", line)
     return re.sub(r"\d+(\.\d+)?", "N", re.sub(r"\(.*", "", line))[:100]
 
 
 def main() -> int:
-    """Prints a line for each launch, then the counts by verdict and by cause."""
+    """Prints a line for each launch, then the number of launches by verdict and by cause."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="an expression that is in the cases' names")
+    parser.add_argument("--only", default="", help="a regular expression for the cases' names")
     parser.add_argument("--models", action="store_true", help="models of installed packages, too")
     parser.add_argument("--seconds", type=float, default=2.0, help="of one question")
     parser.add_argument("--most", type=float, default=30.0, help="processor seconds of one kernel")
     parser.add_argument("--part", default="0/1", help="I/N: every Nth case, from number I")
-    parser.add_argument("--output", type=Path, help="the answers as JSON")
+    parser.add_argument("--output", type=Path, help="write the verdicts as JSON")
     options = parser.parse_args()
     counts, causes, seconds = Counter[str](), Counter[str](), list[float]()
     seen, answers = set[Any](), list[dict[str, Any]]()

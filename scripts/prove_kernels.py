@@ -1,8 +1,8 @@
 """
-Asks `xdsl-spirv prove` of the kernels in tests/kernels: how many are proved, refuted, unknown.
+Runs `xdsl-spirv prove` on the kernels in tests/kernels, and counts proofs and refutations.
 
-A false proof is one of a kernel whose bug is a question's, or of a kernel in which a random launch
-that fulfils the premises (`--launches`) finds something. Exit status 1 if there is one.
+A proof is false if the kernel has a bug of the proved kind, or if a random launch that fulfils the
+premises (`--launches`) violates the proved property. The exit status is 1 if a proof is false.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ KERNELS = Path(__file__).resolve().parent.parent / "tests/kernels"
 
 
 def main() -> int:
-    """Prints a line for each kernel and the counts."""
+    """Prints a line for each kernel, and the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3.0, help="of one question")
     parser.add_argument("--question", action="append", choices=list(QUESTIONS), help="ask this")
     parser.add_argument("--most", type=float, default=60.0, help="processor seconds of one kernel")
-    parser.add_argument("--launches", type=int, default=0, help="random ones of each proved kernel")
-    without = "ask each proved kernel again without each of its premises"
+    parser.add_argument(
+        "--launches", type=int, default=0, help="random launches of each proved kernel"
+    )
+    without = "repeat each proof without each of its premises"
     parser.add_argument("--without", action="store_true", help=without)
     parser.add_argument("names", nargs="*", help="folders of tests/kernels, or files")
     arguments = parser.parse_args()
@@ -44,7 +46,7 @@ def main() -> int:
         result = prove_kernel(test, (), limits, ask_about(names))
         seconds.append(time.process_time() - start)
         broken = path.name.startswith("broken")
-        # A rule of initialization is also one of variables, which are not asked for.
+        # A rule of initialization also covers variables, which the questions do not.
         asked = tuple(p for n in names if n in USUAL or result.asked[n] for p in QUESTIONS[n])
         in_question = any(rule.startswith(asked) for rule in test.findings)
         kind = ("broken, asked" if in_question else "broken, not asked") if broken else "right"

@@ -1,14 +1,15 @@
 """
-Random convolutions, as ONNX models, through the compiler and beside onnxruntime.
+Compiles and runs random convolutions as ONNX models, and compares results with onnxruntime.
 
     python scripts/random_convolutions.py 200                          # on the interpreter
     python scripts/random_convolutions.py 1000 --target nvidia-h200 --device vulkan --jobs 12
 
-A model holds a `Conv` or a `ConvTranspose` with every attribute drawn: 1 to 3 dimensions, groups,
-strides, dilations, pads and `auto_pad`, `output_padding` and `output_shape`, a bias. It stands
-alone, behind and before other convolutions (so that the compiler chooses its layout), or between
-transposes (channels last outside); sizes are odd or even, numbers f16 or f32. The reference is
-onnxruntime in f32 on the same numbers. Exit status 1 if a result is wrong or a model fails.
+A model contains a `Conv` or a `ConvTranspose` with random attributes: 1 to 3 dimensions, groups,
+strides, dilations, pads and `auto_pad`, `output_padding` and `output_shape`, a bias. The
+convolution is the only node, or it is surrounded by other convolutions (so that the compiler
+chooses its layout) or by transposes (so that the model is channels-last). Sizes are odd or even,
+types f16 or f32. The reference is onnxruntime in f32 on the same values. The exit status is 1 if a
+result is wrong or a model fails.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from typing import Any
 import numpy as np
 
 BOUND = {"f16": 6e-3, "f32": 2e-5}
-"""The largest difference from the reference, as a share of the largest result."""
+"""Allowed difference from the reference, relative to the largest result."""
 
 
 class Model:
-    """Draws a model from a seed; `make` returns it in a type of numbers."""
+    """Draws a model from a seed. `make` returns the model in an element type."""
 
     def __init__(self, seed: int, most: int):
         from onnx import helper
@@ -67,7 +68,7 @@ class Model:
         return name
 
     def build(self) -> None:
-        """Draws the nodes: transposes about a channels-last model, neighbours, the convolution."""
+        """Draws the convolution, its neighbours, and transposes of channels-last models."""
         last = [0, self.rank + 1, *range(1, self.rank + 1)]
         if self.channels_last:
             self.node("Transpose", self.name, perm=last)
@@ -84,7 +85,7 @@ class Model:
             self.node("Transpose", self.name, perm=[0, *range(2, self.rank + 2), 1])
 
     def convolve(self, plain: bool = False) -> None:
-        """Adds a convolution with drawn attributes; a `plain` one of 1 x 1 with none."""
+        """Adds a convolution with random attributes, or a `plain` 1 x 1 convolution."""
         rng, rank = self.rng, self.rank
         transposed = not plain and rng.random() < 0.35
         kernel = [1] * rank if plain else [int(k) for k in rng.integers(1, 6, rank)]
@@ -113,7 +114,7 @@ class Model:
             drawn["dilations"] = dilations
         reach = [(k - 1) * d for k, d in zip(kernel, dilations)]
         how = rng.random()
-        # ONNX makes strides times the size of it, onnxruntime less where a window is not that long.
+        # ONNX's output size is strides times the input size, onnxruntime's less for short windows.
         if how < 0.2 and not (transposed and any(r + 1 < s for r, s in zip(reach, strides))):
             drawn["auto_pad"] = str(rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"]))
         elif how < 0.8:
@@ -152,7 +153,7 @@ class Model:
 
 
 def prepare(seed: int, folder: Path, target: str, most: int) -> tuple[int, str, Any]:
-    """Compiles a model into a folder; returns its seed, how that failed, and (input, wanted)."""
+    """Compiles a model into a folder. Returns the seed, the error if any, and (input, expected)."""
     import onnxruntime as runtime  # pyright: ignore[reportMissingTypeStubs]
 
     from xdsl_spirv.compiler.model import compile_model
@@ -180,7 +181,7 @@ def prepare(seed: int, folder: Path, target: str, most: int) -> tuple[int, str, 
 
 
 def runner_of(device: str | None) -> Callable[[Any, dict[str, Any]], dict[str, Any]]:
-    """Returns what runs a program: a Vulkan device, or the interpreter."""
+    """Returns a function that runs a program on a Vulkan device or the interpreter."""
     if device is None:
         return lambda program, given: {"y": program(**given)}
     from xdsl_spirv.runtime.vulkan import open_isolated
@@ -190,7 +191,7 @@ def runner_of(device: str | None) -> Callable[[Any, dict[str, Any]], dict[str, A
 
 
 def outcomes(options: argparse.Namespace) -> Iterator[tuple[int, str]]:
-    """Yields the seed of each model and "" where its result is right, else what is wrong."""
+    """Yields the seed of each model and an error message, "" if the result is right."""
     from xdsl_spirv.runtime.program import Program
 
     run = runner_of(options.device)
@@ -215,9 +216,9 @@ def outcomes(options: argparse.Namespace) -> Iterator[tuple[int, str]]:
 
 
 def compare(result: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any], type: str) -> str:
-    """Returns what is wrong with a result, "" where nothing is."""
+    """Returns a message about a wrong result, or ""."""
     if result.shape != wanted.shape:
-        return f"wrong: the shape is {result.shape} and not {wanted.shape}"
+        return f"wrong shape: {result.shape} and not {wanted.shape}"
     most = np.abs(result.astype(np.float64) - wanted).max() / max(np.abs(wanted).max(), 1e-3)
     return "" if most <= BOUND[type] else f"wrong: a difference of {most:.2g}"
 

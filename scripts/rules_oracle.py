@@ -1,12 +1,12 @@
 """
-Writes docs/rules-oracle.md: what spirv-val says of programs that break a rule.
+Writes docs/rules-oracle.md: spirv-val's verdicts on programs that break a rule.
 
     python scripts/rules_oracle.py [--spirv-val PATH ...] [--check]
 
-Every chunk of `tests/filecheck/rules` that a static rule refuses is encoded all the same, and every
-module of a deduction rule without one of the capabilities it needs; each binary is put before each
-spirv-val. Chunks that cannot be encoded (their type or syntax cannot be made at all) are left out.
-`--check` compares with the file instead of writing it, for the versions that are at hand.
+The programs are the chunks of `tests/filecheck/rules` that a static rule refuses, and the modules
+of deduction rules without one of the capabilities they need. Each binary is validated by each
+spirv-val. Chunks that cannot be encoded are skipped. `--check` compares with the file instead of
+writing it, for the given versions.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TARGET_ENVIRONMENT = "spv1.6"
 
 @dataclass(frozen=True)
 class Case:
-    """A binary that breaks a rule (or, with an empty `what`, keeps all)."""
+    """A binary that breaks a rule, or keeps all rules if `what` is empty."""
 
     rule: str
     what: str
@@ -68,16 +68,16 @@ def chunks(rule: str) -> Iterator[str]:
 
 
 def rules() -> Iterator[tuple[str, str]]:
-    """Each rule with its kind."""
+    """Yields each rule with its kind."""
     page = (ROOT / "docs" / "rules.md").read_text()
     yield from re.findall(r"^\| ([A-Z]+-\d+) \| ([A-Z-]) \|", page, re.M)
 
 
 def as_module(text: str) -> ModuleOp:
     """
-    A chunk as one SPIR-V module: `test.op`'s results become a function's arguments.
+    Parses a chunk as one SPIR-V module. Results of `test.op` become arguments of a function.
 
-    Raises `ParseError` or `VerifyException` where the chunk cannot even be read.
+    Raises `ParseError` or `VerifyException` if the chunk cannot be parsed.
     """
     top = Parser(context(), text).parse_module()
     first = top.body.block.first_op
@@ -120,7 +120,7 @@ def with_entry_point(module: ModuleOp) -> ModuleOp:
 
 
 def static_cases(rule: str) -> Iterator[Case]:
-    """The chunks of a rule that can be encoded, refused or not."""
+    """Yields the chunks of a rule that can be encoded, refused or not."""
     for text in chunks(rule):
         refused = f"// CHECK: {rule}: " in text
         if not refused and f"// CHECK-NOT: {rule}:" not in text:
@@ -136,7 +136,7 @@ def static_cases(rule: str) -> Iterator[Case]:
 
 
 def cause(module: ModuleOp) -> str:
-    """The verifier's own sentence, without the remedy."""
+    """Returns the verifier's sentence about the fault, without the remedy."""
     try:
         module.verify()
     except VerifyException as error:
@@ -147,7 +147,7 @@ def cause(module: ModuleOp) -> str:
 
 
 def deduction_cases(rule: str) -> Iterator[Case]:
-    """The modules of a deduction rule, complete, and without each capability it is about."""
+    """Yields the modules of a deduction rule, complete and without each needed capability."""
     sentence = next(
         line
         for line in (ROOT / "docs" / "rules.md").read_text().splitlines()
@@ -180,7 +180,7 @@ def cases() -> list[Case]:
 
 
 def version_of(program: str) -> str:
-    """Returns a tool's version: `2025.5`."""
+    """Returns a tool's version, such as `2025.5`."""
     done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
     number = re.search(r"SPIRV-Tools v(\d+\.\d+)", done.stdout + done.stderr)
     return number[1] if number else "unknown"
@@ -193,9 +193,10 @@ def accepts(program: str, binary: bytes) -> bool:
 
 def table(programs: Sequence[str]) -> tuple[list[str], dict[tuple[str, str], list[str]], int]:
     """
-    Versions; (rule, cause) -> verdict of each version, of what breaks a rule; how many keep all.
+    Returns the versions, their verdicts by (rule, cause) on faulty programs, and the number of
+    valid ones.
 
-    Raises `SystemExit` where a version refuses what keeps every rule.
+    Raises `SystemExit` if a version refuses a program that keeps all rules.
     """
     verdicts: dict[tuple[str, str], list[str]] = {}
     kept = 0
@@ -210,12 +211,12 @@ def table(programs: Sequence[str]) -> tuple[list[str], dict[tuple[str, str], lis
             if not all(taken):
                 refused.append(case)
     if refused:
-        sys.exit(f"spirv-val refuses what keeps {', '.join(c.rule for c in refused)}")
+        sys.exit(f"spirv-val refuses programs that keep {', '.join(c.rule for c in refused)}")
     return [version_of(p) for p in programs], verdicts, kept
 
 
 def page(versions: list[str], verdicts: dict[tuple[str, str], list[str]], kept: int) -> str:
-    """The page, its table in the order of the rules."""
+    """Returns the page. The table follows the order of the rules."""
     counts = ", ".join(
         f"{version} refuses {sum(v[i] == 'refuses' for v in verdicts.values())}"
         for i, version in enumerate(versions)
@@ -238,7 +239,7 @@ def page(versions: list[str], verdicts: dict[tuple[str, str], list[str]], kept: 
 
 
 def columns(text: str) -> dict[str, list[tuple[str, str, str]]]:
-    """Version -> rows (rule, what, verdict) of a page's table."""
+    """Returns the rows (rule, what, verdict) of a page's table by version."""
     rows = [
         [c.strip() for c in re.split(r"(?<!\\)\|", line)[1:-1]]
         for line in text.splitlines()
@@ -263,7 +264,7 @@ def main() -> None:
     recorded, now = columns(PAGE.read_text()), columns(text)
     for version in now:
         if version not in recorded:
-            sys.exit(f"docs/rules-oracle.md does not know spirv-val {version}")
+            sys.exit(f"docs/rules-oracle.md has no column for spirv-val {version}")
         if recorded[version] != now[version]:
             differing = sorted(set(recorded[version]) ^ set(now[version]))
             sys.exit("docs/rules-oracle.md is stale: " + "; ".join(map(str, differing)))

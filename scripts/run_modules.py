@@ -1,16 +1,16 @@
 """
-Run the compute shaders among other compilers' binaries on the interpreter with all checks.
+Runs compute shaders of other compilers' binaries on the interpreter with all checks.
 
     python scripts/run_modules.py .corpus/slang .suites/wgpu --lavapipe
     python scripts/run_modules.py FOLDER --every 10 --seconds 60
 
-scripts/make_corpus.py makes such folders. Each entry point runs as one workgroup on made-up buffers
-and zeros as push constants. A shader is *right* if no check finds anything, *found* if one does;
-made-up numbers are poor indices, so that many shaders are; it is *refused* if it uses what the
-interpreter does not have, with the reason. *at fault* is anything else that was raised. A finding
-without a source line is named if its module has lines. With --lavapipe shaders without a finding
-run there, too, and memory is compared. Exit status 1 if anything is at fault, differs, or has a
-finding without a line.
+scripts/make_corpus.py makes the folders. Each entry point runs as one workgroup with generated
+buffers and zeros as push constants. A shader is *right* if no check reports anything and *found*
+if one does; generated integers are bad indices, so many shaders are *found*. It is *refused* if
+the interpreter lacks one of its features, and *at fault* for any other exception. A finding
+without a source line is listed if its module has lines. With --lavapipe, shaders without a finding
+also run there, and memory is compared. The exit status is 1 for a fault, a difference, or a listed
+finding.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from xdsl_spirv.testing.differential import optimized  # noqa: E402
 from xdsl_spirv.testing.dispatches import Dispatch  # noqa: E402
 
 SUBGROUP = 8
-"""lavapipe's."""
+"""Subgroup size of lavapipe."""
 GRID = (1, 1, 1)
 Memory = Mapping[optimized.Place, np.ndarray[Any, np.dtype[Any]]]
 
 
 def entries(module: ModuleOp) -> list[str]:
-    """The compute entry points of a module."""
+    """Returns the compute entry points of a module."""
     found = [op for op in module.body.block.ops if isinstance(op, EntryPointOp)]
     return [
         op.fn.root_reference.data
@@ -63,12 +63,12 @@ def entries(module: ModuleOp) -> list[str]:
 
 
 def has_lines(data: bytes) -> bool:
-    """Whether a binary says which lines it was compiled from."""
+    """True if a binary contains line information."""
     return opcode_of("OpLine") in binary.decode(data).opcodes or SET.encode() in data
 
 
 def run(case: optimized.Case, module: ModuleOp, entry: str) -> tuple[list[Finding], Memory]:
-    """The findings of a run with all checks, and memory behind it."""
+    """Returns the findings of a run with all checks, and the memory after the run."""
     checks = Checks.all()
     options = Options(checks=checks, max_steps=optimized.STEPS, subgroup_size=SUBGROUP)
     memory = optimized.run_module(case, module, options, entry)
@@ -76,7 +76,7 @@ def run(case: optimized.Case, module: ModuleOp, entry: str) -> tuple[list[Findin
 
 
 def compare_with_lavapipe(case: optimized.Case, entry: str, expected: Memory) -> str:
-    """Runs a shader on lavapipe; returns "equal", or how it differs or why it was not run."""
+    """Runs a shader on lavapipe. Returns "equal", the difference, or a reason."""
     buffers: dict[Any, Any] = {place: array.copy() for place, array in case.buffers.items()}
     job = Dispatch(case.binary, entry, GRID, buffers, push_constants=case.push_constants)
     try:
@@ -90,7 +90,7 @@ def compare_with_lavapipe(case: optimized.Case, entry: str, expected: Memory) ->
 
 
 def attempt(data: bytes, entry: str, lavapipe: bool) -> tuple[str, str]:
-    """Runs one entry point; returns the kind of its outcome and the detail."""
+    """Runs one entry point. Returns the kind of its outcome and the detail."""
     try:
         case = optimized.made_up_case(data)
         findings, memory = run(case, decode(data), entry)

@@ -1,13 +1,13 @@
 """
-Run compute shaders before and after seven sets of spirv-opt's passes on the interpreter.
+Runs compute shaders before and after seven sets of spirv-opt's passes on the interpreter.
 
     python scripts/spirv_opt.py --generated 600             # testing/structured_flow.py, seeds 0 on
     python scripts/spirv_opt.py SPIRV-Cross/shaders glslang/Test --every 3
 
-Folders are searched for .comp files, of checkouts that the user has. Each optimized binary runs as
-it is, and decoded and encoded again; memory must be as before, floats within 1e-4. A shader that
-does not run before (no compute shader, images, a fault of its own) is counted with the reason.
-Exit status 1 if anything differs.
+The script searches folders of the user's checkouts for .comp files. Each optimized binary runs
+directly, and after decoding and encoding. Memory must be equal to that of the original shader,
+floats within 1e-4. A shader whose original does not run (no compute shader, images, its own fault)
+is counted by reason. The exit status is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from xdsl_spirv.tools.kernel_test.compilers import find_glslang  # noqa: E402
 
 
 def cases(given: argparse.Namespace, skipped: Counter[str]) -> Iterator[tuple[str, optimized.Case]]:
-    """The shaders that compile, by name."""
+    """Yields the shaders that compile, by name."""
     command = find_glslang()
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(given.start, given.start + given.generated):
@@ -50,13 +50,13 @@ def cases(given: argparse.Namespace, skipped: Counter[str]) -> Iterator[tuple[st
 
 
 def reason(error: Exception) -> str:
-    """An error in few words, alike for alike ones."""
+    """Returns a short text of an error, equal for similar errors."""
     text = (str(error).strip().splitlines() or [""])[0]
     return f"{type(error).__name__}: {text.partition(' (')[0][:60]}"
 
 
 def is_defined(case: optimized.Case) -> bool:
-    """Whether a shader depends on nothing undefined, and on no order."""
+    """True if a shader's result depends neither on undefined values nor on execution order."""
     checks = Checks.of("undefined,bounds,races,overlap")
     try:
         optimized.run(case, options=Options(checks=checks, max_steps=optimized.STEPS))

@@ -1,13 +1,13 @@
 """
-Keep docs/passes/ what the passes really are and print.
+Updates docs/passes/: the list of passes, their options, and the results of examples.
 
     python scripts/update_pass_docs.py            rewrite the list, options and examples' results
     python scripts/update_pass_docs.py NAME       rewrite the page of one pass
 
-Each pass has a page. The list of README.md spells `linalg-to-spirv` out. The section "Options" of a
-page says what the docstrings of the pass's fields say. An example is a line "`xdsl-opt -p '...'`",
-a block of MLIR, the line "becomes", and another block: what the command prints of the first. A test
-compares the files with what this makes of them.
+README.md lists the passes of `linalg-to-spirv`. Each pass has a page. Its section "Options" is
+made from the docstrings of the pass's fields. An example is a line "`xdsl-opt -p '...'`", a block
+of MLIR, the line "becomes", and a block with the command's output. A test compares the files with
+the output of this script.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OPTIONS = re.compile(r"\n## Options\n\n(?:\|.*\n)+")
 
 
 def pipeline() -> str:
-    """The command that runs the passes of `linalg-to-spirv` one by one."""
+    """Returns the command that runs the passes of `linalg-to-spirv` one by one."""
     specs = ",".join(str(member.pipeline_pass_spec()) for member in linalg_to_spirv(TARGET))
     return f"xdsl-opt x.mlir -p '{specs}'"
 
@@ -56,7 +56,7 @@ def result_of(passes: str, text: str) -> str:
 
 
 def options(name: str) -> str:
-    """Returns the section on the options of a pass, empty for a pass without options."""
+    """Returns the section on a pass's options, empty for a pass without options."""
     rows = [
         f"| `{option.name}` | `{option.default}` | {option.meaning} |\n"
         for option in options_of(UNIVERSE.all_passes[name]())
@@ -66,7 +66,7 @@ def options(name: str) -> str:
 
 
 def updated(path: Path) -> str:
-    """Returns a page with the list, options and results of examples as they are now."""
+    """Returns a page with the current list, options and results of examples."""
 
     def replace(match: re.Match[str]) -> str:
         start = match.start("after") - match.start()
@@ -81,7 +81,7 @@ def updated(path: Path) -> str:
 
 
 def outdated() -> list[str]:
-    """Returns the names of the pages that do not say what the passes are and print."""
+    """Returns the names of stale pages."""
     return [path.name for path in sorted(DOCS.glob("*.md")) if updated(path) != path.read_text()]
 
 

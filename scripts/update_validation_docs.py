@@ -1,9 +1,9 @@
 """
-Keep the tables and the example of docs/validation.md what the validator really has and prints.
+Updates the tables and the example of docs/validation.md from the validator.
 
     python scripts/update_validation_docs.py            rewrite them
 
-Each stands between two comments; a test compares the file with what this makes of it.
+Each part is between two comments. A test compares the file with the output of this script.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def difference_table() -> str:
 
 
 def updated(text: str) -> str:
-    """The page with its parts as they are now."""
+    """Returns the page with its parts updated."""
     parts: Mapping[str, str] = {
         "example": example(),
         "rules": rule_table(),

@@ -1,6 +1,8 @@
 """
-Rewrites the functions of a WebAssembly module: into ones that note that they were called, or, where
-they are not kept, into ones that stop. Bodies are copied as they are; nothing is decoded.
+Rewrites the functions of a WebAssembly module: records calls, or replaces unused functions by
+traps.
+
+The kept bodies are copied without decoding.
 """
 
 from __future__ import annotations
@@ -11,16 +13,16 @@ MEMORY, CODE, DATA = 5, 10, 11
 PAGE = 1 << 16
 
 BESIDE = 16
-"""Functions to either side of one that is called."""
+"""Functions this near to a called function may be kept, too."""
 SHORT = 1000
-"""Bytes of a function that is kept though it was not called."""
+"""Maximum size in bytes of a kept function that was not called."""
 
 STOP = b"\x03\x00\x00\x0b"
-"""A body of 3 bytes: no locals, `unreachable`, `end`."""
+"""A function body of 3 bytes with its size: no locals, `unreachable`, `end`."""
 
 
 def number(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned LEB128 number, and the place behind it."""
+    """Returns an unsigned LEB128 number and the offset after its last byte."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -32,7 +34,7 @@ def number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def leb(value: int, signed: bool = False) -> bytes:
-    """A number as LEB128; `signed` leaves the topmost bit to the sign."""
+    """Encodes a number as LEB128, signed if `signed`."""
     out = bytearray()
     while True:
         low, value = value & 127, value >> 7
@@ -42,7 +44,7 @@ def leb(value: int, signed: bool = False) -> bytes:
 
 
 def sections(module: bytes) -> Iterator[tuple[int, int, int]]:
-    """Each section's kind, and where its content begins and ends."""
+    """Yields kind, start offset and end offset of each section's content."""
     at = 8
     while at < len(module):
         size, start = number(module, at + 1)
@@ -51,23 +53,23 @@ def sections(module: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def memory_bytes(module: bytes) -> int:
-    """Bytes of memory that the module starts with."""
+    """Returns the initial size of the module's memory in bytes."""
     (start,) = (start for kind, start, _ in sections(module) if kind == MEMORY)
     return number(module, start + 2)[0] * PAGE
 
 
 def functions(module: bytes) -> int:
-    """The number of functions that the module defines."""
+    """Returns the number of functions that the module defines."""
     return next(number(module, start)[0] for kind, start, _ in sections(module) if kind == CODE)
 
 
 def constants(module: bytes) -> Iterator[tuple[int, int]]:
-    """Where the memory's first contents begin and end."""
+    """Yields start and end address of each active data segment."""
     (start,) = (start for kind, start, _ in sections(module) if kind == DATA)
     count, at = number(module, start)
     for _ in range(count):
         if module[at : at + 2] != b"\x00\x41":
-            raise ValueError("a segment of data has no constant place")
+            raise ValueError("the offset of a data segment is not a constant")
         place, at = number(module, at + 2)
         size, at = number(module, at + 1)
         yield place, place + size
@@ -75,7 +77,7 @@ def constants(module: bytes) -> Iterator[tuple[int, int]]:
 
 
 def rewrite(module: bytes, body: Callable[[int, bytes], bytes], without: tuple[int, ...]) -> bytes:
-    """A module whose bodies (with their sizes) `body` gives, without sections of some kinds."""
+    """Returns the module with bodies replaced by `body(index, old)`, without some section kinds."""
     out = [module[:8]]
     for kind, start, end in sections(module):
         if kind in without:
@@ -97,8 +99,9 @@ def _code(module: bytes, start: int, body: Callable[[int, bytes], bytes]) -> byt
 
 def note_calls(module: bytes) -> bytes:
     """
-    A module whose functions set a byte each when they are called, behind the memory that it starts
-    with: that memory has to be grown by then.
+    Makes each function set its own byte when it is called. The bytes follow the initial memory.
+
+    The caller must grow the memory before the first call.
     """
     base = memory_bytes(module)
 
@@ -116,8 +119,10 @@ def note_calls(module: bytes) -> bytes:
 
 def keep(module: bytes, called: bytes) -> bytes:
     """
-    A module without names and first memory whose functions stop, but for those that `called` has a
-    1 for, and short ones beside these: numpy's loops for other types and alignments lie there.
+    Replaces uncalled functions by traps, and removes names and data segments.
+
+    `called` has a nonzero byte for each called function. Short functions near a called one are
+    kept, because numpy's loops for other types and alignments are there.
     """
 
     def body_of(index: int, body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Add a device: describe it in a file, and see what the compiler makes of it."""
+"""Add a device: describe the device in a file, and see how the compiler uses the description."""
 
 import marimo
 
@@ -49,7 +49,7 @@ def _(Path, json, targets, tempfile):
         path.write_text(json.dumps(target, indent=2))
         return str(path)
 
-    # The quickest start is a device that is near to yours.
+    # Start from the file of a similar device.
     nearest = json.loads((Path(targets.__file__).parent / "lavapipe.json").read_text())
     print(sorted(nearest))
     return nearest, write_target
@@ -82,7 +82,7 @@ def _(nearest, write_target):
         "rates": {"fma f32": 10.0},
         "scalar_results": 64,
     }
-    # Those are of a processor, whose lanes are elements of a vector.
+    # The numbers belong to a CPU driver, whose lanes are elements of a vector register.
     for _name in ("component_map", "processor", "model"):
         del plain[_name]
     plain_file = write_target(plain)

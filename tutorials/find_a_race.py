@@ -1,4 +1,4 @@
-"""Find a race in a GLSL kernel: run it with checks, read the report, put a barrier in."""
+"""Find a race in a GLSL kernel: run it with checks, read the report, insert a barrier."""
 
 import marimo
 
@@ -88,10 +88,7 @@ def _(mo):
 @app.cell
 def _(Path, tempfile, xs):
     def kernel_of(name, source):
-        """
-        Returns the kernel's file: compiled by glslang, or the shipped one if glslang is not
-        installed.
-        """
+        """Returns the path of the kernel compiled by glslang, or of the shipped kernel."""
         from xdsl_spirv.tools.kernel_test.compilers import find_glslang
         from xdsl_spirv.tools.kernel_test.description import Misuse
 
@@ -117,7 +114,7 @@ def _(kernel_of, np, racy, xs):
 
 @app.cell
 def _(np, result, x):
-    # It even gives the right sums, because here all invocations of a workgroup go in lockstep.
+    # The sums are right only because the interpreter runs a workgroup in lockstep here.
     assert np.array_equal(result["Output"], [x[:64].sum(), x[64:].sum()])
     return
 

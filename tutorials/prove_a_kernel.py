@@ -63,7 +63,7 @@ def _(k):
 
 @app.cell
 def _(np, wrong):
-    # The test's buffers are longer than they have to be, so that it sees nothing.
+    # The test's buffers are longer than needed, so the test does not find the fault.
     tested = wrong.check(1, np.ones(70, np.float32), np.zeros(66, np.float32), 60)
     assert len(tested) == 0
     return

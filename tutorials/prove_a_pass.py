@@ -183,7 +183,7 @@ def _(Context, DivideByMultiplying, check_passes, program):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    The reciprocal of 3 is none: it is rounded, and the product is rounded again.
+    The reciprocal of 3 is not exact: it is rounded, and the product is rounded again.
     """)
     return
 
@@ -194,9 +194,7 @@ def _(Context, DivideByMultiplying, check_passes, program):
     finding = by_three.finding
     assert finding is not None
     assert finding.stage == "divide-by-multiplying"
-    assert (
-        sum((x != 0).sum() for x in finding.inputs) == 1
-    )  # shrunk to the one number that shows it
+    assert sum((x != 0).sum() for x in finding.inputs) == 1  # reduced to one number
     print(by_three)
     return
 

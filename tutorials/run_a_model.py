@@ -1,4 +1,4 @@
-"""Run an ONNX model, compare it with ONNX's reference, and explain what each layer becomes."""
+"""Run an ONNX model, compare it with ONNX's reference, and explain how each layer is compiled."""
 
 import marimo
 
@@ -166,7 +166,7 @@ def _(explanation):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    In a notebook the explanation shows itself as a page, with the notes beside the layers:
+    A notebook shows the explanation as a page, with notes next to the layers:
     """)
     return
 

@@ -1,4 +1,4 @@
-"""Schedule a matrix product by hand, and see the effect of each number, and refusals."""
+"""Schedule a matrix product manually, and see the effect of each parameter, and refusals."""
 
 import marimo
 
@@ -44,7 +44,7 @@ def _(xs):
     SIZE = 256
 
     def matmul(workgroup_tile, subgroups, padding=8):
-        """A product with a schedule, for the CPU driver lavapipe and its 8 x 8 x 8 instruction."""
+        """Returns a product with a schedule, for lavapipe (CPU) and 8 x 8 x 8 instructions."""
         path = f"staged<padding = {padding}, vector = 8>"
         schedule = (
             f"#schedule.contraction<workgroup_tile = {list(workgroup_tile)}, "
@@ -116,9 +116,7 @@ def _(SIZE, a, b, expected, matmul, np, time, xs):
     where = "the interpreter" if lavapipe is None else "lavapipe"
 
     def milliseconds(program, device):
-        """
-        Returns the kernel's time on lavapipe, or a run's on the interpreter; checks the result.
-        """
+        """Returns the time on lavapipe, or on the interpreter. Checks the result."""
         if device is None:
             start = time.perf_counter()
             result = program(a, b, device="interpreter")
@@ -168,7 +166,7 @@ def _(mo, table):
 
 @app.cell
 def _(SIZE, table):
-    # What the table must show, whatever the machine.
+    # These relations hold on every machine.
     assert table["8 x 8 x 8"]["workgroups"] == (SIZE // 8) ** 2
     assert table["64 x 64 x 16"]["kB read"] * 8 == table["8 x 8 x 8"]["kB read"]
     assert table["32 x 32 x 32"]["slices along K"] * 4 == table["32 x 32 x 8"]["slices along K"]

@@ -1,4 +1,4 @@
-"""SPIR-V surgery: read a binary, change it as text, as IR and word by word, write it back."""
+"""SPIR-V surgery: read a binary, change it as text, as IR and word by word, write it."""
 
 import marimo
 

@@ -54,7 +54,7 @@ def _(mo):
 @app.cell
 def _(k):
     def fold(tile, lane, combine):
-        """Returns the sum of all 64 elements of a tile, to every invocation."""
+        """Returns the sum of all 64 elements of a tile, in every invocation."""
         k.barrier()
         for distance in (32, 16, 8, 4, 2, 1):
             with k.when(lane < distance):
@@ -76,7 +76,7 @@ def _(k):
             largest.value = k.maximum(largest.value, x[start + column])
         tile[lane] = largest.value
         maximum = fold(tile, lane, k.maximum)
-        k.barrier()  # everybody has read the maximum before the tile is used again
+        k.barrier()  # All invocations have read the maximum before the tile is reused.
 
         total = k.variable(0.0, k.f32)
         for column in k.range(lane, columns, 64):

@@ -1,6 +1,4 @@
-"""
-The reference of the command line, from the parsers of `xdsl-spirv`.
-"""
+"""Makes the reference of the command line from the parsers of `xdsl-spirv`."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ Every command takes `--help`. A failure is one message on standard error and an
 
 @cache
 def pages() -> dict[str, str]:
-    """The overview and a page a command."""
+    """Returns the overview and a page for each command."""
     rows = [f"| [`{name}`]({name}.md) | {words} |" for name, (words, *_) in COMMANDS.items()]
     table = ["| command | purpose |", "|---|---|", *rows]
     overview = "\n".join(["# xdsl-spirv", "", DESCRIPTION, "", INTRODUCTION, *table, ""])
@@ -29,7 +27,7 @@ def pages() -> dict[str, str]:
 
 
 def command_parsers() -> dict[str, argparse.ArgumentParser]:
-    """The parser of each command; asking it for help makes it declare its options."""
+    """Returns each command's parser. Formatting the help makes a parser declare its options."""
     (commands,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
     for command in commands.choices.values():
         with suppress(SystemExit), redirect_stdout(StringIO()):
@@ -38,7 +36,7 @@ def command_parsers() -> dict[str, argparse.ArgumentParser]:
 
 
 def page_of(name: str, parser: argparse.ArgumentParser) -> str:
-    """One command: its usage, its arguments by group, and its epilog."""
+    """Returns a command's page: usage, arguments by group, and epilog."""
     lines = [f"# {name}", "", parser.description or "", ""]
     lines += ["```text", parser.format_usage().strip(), "```", ""]
     for group in parser._action_groups:
@@ -52,7 +50,7 @@ def page_of(name: str, parser: argparse.ArgumentParser) -> str:
 
 
 def _epilog(text: str) -> list[str]:
-    """The examples as a block of their own, and what stands behind them."""
+    """Returns the lines of an epilog, with its examples as a code block."""
     if not text.startswith("examples:\n"):
         return [text]
     examples, _, rest = text.partition("\n\n")
@@ -61,7 +59,7 @@ def _epilog(text: str) -> list[str]:
 
 
 def _row(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
-    """An argument as a row; "" for one that is not shown."""
+    """Returns the table row of an argument, or "" for a hidden one."""
     if action.help == argparse.SUPPRESS:
         return ""
     value = _value(action)

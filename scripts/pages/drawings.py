@@ -1,8 +1,8 @@
 """
-Drawings: a mermaid block of a page as an SVG picture, so that no page needs a script for it.
+Draws mermaid blocks of a page as SVG pictures, so that no page needs a script.
 
-Only what the pages use is known: `graph TD` with the edges `a --> b` and `a -- label --> b`. A
-node is named, or spelled out once as `a["text"]`, `<br>` between its lines.
+Supported are `graph TD` with the edges `a --> b` and `a -- label --> b`. A node is a name, or once
+`a["text"]` with `<br>` between lines.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ GAP_X, GAP_Y = 28, 46
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes with their text, and edges with theirs."""
+    """Nodes with their texts, and edges with their labels."""
 
     texts: Mapping[str, str]
     edges: Mapping[tuple[str, str], str]
 
 
 def drawn(markdown: str) -> str:
-    """The page with its mermaid blocks as SVG."""
+    """Returns the page with its mermaid blocks replaced by SVG."""
     return BLOCK.sub(lambda block: svg(parsed(block[1])), markdown)
 
 
 def parsed(text: str) -> Graph:
-    """The graph of a block; raises `ValueError` for a line that is not an edge."""
+    """Parses the graph of a block. Raises `ValueError` for a line that is not an edge."""
     texts: dict[str, str] = {}
     edges: dict[tuple[str, str], str] = {}
     for line in text.splitlines():
         match = LINE.match(line)
         if match is None:
-            raise ValueError(f"not an edge of a drawing: {line!r}")
+            raise ValueError(f"this line of a mermaid block is not an edge: {line!r}")
         start, start_text, label, end, end_text = match.groups()
         for node, words in ((start, start_text), (end, end_text)):
             texts[node] = words or texts.get(node, node)
@@ -49,7 +49,7 @@ def parsed(text: str) -> Graph:
 
 
 def ranks(edges: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Each node's row: one below the lowest node with an edge to it."""
+    """Returns each node's row: one below the lowest predecessor."""
     rank: dict[str, int] = defaultdict(int)
     for _ in edges:
         for start, end in edges:
@@ -59,10 +59,10 @@ def ranks(edges: Sequence[tuple[str, str]]) -> dict[str, int]:
 
 def layers(graph: Graph) -> tuple[list[list[str]], list[tuple[str, str, tuple[str, str]]]]:
     """
-    The rows of nodes from left to right, and the pieces of edges between neighbouring rows.
+    Returns the rows of nodes from left to right, and the parts of edges between adjacent rows.
 
-    An edge across several rows passes through a point in each, which is a node without text. Nodes
-    are ordered by the mean place of their neighbours, downwards and upwards in turn.
+    An edge across several rows passes through a node without text in each. Nodes are ordered by
+    the mean position of their neighbours, downwards and upwards in turn.
     """
     rank = ranks(list(graph.edges))
     rows: list[list[str]] = [[] for _ in range(max(rank.values()) + 1)]
@@ -90,7 +90,7 @@ def layers(graph: Graph) -> tuple[list[list[str]], list[tuple[str, str, tuple[st
 
 
 def svg(graph: Graph) -> str:
-    """The picture: rows from top to bottom, each centred, curves between them."""
+    """Returns the picture: centred rows from top to bottom, curved edges between them."""
     rows, pieces = layers(graph)
     size = {node: _size(graph.texts.get(node)) for row in rows for node in row}
     widths = [sum(size[n][0] for n in row) + GAP_X * (len(row) - 1) for row in rows]

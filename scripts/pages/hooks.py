@@ -1,9 +1,9 @@
 """
-Hooks of mkdocs' build of the site: pages made from the code, and links that work there.
+Hooks of mkdocs for the site: generated pages, and links between pages.
 
-`docs/` is written to be read in the repository, too, so its links lead to files of the repository.
-Here they become links to the site's pages, and a link to a file that is not there is a warning,
-which `mkdocs build --strict` makes an error.
+`docs/` is written to be read in the repository, so its links lead to files of the repository. The
+hooks change them to links between pages of the site. A link to a missing file is a warning, which
+`mkdocs build --strict` makes an error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mkdocs.structure.pages import Page
 from xdsl_spirv.universe import PASSES
 
 NAMED_FENCE = re.compile(r"^(```+\w+) ([\w./-]+)$", re.MULTILINE)
-"""A block of CONTRIBUTING.md, whose fence names a file."""
+"""A code block of CONTRIBUTING.md whose fence names a file."""
 
 RUNNER_PAGE = "tutorials/browser/runner/index.html"
 """Output of scripts/build_runner_page.py."""
@@ -38,7 +38,7 @@ Sections = dict[str, Callable[[], dict[str, str]]]
 
 
 def _examples() -> dict[str, str]:
-    """The pages of the folders of examples."""
+    """Returns the pages of the examples' folders."""
     places = links.PAGES.items()
     texts = {p: (ROOT / path).read_text() for path, p in places if p.startswith("examples/")}
     if RUNNER_PAGE in tutorial_pages.built():
@@ -54,11 +54,11 @@ GENERATED: Sections = {
     "interface/": python_pages.pages,
     "tutorials/": tutorial_pages.pages,
 }
-"""A name in the nav of mkdocs.yml -> the section's pages, by place; the first is its index."""
+"""Section in the nav of mkdocs.yml -> function for its pages by path, the index first."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Puts the generated pages where the nav names their sections."""
+    """Inserts the generated pages into the nav."""
     config.nav = _filled(config.nav)
     python_pages.link_sources()
     return config
@@ -77,7 +77,7 @@ def _filled(entry: Any) -> Any:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the generated pages, the pages at the repository's root, and the files linked to."""
+    """Adds the generated pages, the pages outside `docs/`, and the linked files."""
     generated = {"rule-index.md": rule_page.page()}
     for path, place in links.PAGES.items():
         generated[place] = (ROOT / path).read_text()
@@ -101,7 +101,7 @@ def _add_linked_files(files: Files, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """The page's text with links to the site and drawings as pictures."""
+    """Returns the page's text with links within the site and drawings as pictures."""
     titled = NAMED_FENCE.sub(r'\1 title="\2"', markdown)
     if page.file.src_uri == "try.md" and TRY_PAGE in tutorial_pages.built():
         heading, _, text = titled.partition("\n")

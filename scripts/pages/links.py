@@ -1,8 +1,8 @@
 """
-Links of the repository's pages, as links between the site's.
+Translates links between files of the repository to links between pages of the site.
 
-A page of `docs/` has the same name on the site; `PAGES` stand elsewhere in the repository. Other
-files that are linked to come along: data as it is, source code as a page.
+A page of `docs/` has the same path on the site. `PAGES` lists pages outside `docs/`. Other linked
+files are added to the site: data unchanged, source code as a page.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ PAGES = {
         for page in sorted(ROOT.glob("examples/*/README.md"))
     },
 }
-"""Pages outside `docs/` -> their places on the site."""
+"""Pages outside `docs/` -> their paths on the site."""
 
 START = {"README.md": "index.md"}
-"""The README says on one page what the site's first page and its navigation say."""
+"""The README, whose content the site has in its first page and navigation."""
 
 SOURCES = {path: repository for repository, path in PAGES.items()}
 
@@ -41,7 +41,7 @@ LISTED = {
     ".toml": "toml",
     ".sh": "sh",
 }
-"""Suffixes of source files that become pages -> their language."""
+"""Suffix of source files that become pages -> language."""
 
 TOKEN = re.compile(
     r"^ *(?P<fence>```+|~~~+)[^\n]*\n.*?^ *(?P=fence) *$"
@@ -49,16 +49,16 @@ TOKEN = re.compile(
     r"|`[^`\n]+`",
     re.MULTILINE | re.DOTALL,
 )
-"""A block of code, a link, or code in a line: a link inside code does not count."""
+"""A code block, a link, or inline code. Links inside code are not changed."""
 
 
 def repository_place(place: str) -> str:
-    """Returns where a page of the site comes from, as a path in the repository."""
+    """Returns the repository path of a page of the site."""
     return SOURCES.get(place, f"docs/{place}")
 
 
 def site_place(path: str) -> str:
-    """Returns where a file of the repository stands on the site."""
+    """Returns the site path of a file of the repository."""
     if path in PAGES | START:
         return (PAGES | START)[path]
     if path.startswith("docs/"):
@@ -68,7 +68,7 @@ def site_place(path: str) -> str:
 
 
 def rewritten(markdown: str, place: str) -> str:
-    """A page's text with its links leading to the site's pages."""
+    """Returns a page's text with links to the site's pages."""
 
     def replaced(token: re.Match[str]) -> str:
         if token["link"] is None:
@@ -83,16 +83,16 @@ def _on_site(link: str, place: str) -> str:
     if path is None:
         return link
     if not (ROOT / path).is_file() and path.startswith("docs/"):
-        return link  # A generated page, or mkdocs says that it is missing.
+        return link  # The target is a generated page, or mkdocs reports that it is missing.
     if not (ROOT / path).is_file():
-        log.warning("%s: the link to %r leads to no file of the repository", place, link)
+        log.warning("%s: the target of the link %r is not in the repository", place, link)
         return link
     relative = posixpath.relpath(site_place(path), posixpath.dirname(place) or ".")
     return f"{relative}#{anchor}" if anchor else relative
 
 
 def _target(link: str, place: str) -> tuple[str | None, str]:
-    """The repository's path that a link leads to, None for other links, and its anchor."""
+    """Returns the repository path of a link's target (None for external links), and the anchor."""
     path, _, anchor = link.partition("#")
     if re.match(r"[a-z]+:", link) or link.startswith("/"):
         return None, anchor
@@ -103,7 +103,7 @@ def _target(link: str, place: str) -> tuple[str | None, str]:
 
 
 def linked_files(files: Files) -> set[str]:
-    """The repository's files that pages link to and that are not pages themselves."""
+    """Returns files of the repository that pages link to and that are not pages."""
     paths: set[str] = set()
     for file in files.documentation_pages():
         for token in TOKEN.finditer(file.content_string):
@@ -114,7 +114,7 @@ def linked_files(files: Files) -> set[str]:
 
 
 def listing(path: str) -> str:
-    """A page that shows a source file."""
+    """Returns a page that shows a source file."""
     language = LISTED[Path(path).suffix]
     head = f"---\nsearch:\n  exclude: true\nhide: [toc]\n---\n# `{path}`\n\n"
     return f"{head}````{language}\n{(ROOT / path).read_text()}````\n"

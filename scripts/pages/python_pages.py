@@ -1,8 +1,8 @@
 """
-The reference of `import xdsl_spirv as xs` and of `xdsl_spirv.kernels`, from their docstrings.
+Makes the reference of `xdsl_spirv` (as `xs`) and of `xdsl_spirv.kernels` from docstrings.
 
-mkdocstrings makes them; here stands only what is public and where it lives. It would parse the
-whole package for them, so it is given a folder of the modules that have what is public.
+mkdocstrings formats the docstrings; this module lists the public names and their modules. To avoid
+parsing the whole package, mkdocstrings gets a folder with only the needed modules.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from links import ROOT
 import xdsl_spirv as xs
 
 SOURCES = ROOT / "build" / "documented"
-"""Where `paths` in mkdocs.yml says that the modules are."""
+"""Folder of modules that `paths` in mkdocs.yml names."""
 
 GUIDE = """\
 # xdsl_spirv
@@ -37,7 +37,7 @@ KERNELS = """\
 
 @cache
 def pages() -> dict[str, str]:
-    """A page for each public namespace."""
+    """Returns a page for each public namespace."""
     return {
         "interface/index.md": GUIDE + _entries(xs, (n for n in xs.__all__ if n != "kernels")),
         "interface/kernels.md": KERNELS + _entries(xs.kernels, xs.kernels.__all__),
@@ -45,7 +45,7 @@ def pages() -> dict[str, str]:
 
 
 def link_sources() -> None:
-    """Makes `SOURCES`: the modules of what is documented, and the packages they are in."""
+    """Fills `SOURCES` with links to the documented modules and their packages."""
     shutil.rmtree(SOURCES, ignore_errors=True)
     for namespace in (xs, xs.kernels):
         for value in _documented(namespace, namespace.__all__).values():
@@ -59,7 +59,7 @@ def link_sources() -> None:
 
 
 def _documented(namespace: ModuleType, names: Iterable[str]) -> dict[str, Any]:
-    """The functions and classes by name, without other values such as unions of types."""
+    """Returns functions and classes by name, without other objects such as unions of types."""
     values = {name: getattr(namespace, name) for name in names}
     return {name: v for name, v in values.items() if hasattr(v, "__qualname__")}
 

@@ -1,6 +1,4 @@
-"""
-The index of all rules: of the extensions, the validator, the checks and the kernel tests.
-"""
+"""Makes the index of all rules: of extensions, validator, checks and kernel tests."""
 
 from __future__ import annotations
 
@@ -29,20 +27,20 @@ A finding names the rule that is broken. This page lists every rule, and the pag
 
 
 def page() -> str:
-    """Every rule of the pages above by its id."""
+    """Returns a page that lists every rule by id."""
     rows = {rule: row for place in PAGES for rule, row in _rows(place)}
     return HEAD + "".join(rows[rule] for rule in sorted(rows))
 
 
 def places() -> dict[str, str]:
-    """The page that explains a rule, by its id."""
+    """Returns the page that explains each rule, by id."""
     return {
         rule: f"{place.removesuffix('.md')}.html" for place in PAGES for rule, _ in _rows(place)
     }
 
 
 def _rows(place: str) -> Iterator[tuple[str, str]]:
-    """The rules in a page's tables; the last cell says what holds."""
+    """Yields id and last cell (the condition) of each rule in a page's tables."""
     text = (ROOT / "docs" / place).read_text()
     for rule, cells in ROW.findall(text):
         says = cells.split(" | ")[-1]

@@ -1,6 +1,4 @@
-"""
-The tutorials: notebooks of `tutorials/`, as `make tutorials` left them in `build/tutorials`.
-"""
+"""Makes pages of the notebooks in `tutorials/`, from the files that `make tutorials` builds."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ ORDER = (
     "add_a_device",
     "spirv_surgery",
 )
-"""Tutorials for newcomers, first; tutorials that are not named here come last."""
+"""Tutorials in the order of the list, for newcomers first. Unlisted tutorials come last."""
 
 HEAD = """\
 # Tutorials
@@ -37,7 +35,7 @@ links lead to the sources.
 
 @cache
 def pages() -> dict[str, str]:
-    """The list of the tutorials, and those that have been built."""
+    """Returns the list of the tutorials, and the pages of built tutorials."""
     paths = [path for path in NOTEBOOKS.glob("*.py") if ast.get_docstring(_tree(path))]
     paths.sort(key=lambda path: (*(path.stem != name for name in ORDER), path.stem))
     texts = {"tutorials/index.md": "\n".join([HEAD, *map(_row, paths), ""])}
@@ -49,7 +47,7 @@ def pages() -> dict[str, str]:
 
 
 def built() -> dict[str, Path]:
-    """Returns the other files that the tutorials' build made, by place on the site."""
+    """Returns the other files of the tutorials' build, by path on the site."""
     paths = (p for p in BUILT.rglob("*") if p.is_file() and p.suffix != ".md")
     return {f"tutorials/{path.relative_to(BUILT).as_posix()}": path for path in paths}
 

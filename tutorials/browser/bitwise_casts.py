@@ -1,6 +1,4 @@
-"""
-A replacement for xDSL's `xdsl.utils.bitwise_casts` without ctypes, which WebAssembly does not have.
-"""
+"""Replaces xDSL's `xdsl.utils.bitwise_casts` in the browser: WebAssembly has no ctypes."""
 
 import numpy as np
 

@@ -1,6 +1,7 @@
 """
-A replacement for ml_dtypes, which has no build for WebAssembly: its types exist, so that tables of
-types can name them, but numpy refuses arithmetic in them.
+Replaces ml_dtypes in the browser, because it has no build for WebAssembly.
+
+Its types exist, so that tables can name them, but numpy refuses arithmetic in them.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Runs a tutorial's cell in the browser; its last expression is shown, as HTML if possible."""
+"""Runs a tutorial's cell in the browser and shows its last expression, as HTML if possible."""
 
 import ast
 import linecache
@@ -9,14 +9,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-os.access = lambda path, mode, **options: os.path.exists(path)  # which WASI does not say
+os.access = lambda path, mode, **options: os.path.exists(path)  # WASI does not report this.
 
 RESULT = Path("/result")
 SITE = Path("/tmp/site")
 
 
 class Html(str):
-    """marimo's `mo.Html`: text that a cell shows as it is."""
+    """The replacement of marimo's `mo.Html`: HTML text that a cell shows."""
 
     def _repr_html_(self) -> str:
         return self
@@ -26,7 +26,7 @@ _names: dict[str, Any] = {"__name__": "__main__", "mo": SimpleNamespace(Html=Htm
 
 
 def run(code: str, notebook: str, number: int) -> None:
-    """Runs a cell; leaves `/result/html` with its output, `/result/error` if it failed."""
+    """Runs a cell. Writes its output to `/result/html`, and `/result/error` if it failed."""
     file = f"cell {number}"
     linecache.cache[file] = len(code), None, code.splitlines(True), file
     _names["__file__"] = str(SITE / "tutorials" / f"{notebook}.py")
@@ -35,7 +35,7 @@ def run(code: str, notebook: str, number: int) -> None:
         if shown is not None:
             (RESULT / "html").write_text(_html(shown))
     except BaseException as error:
-        # The cell's own frames: those of this file stand above them.
+        # Keeps the frames of the cell and drops the outer frames of this file.
         inner = error.__traceback__ and error.__traceback__.tb_next
         print("".join(traceback.format_exception(type(error), error, inner and inner.tb_next)))
         (RESULT / "error").write_text("")

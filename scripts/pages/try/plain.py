@@ -1,4 +1,4 @@
-"""Compiles the modules of an archive, without lines, documentation and assertions."""
+"""Compiles the modules of an archive without line numbers, docstrings and assertions."""
 
 import marshal
 import zipfile
@@ -10,7 +10,7 @@ HEADER = MAGIC_NUMBER + bytes(12)
 
 
 def plain(code: CodeType) -> CodeType:
-    """A code without its lines and documentation."""
+    """Returns a code object without line numbers and docstrings."""
     values = [plain(value) if isinstance(value, CodeType) else value for value in code.co_consts]
     if code.co_flags & CO_HAS_DOCSTRING:
         values[0] = None
@@ -18,7 +18,7 @@ def plain(code: CodeType) -> CodeType:
 
 
 def compile_archive(path: str, to: str) -> None:
-    """Writes the archive with compiled modules in the place of sources."""
+    """Writes an archive with compiled modules in place of sources."""
     with zipfile.ZipFile(path) as given, zipfile.ZipFile(to, "w") as made:
         for name in given.namelist():
             data = given.read(name)

@@ -1,7 +1,7 @@
 """
-Tests the kernel that the page left in `/page`, and leaves the answer there as JSON.
+Tests the kernel that the page wrote to `/page`, and writes the result there as JSON.
 
-The page compiles sources itself: a source's SPIR-V lies beside it, in `kernel.spv`.
+The page compiles sources itself and writes their SPIR-V to `kernel.spv`.
 """
 
 import json
@@ -30,30 +30,30 @@ from xdsl_spirv.tools.settings import describe_settings
 
 WORK = Path("/page")
 SECONDS = 20.0
-"""Seconds that a launch may take: somebody waits."""
+"""Time limit of a launch. It is short because the user waits."""
 SHOWN = 1024
-"""Numbers of a buffer that the page shows."""
+"""Number of shown elements of a buffer."""
 
 compilers.compile_source = lambda path, options, entry=None: Path("kernel.spv").read_bytes()
-# np.unique asks the large module whether an array is masked: none is.
+# np.unique calls the large module numpy.ma to test for masked arrays, which do not occur.
 np.ma = SimpleNamespace(is_masked=lambda array: False)  # type: ignore[assignment]
 os.access = lambda path, mode, **options: os.path.exists(path)  # WASI does not implement it.
 
 
 def test(name: str, launch: str) -> None:
-    """Runs the launch that a description says, or the one to start from, with all checks."""
+    """Runs a launch with all checks: the given description's, or a default one."""
     os.chdir(WORK)
     _answer(_test(Path(name), launch))
 
 
 def show(name: str) -> None:
-    """The kernel as assembly and in the dialect."""
+    """Writes the kernel as assembly and in the dialect."""
     os.chdir(WORK)
     kernel = load_kernel(KernelTest(Path(name), Path(name)))
     try:
         dialect = str(kernel.module())
     except SPIRVDecodeError as error:
-        dialect = f"The dialect does not have this kernel: {error}"
+        dialect = f"The dialect cannot represent this kernel: {error}"
     _answer({"assembly": disassemble(kernel.index.raw), "dialect": dialect})
 
 
@@ -72,7 +72,7 @@ def _test(path: Path, launch: str) -> dict[str, Any]:
     except (ProgramError, tomllib.TOMLDecodeError) as error:
         test, refusal = bare, str(error)
     except Exception:
-        test = bare  # The run says what is wrong with the kernel.
+        test = bare  # The run reports errors of the kernel.
     outcomes = run_test(test)
     last = outcomes[-1]
     refusal = refusal or last.misuse
@@ -89,7 +89,7 @@ def _test(path: Path, launch: str) -> dict[str, Any]:
 
 
 def _describe(test: KernelTest) -> str:
-    """The launch to start from, without the kernel's name."""
+    """Returns the default launch's description, without the kernel's name."""
     return describe(test, beside(test.kernel)).partition("\n")[2]
 
 

@@ -1,4 +1,4 @@
-"""Makes Python's memory small and easy to compress, before the picture of it is taken."""
+"""Makes Python's memory small and easy to compress before a snapshot."""
 
 import gc
 import linecache
@@ -9,15 +9,15 @@ from pathlib import Path
 
 SMALL = range(32, 513, 16)
 LARGE = [1 << n for n in range(18, 10, -1)]
-"""Bytes of blocks."""
+"""Sizes of large blocks in bytes."""
 HEADER = 17
-"""Bytes of an empty `bytes`."""
+"""Size of an empty `bytes` in bytes."""
 HELD = 1 << 19
-"""Bytes to take of each small size."""
+"""Number of bytes to allocate in blocks of each small size."""
 
 
 def tidy() -> None:
-    """Empties caches, and writes zeros over memory that is free."""
+    """Empties caches, and overwrites free memory by zeros."""
     os.chdir("/tmp")
     for path in Path("/page").iterdir():
         path.unlink()
@@ -34,7 +34,7 @@ def tidy() -> None:
 
 
 def _overwrite() -> None:
-    """Small blocks take what lies between others; large ones then take what the small ones left."""
+    """Allocates zeroed small blocks between others, then large blocks in the remaining memory."""
     for sizes in (SMALL, LARGE):
         held: list[list[bytes | None]] = []
         for size in sizes:
