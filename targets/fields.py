@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
+from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from xdsl_spirv.speech import spoken
@@ -131,7 +132,12 @@ def read_record(kind: type[KindT], section: Fields, base: KindT | None = None) -
 @cache
 def _hints(kind: type) -> dict[str, tuple[Any, bool]]:
     """The type of each field of a dataclass, and True if it has a default."""
-    hints = get_type_hints(kind)
+    hints = {
+        name: next((part for part in get_args(hint) if is_dataclass(part)), hint)
+        if get_origin(hint) is UnionType
+        else hint
+        for name, hint in get_type_hints(kind).items()
+    }
     return {
         field.name: (
             hints[field.name],

@@ -76,6 +76,8 @@ class LanesModel:
     """Most parts that a merge reads for each row."""
     merging_subgroups: int
     """Most subgroups of a workgroup that merges parts."""
+    long_past: int
+    """Keys that are assumed if their number is dynamic."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,10 @@ class ContractionModel:
     """Share of an 8-bit rate that remains if a tile is stored across K in Workgroup memory."""
     accumulators: int
     """Accumulators of an invocation up to which `residency.subgroups` share a compute unit."""
+    unpacked: float
+    """Share of a rate that remains if an operand is unpacked on its way, where not measured."""
+    long_loop: int
+    """K tiles of a loop from which an incomplete last tile gets code of its own."""
     most_residents: int
     """Workgroups of a compute unit up to which the time of partial occupancy is known."""
     narrow: Mapping[str, float]
@@ -174,7 +180,34 @@ class ContractionModel:
 
 
 @dataclass(frozen=True)
+class ProcessorRowsModel:
+    """The choice of a schedule of few rows on a CPU."""
+
+    least_products: int
+    """Least products for which the longest code pays, as it takes longer to compile."""
+    most_integer_sums: int
+    """Most sums of an invocation for integers: the code to quantize each sum is long."""
+    most_elements: int
+    """Most elements of a step for each row: limits the code."""
+    most_straight: int
+    """
+    Most elements of a column whose code without a loop, two or three instructions for each, fits in
+    the cache of decoded instructions.
+    """
+    often: int
+    """Least number of columns that share such code, so that fetching it costs little."""
+    turns: int
+    """Subgroups of a workgroup, which the CPU runs in turn."""
+
+
+@dataclass(frozen=True)
 class RowsModel:
+    few: int
+    """Most rows of a contraction with few rows; with more, operands are worth staging."""
+    few_for_matrices: int
+    """As `few`, for types that matrices multiply at a rate that the target's file does not give."""
+    much: int
+    """A contraction has few rows if it has at least this many times as many columns."""
     conversion: float
     """Time to convert a streamed element to a float, in multiply-adds."""
     conversion_of_packed: float
@@ -189,6 +222,38 @@ class RowsModel:
     """Most rows of an invocation; with more, registers do not suffice."""
     most_sums: int
     """Most sums of an invocation."""
+    under_way: int
+    """Loads of an invocation in flight at a time."""
+    most_spread: int
+    """Most elements of a unit if lanes take neighbouring units, to keep reads of rows close."""
+    most_beside: int
+    """Most elements of the rows that an invocation holds for a unit."""
+    subgroups: int
+    """Subgroups of a workgroup that divide K at most."""
+    resident: int
+    """Subgroups that run side by side on a compute unit if they have 64 registers each."""
+    most_bits: int
+    """Most bits of packed weights for which arithmetic limits a kernel, not memory."""
+    most_of_digits: int
+    """Most rows for which making digits costs less than making floats of the weights."""
+    sharing: tuple[int, ...]
+    """Subgroups of a workgroup that make digits together."""
+    least_sharing: int
+    """Fewest subgroups along K for which making digits together pays."""
+    shared_width: int
+    """Columns in a group if invocations share digits."""
+    few_groups: int
+    """Groups of columns of which two are read ahead; more would not fit in registers."""
+    least_in_groups: int
+    """Least columns of an invocation for which computing digits of the rows' elements pays."""
+    least_in_narrow_groups: int
+    """As `least_in_groups`, for one row, in groups of half as many columns with shorter code."""
+    most_folded: int
+    """Most elements that every workgroup of a product adds up or computes again."""
+    norm_readers: int
+    """Most products that compute the norm of their rows, each for itself."""
+    on_processor: ProcessorRowsModel | None = None
+    """None for devices that are no CPU."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +268,57 @@ class ReductionsModel:
     """As `worthwhile`, if an operand is in packed planes and both ways run on matrices."""
     cached: float
     """Rate at which parts are stored and summed, relative to a copy; caches make it faster."""
+
+
+@dataclass(frozen=True)
+class WindowModel:
+    """The estimate of windows that slide over rows in registers."""
+
+    cached: float
+    """Speed of reading elements again from the cache, relative to a copy."""
+    rotated: float
+    """Elements that could be read in the time that a result takes besides its reads."""
+    most_filters: int
+    """Filters of a channel up to which matrices would be mostly empty."""
+
+
+@dataclass(frozen=True)
+class LoopsModel:
+    """The choice of a schedule of everything that is not a contraction."""
+
+    workgroup: int
+    """Invocations of a workgroup that compute elements on their own."""
+    large_workgroup: int
+    """
+    Invocations of a workgroup that reduces a row together; also of others, if starting workgroups
+    would cost the most.
+    """
+    busy: int
+    """Invocations that keep a compute unit busy."""
+    many: int
+    """Multiple of `busy` beyond which more invocations are not faster."""
+    short: int
+    """Most steps of a reduction that an invocation should do by itself."""
+    long: int
+    """
+    Steps of a reduction from which neighbouring invocations would read places too far apart, where
+    each reduced a row by itself and rows do not lie side by side.
+    """
+    windows_held: int
+    """
+    Registers that windows and their weights may take for each of a target's `held_registers`:
+    drivers load windows of 5 x 5 of 4 neighbours before they multiply.
+    """
+    least_beside: int
+    """Rows that lie side by side which are worth being read together."""
+    beside_bits: int
+    """Bits of rows side by side that a workgroup reads at a time."""
+    few: int
+    """Factor of more workgroups for which an eighth of a memory transfer is read at a time."""
+    least_steps: int
+    """Least elements of a row for each of several invocations that share it."""
+    cached: int
+    """Bytes of rows above which they may leave the cache between two passes over a row."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +337,8 @@ class Model:
     contraction: ContractionModel
     rows: RowsModel
     reductions: ReductionsModel
+    window: WindowModel
+    loops: LoopsModel
 
 
 def read_model(target: Fields, processor: bool) -> Model:
@@ -228,7 +346,10 @@ def read_model(target: Fields, processor: bool) -> Model:
     like = FITTED_ON_PROCESSOR if processor else FITTED
     section = target.fields("model") if "model" in target.data else Fields({"like": like}, "")
     base = _model_of(section.text("like")) if "like" in section.data else None
-    return read_record(Model, section.drop_field("like"), base)
+    model = read_record(Model, section.drop_field("like"), base)
+    if processor and model.rows.on_processor is None:
+        raise TargetError("model.rows.on_processor is missing: the model of lavapipe has it")
+    return model
 
 
 @cache

@@ -38,9 +38,6 @@ from xdsl_spirv.passes.schedule.pipeline import LANES_ATTENTION, Pipeline
 from xdsl_spirv.targets import Target
 from xdsl_spirv.targets.model import LanesModel
 
-LONG_PAST = 4096
-"""Number of keys that is assumed if it is dynamic."""
-
 OUTER, SHARED, FIRST, SECOND = range(4)
 """Walks of a layout: the batch, the heads that share keys, and the two loops of the operand."""
 
@@ -396,7 +393,7 @@ def parts_for(plan: LanesPlan, most: int | None = None) -> int:
     if plan.across_rows:
         return 1
     keys = plan.sizes.extents[N]
-    count = max(typical(keys), LONG_PAST) if is_dynamic(keys) else keys
+    count = max(typical(keys), plan.model.long_past) if is_dynamic(keys) else keys
     count = count if most is None else min(count, most)
     tiles, batch, _ = plan.grid
     model = plan.model

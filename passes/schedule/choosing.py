@@ -19,13 +19,7 @@ from xdsl_spirv.dialects.schedule import ScheduleAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction
 from xdsl_spirv.passes.schedule.kinds import KINDS, ContractionPlan, Kind, ScheduleDoesNotFit, check
-from xdsl_spirv.passes.schedule.paths import (
-    COOPERATIVE_MATRIX,
-    FEW_FOR_MATRICES,
-    PATHS,
-    Decisions,
-    why_rows,
-)
+from xdsl_spirv.passes.schedule.paths import COOPERATIVE_MATRIX, PATHS, Decisions, why_rows
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
 
@@ -136,15 +130,15 @@ def judge_rows(plan: RowsPlan, decisions: Decisions) -> tuple[bool, str]:
         try:
             tiles = choose(contraction, target, Decisions(decisions.limits), (COOPERATIVE_MATRIX,))
         except (ScheduleDoesNotFit, NotAContraction):
-            return True, why_rows(contraction)
+            return True, why_rows(contraction, target)
         seconds = max(tiles.seconds, plan.seconds_of_reading)
         # Through Workgroup memory, with barriers, an operand does not stream as fast as estimated.
         direct = plan.operands.streamed in tiles.schedule.direct
         few = min(typical(contraction.m), typical(contraction.n))
-        if seconds < plan.seconds and (direct or few > FEW_FOR_MATRICES):
+        if seconds < plan.seconds and (direct or few > target.model.rows.few_for_matrices):
             by_rows = f"about {plan.seconds * 1e6:.0f} us by estimate"
             return False, f"{by_rows}, on matrices {seconds * 1e6:.0f}"
-    return True, why_rows(contraction)
+    return True, why_rows(contraction, target)
 
 
 def find_nearest(

@@ -31,13 +31,6 @@ from xdsl_spirv.targets import PER_ELEMENT, ScheduleCandidate, Target
 STAGED_ROW_PADDING = 16
 """Bytes: shifts each row by four banks, and keeps cooperative loads aligned."""
 
-UNPACKED = 0.6
-"""
-The share of a rate that remains where an operand is unpacked on its way, if the target's file has
-no such rate: 172 of 290 TFLOPS with Q4_1 on an H200.
-"""
-
-
 Groups: TypeAlias = Iterator[Iterator[Plan]]
 
 
@@ -84,7 +77,7 @@ def _candidates(
         (tile_m, tile_n), (rows, columns, *slices) = candidate.tile, candidate.subgroups
         types = f"{a_type} -> {result}"
         stream = None if units else candidate.streams.get(types, target.streams.get(types))
-        rated = _rates(candidate, types, units)
+        rated = _rates(candidate, types, units, target.model.contraction.unpacked)
         if rated is None:
             continue
         rate, alone = rated
@@ -124,13 +117,14 @@ def _candidates(
 
 
 def _rates(
-    candidate: ScheduleCandidate, types: str, units: Collection[str]
+    candidate: ScheduleCandidate, types: str, units: Collection[str], unpacked: float
 ) -> tuple[float | None, float | None] | None:
     """
     TFLOPS of a tile, and of a tile alone on a compute unit; None for each without a measurement.
 
     `units` are the operands that the kernel computes. Returns None if it reads one of them directly
-    and that was not measured, because no other rate predicts it.
+    and that was not measured, because no other rate predicts it; other rates are multiplied by
+    `unpacked`.
     """
     rate, alone = candidate.rates.get(types), candidate.alone.get(types)
     if not units:
@@ -140,7 +134,7 @@ def _rates(
         return measured, candidate.alone.get(f"unpacked {types}")
     if any(name in candidate.direct for name in units):
         return None
-    return rate and UNPACKED * rate, alone and UNPACKED * alone
+    return rate and unpacked * rate, alone and unpacked * alone
 
 
 def _has_edges(planned: Plan) -> bool:

@@ -67,12 +67,6 @@ from xdsl_spirv.passes.schedule.kinds import kind_of, root_of
 from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows, rows_plan
 from xdsl_spirv.targets import Target
 
-MOST = 1 << 15
-"""Elements that every workgroup of a product adds up or computes again."""
-
-MOST_USERS = 4
-"""Products of one norm: each adds up its rows again."""
-
 MOST_BOUND = 8
 """Most buffers of a kernel on a device without measurements: as many as WebGPU's devices bind."""
 
@@ -104,15 +98,16 @@ class Pair:
 class FoldPass(ModulePass, ABC):
     """Fuses dispatches with their readers; a product by rows is one of each pair."""
 
-    most: ClassVar[int] = 1
-    """Most readers of a dispatch."""
+    def most(self, target: Target) -> int:
+        """Most readers of a dispatch."""
+        return 1
 
     on_processors: ClassVar[bool] = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for dispatch, target in dispatches_beside_rows(op, self.name):
-            if (self.on_processors or not target.processor) and self.takes(dispatch):
-                fuse_into_readers(dispatch, target, self.fold, self.most)
+            if (self.on_processors or not target.processor) and self.takes(dispatch, target):
+                fuse_into_readers(dispatch, target, self.fold, self.most(target))
 
     def fold(self, pair: Pair) -> DispatchOp | None:
         """Returns one dispatch of both; None if its kernel would not fit."""
@@ -129,7 +124,7 @@ class FoldPass(ModulePass, ABC):
         return None
 
     @abstractmethod
-    def takes(self, first: DispatchOp) -> bool:
+    def takes(self, first: DispatchOp, target: Target) -> bool:
         """True if a dispatch is one that the case fuses with its readers."""
 
     def joins(self, pair: Pair) -> bool:
@@ -203,12 +198,12 @@ def _is_by_rows(dispatch: DispatchOp) -> bool:
     return root is not None and kind_of(root) == "rows"
 
 
-def _is_small(dispatch: DispatchOp) -> bool:
+def _is_small(dispatch: DispatchOp, target: Target) -> bool:
     """True if a dispatch computes one tensor that a workgroup can compute again."""
     if len(dispatch.outputs) != 1:
         return False
     type = dispatch.outputs[0].type
-    return type.has_static_shape() and prod(type.get_shape()) <= MOST
+    return type.has_static_shape() and prod(type.get_shape()) <= target.model.rows.most_folded
 
 
 # Norms
@@ -219,11 +214,13 @@ class FoldNormsPass(FoldPass):
     """Computes norms of few rows in the kernels of the products that read them."""
 
     name = "fold-norms"
-    most = MOST_USERS
 
-    def takes(self, first: DispatchOp) -> bool:
+    def most(self, target: Target) -> int:
+        return target.model.rows.norm_readers
+
+    def takes(self, first: DispatchOp, target: Target) -> bool:
         """True if it multiplies few rows in f32 by factors of the rows, and by others."""
-        if not _is_small(first):
+        if not _is_small(first, target):
             return False
         type = first.outputs[0].type
         if type.element_type != f32 or type.get_num_dims() < 2:
@@ -382,11 +379,11 @@ class FoldElementsPass(FoldPass):
     name = "fold-elements"
     on_processors = True
 
-    def takes(self, first: DispatchOp) -> bool:
+    def takes(self, first: DispatchOp, target: Target) -> bool:
         """True if a dispatch computes each element from elements of its operands."""
         ops = first.body.block.ops
         return (
-            _is_small(first)
+            _is_small(first, target)
             and any(isinstance(op, Generic) for op in ops)
             and all(map(_is_of_elements, ops))
         )
@@ -438,7 +435,7 @@ class FoldReadersPass(FoldPass):
 
     name = "fold-readers"
 
-    def takes(self, first: DispatchOp) -> bool:
+    def takes(self, first: DispatchOp, target: Target) -> bool:
         return _is_by_rows(first)
 
     def joins(self, pair: Pair) -> bool:

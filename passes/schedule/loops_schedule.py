@@ -64,35 +64,11 @@ IN_WORKGROUP: dict[Attribute, frozenset[str]] = {
 }
 """Elements of tiles, and the feature needed to keep them in Workgroup memory."""
 
-WORKGROUP = 64
-"""Invocations of a workgroup that compute elements on their own."""
-
-LARGE_WORKGROUP = 256
-"""
-Invocations of a workgroup that reduces a row together; also of others, if starting workgroups would
-cost the most.
-"""
-
-SHORT = 32
-"""Largest number of steps of a reduction that an invocation should do by itself."""
-
-LONG = 128
-"""
-Steps of a reduction from which neighbouring invocations would read places too far apart, where
-each reduced a row by itself and rows do not lie side by side.
-"""
-
 MOST_INVOCATIONS = 2**30
 """
 Most invocations of a launch: its index and the step to the next element add up to a signed number
 of 32 bits.
 """
-
-BUSY = 256
-"""Invocations that keep a compute unit busy."""
-
-MANY = 4
-"""Multiple of `BUSY` invocations beyond which more invocations are not faster."""
 
 MOST_SUBGROUPS = 32
 """Subgroups of a workgroup that every device takes (maxComputeWorkgroupSubgroups)."""
@@ -102,27 +78,6 @@ WIDTHS = (8, 4, 2)
 
 MOST_BITS = 128
 """Most bits that an invocation moves at a time."""
-
-WINDOWS_HELD = 4
-"""
-Registers that windows and their weights may take for each of a target's `held_registers`: more are
-spilled by ANV and PanVK, which load windows of 5 x 5 of 4 neighbours before they multiply.
-"""
-
-LEAST_BESIDE = 8
-"""Rows that lie side by side which are worth being read together."""
-
-BESIDE_BITS = 512
-"""Bits of rows side by side that a workgroup reads at a time."""
-
-FEW = 8
-"""Factor of more workgroups for which an eighth of a memory transfer is read at a time."""
-
-LEAST_STEPS = 4
-"""Least elements of a row for each of several invocations that share it."""
-
-CACHED = 1 << 23
-"""Bytes of rows above which they may leave the cache between two passes over a row."""
 
 
 @dataclass(frozen=True)
@@ -255,9 +210,10 @@ def _of_single_subgroups(schedule: LoopsAttr, target: Target) -> LoopsAttr:
 
 def _tile_schedule(nest: Nest, target: Target) -> LoopsAttr | None:
     """For elements that lie along one loop where they are read, along another where stored."""
-    if typical(prod(nest.shape)) < MANY * BUSY * target.compute_units:
+    if typical(prod(nest.shape)) < target.model.loops.many * _busy(target):
         return None
-    if target.processor or target.max_invocations < LARGE_WORKGROUP:
+    workgroup = target.model.loops.large_workgroup
+    if target.processor or target.max_invocations < workgroup:
         return None
     elements = [array.element for array, _ in nest.results]
     if any(
@@ -275,7 +231,7 @@ def _tile_schedule(nest: Nest, target: Target) -> LoopsAttr | None:
     if any(typical(extent) < tile // 2 for extent in along):
         return None
     tiles = typical(prod(tile_grid(nest, axes, tile)))
-    return LoopsAttr(LARGE_WORKGROUP, _groups(tiles, 1, target), tile=tile)
+    return LoopsAttr(workgroup, _groups(tiles, 1, target), tile=tile)
 
 
 def _widest(nests: Sequence[Nest], target: Target) -> LoopsAttr:
@@ -309,16 +265,16 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
     reductions = reductions_of(nest)
     columns = dimensions_along_rows(nest)
     rows = typical(prod(size for axis, size in enumerate(nest.shape) if axis not in columns))
-    busy = BUSY * target.compute_units
+    model, busy = target.model.loops, _busy(target)
     totals = [
         prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
         for loops, _ in reductions
     ]
     longest = max(map(typical, totals), default=1)
     splits = all(combinations_of(loops) is not None for loops, _ in reductions)
-    strided = _is_strided(reductions, rows)
-    beside = strided or target.processor or longest < LONG
-    if longest < SHORT or not splits or (rows >= 4 * busy and beside):
+    strided = _is_strided(reductions, rows, model.short)
+    beside = strided or target.processor or longest < model.long
+    if longest < model.short or not splits or (rows >= 4 * busy and beside):
         return _alone(nest, rows, longest, target)
     if strided:
         side_by_side = _side_by_side(nest, rows, longest, target)
@@ -328,30 +284,30 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
     totals += [prod(nest.shape[axis] for axis in columns)] if columns else []
     bits = _bits(nest, rows * longest)
     # A processor without others to run meanwhile waits at every barrier.
-    again = len(totals) > 1 and rows * longest * bits // 8 > CACHED
+    again = len(totals) > 1 and rows * longest * bits // 8 > model.cached
     again = again and not target.processor
     if EXCHANGES & target.features and (rows * size >= busy or longest <= 2 * size):
         if not again or longest <= 2 * KEPT * size:
-            workgroup = max(size, min(WORKGROUP, target.max_invocations) // size * size)
+            workgroup = max(size, min(model.workgroup, target.max_invocations) // size * size)
             groups = _groups(rows * size, workgroup, target)
             elements = _neighbours(rows, totals, size, bits, target)
             return LoopsAttr(workgroup, groups, elements, reduce="subgroup")
     limit = min(target.max_invocations, MOST_SUBGROUPS * size)
     # As many as keep the row in registers.
-    least = 0 if again else min(longest, LARGE_WORKGROUP)
+    least = 0 if again else min(longest, model.large_workgroup)
     most = min(max(least, ceil_div(longest, KEPT)), limit)
     workgroup = max(size, min(ceil_div(most, size), limit // size) * size)
     elements = _neighbours(rows, totals, workgroup, bits, target)
     return LoopsAttr(workgroup, _groups(rows, 1, target), elements, reduce="workgroup")
 
 
-def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int) -> bool:
+def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int, short: int) -> bool:
     """
     Whether rows, not the reduced elements of a row, are neighbours in memory.
 
     Only arrays with more elements than rows decide. Windows may have none, as they overlap.
     """
-    for size in (rows * SHORT, rows):
+    for size in (rows * short, rows):
         reduced = [
             loops.reduction[axis] if axis is not None else True
             for loops, _ in reductions
@@ -364,7 +320,7 @@ def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int) -> bo
 
 def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr | None:
     """A schedule by which neighbouring invocations read neighbouring rows."""
-    busy = BUSY * target.compute_units
+    model, busy = target.model.loops, _busy(target)
     if rows >= busy:
         return _alone(nest, rows, longest, target)
     last = next(
@@ -375,21 +331,21 @@ def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsA
         ),
         1,
     )
-    if typical(last) < LEAST_BESIDE:
+    if typical(last) < model.least_beside:
         return None
     bits = _bits(nest, rows * longest)
     elements = 1
-    if rows * longest >= MANY * busy * max(WIDTHS):
+    if rows * longest >= model.many * busy * max(WIDTHS):
         elements = next(n for n in (4, 2, 1) if is_multiple(last, n) and n * bits <= MOST_BITS)
     limit = min(target.max_invocations, MOST_SUBGROUPS * target.subgroup_size)
-    beside = BESIDE_BITS // (bits * elements)
+    beside = model.beside_bits // (bits * elements)
     if 2 * ceil_div(rows, beside * elements) < target.compute_units:
         beside //= 2
-    if FEW * ceil_div(rows, beside * elements) < min(rows, target.compute_units):
+    if model.few * ceil_div(rows, beside * elements) < min(rows, target.compute_units):
         return None
     lanes = 1
-    while lanes * 2 * LEAST_STEPS <= longest and lanes * 2 * beside <= limit:
-        if lanes * rows >= MANY * busy * elements:
+    while lanes * 2 * model.least_steps <= longest and lanes * 2 * beside <= limit:
+        if lanes * rows >= model.many * busy * elements:
             break
         lanes *= 2
     while lanes * beside < target.subgroup_size:
@@ -402,11 +358,11 @@ def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsA
 
 def _alone(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr:
     """Each invocation computes elements by itself."""
-    busy = BUSY * target.compute_units
+    model, busy = target.model.loops, _busy(target)
     elements = 1
     if nest.shape and _loads_vectors(nest):
         bits = _bits(nest, rows)
-        room = WINDOWS_HELD * (target.held_registers or inf)
+        room = model.windows_held * (target.held_registers or inf)
         for width in WIDTHS:
             fits = is_run(nest.shape, width) and width * bits <= MOST_BITS
             fits = fits and 2 * width * longest <= room
@@ -414,8 +370,8 @@ def _alone(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr:
                 elements = width
                 break
     units = rows // elements
-    large = units >= MANY * busy and longest < SHORT
-    alone = min(LARGE_WORKGROUP if large else WORKGROUP, target.max_invocations)
+    large = units >= model.many * busy and longest < model.short
+    alone = min(model.large_workgroup if large else model.workgroup, target.max_invocations)
     return LoopsAttr(alone, _groups(units, alone, target), elements)
 
 
@@ -443,7 +399,8 @@ def _neighbours(rows: int, totals: list[Size], lanes: int, bits: int, target: Ta
 
     As many as it can move at once if all invocations have work; 1 if there is little to move.
     """
-    if rows * max(map(typical, totals)) < MANY * BUSY * target.compute_units * max(WIDTHS):
+    many = target.model.loops.many * _busy(target) * max(WIDTHS)
+    if rows * max(map(typical, totals)) < many:
         return 1
     for width in WIDTHS:
         if width * bits <= MOST_BITS and all(
@@ -465,6 +422,11 @@ def _bits(nest: Nest, size: int) -> int:
     widths = [bit_width(stored.element) for stored in moved if typical(prod(stored.shape)) >= size]
     # A truth value is stored as a word.
     return max((bits if bits >= 8 else 32 for bits in widths), default=32)
+
+
+def _busy(target: Target) -> int:
+    """Returns the number of invocations that keep the target busy."""
+    return target.model.loops.busy * target.compute_units
 
 
 def _groups(units: int, size: int, target: Target) -> int:

@@ -42,23 +42,6 @@ LAYOUT = "layout"
 LOOPS, PACK, ATTENTION = "loops", "pack", "attention"
 """Paths without a product: loops, packing an operand, and a whole attention."""
 
-FEW = 32
-"""Most rows of a contraction with few rows; with more, operands are worth staging."""
-
-FEW_ON_UNITS = 16
-"""The same on a GPU, where other subgroups run while one waits for staging."""
-
-FEW_FOR_MATRICES = 8
-"""
-The same on a GPU that has cooperative matrices of these types, but no measured rates in its file.
-"""
-
-MUCH = 4
-"""A contraction has few rows if it has at least this many times as many columns."""
-
-MOST_FILTERS = 8
-"""Filters of one channel up to which a convolution is depthwise: a matrix would be mostly empty."""
-
 
 def no_few_rows(contraction: Contraction, target: Target) -> str:
     """The reason why a contraction does not have few rows, by its sizes alone; empty if it has."""
@@ -66,26 +49,21 @@ def no_few_rows(contraction: Contraction, target: Target) -> str:
         # It caches what it reads; staging costs it copies and barriers.
         return ""
     few, many = sorted((typical(contraction.m), typical(contraction.n)))
-    most = _most_rows(contraction, target)
+    model, on_matrices = target.model.rows, target.properties_for(contraction.types)
+    unrated = on_matrices and target.measured_copy is None and not target.processor
+    most = model.few_for_matrices if unrated else model.few
     if few > most:
         return f"the result has {few} rows; this path takes at most {most} on {target.name}"
-    if few > 1 and many < MUCH * few:
+    if few > 1 and many < model.much * few:
         return f"{few} x {many} results: no operand is much larger than the other"
     return ""
 
 
-def why_rows(contraction: Contraction) -> str:
+def why_rows(contraction: Contraction, target: Target) -> str:
     """Returns the reason for a schedule of rows, by the sizes of a contraction alone."""
-    if min(typical(contraction.m), typical(contraction.n)) <= FEW:
+    if min(typical(contraction.m), typical(contraction.n)) <= target.model.rows.few:
         return "few rows of the result: the other operand is read once, as a stream"
     return "a processor: lanes read columns, and all of them the rows, without staging"
-
-
-def _most_rows(contraction: Contraction, target: Target) -> int:
-    if target.processor:
-        return FEW
-    on_matrices = target.properties_for(contraction.types) and target.measured_copy is None
-    return FEW_FOR_MATRICES if on_matrices else FEW_ON_UNITS
 
 
 def no_matrices(contraction: Contraction, target: Target) -> str:
@@ -107,8 +85,8 @@ def no_window(contraction: Contraction, target: Target) -> str:
     """
     if contraction.batch == 1:
         return "no depthwise convolution: there is no channel by itself"
-    if typical(contraction.m) > MOST_FILTERS:
-        return f"{contraction.m} rows for each batch fill tiles: windows pay up to {MOST_FILTERS}"
+    if typical(contraction.m) > (most := target.model.window.most_filters):
+        return f"{contraction.m} rows for each batch fill tiles: windows pay up to {most}"
     return ""
 
 

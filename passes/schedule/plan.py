@@ -46,9 +46,6 @@ from xdsl_spirv.passes.schedule.tiles import (
 )
 from xdsl_spirv.targets import Fragment, Target
 
-LONG_LOOP = 4
-"""K tiles of a loop from which an incomplete last tile gets code of its own."""
-
 UNROLLED = 16
 """Most moves that an invocation makes for one tile without a loop."""
 
@@ -124,7 +121,7 @@ class Plan(ContractionPlan):
         This is more code, which pays if a subgroup waits for every tile of a long loop.
         """
         k, (_, _, tile_k) = self.contraction.k, self.schedule.tile
-        if is_dynamic(k) or k % tile_k == 0 or k < LONG_LOOP * tile_k:
+        if is_dynamic(k) or k % tile_k == 0 or k < self.target.model.contraction.long_loop * tile_k:
             return False
         direct = [tile for tile in (self.a, self.b) if not isinstance(tile, StagedTile)]
         ahead = any(tile.ahead for tile in direct)

@@ -19,72 +19,11 @@ from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.schedule.rows import MOST_ELEMENTS, RowsPlan
 from xdsl_spirv.targets import Target
 
-LEAST_PRODUCTS = 1 << 22
-"""Least products for which the longest code pays on a CPU, as it takes longer to compile."""
-
-MOST_INTEGER_SUMS = 16
-"""
-Most sums of an invocation for integers on a CPU: the code to quantize each sum is long.
-"""
-
-UNDER_WAY = 4
-"""Loads of an invocation in flight at a time."""
-
-MOST_SPREAD = 16
-"""
-Most elements of a unit if lanes take neighbouring units, to keep reads of rows close.
-"""
-
-MOST_BESIDE = 64
-"""Most elements of the rows that an invocation holds for a unit."""
-
 MOST_HELD = 1 << 16
 """Registers of an invocation, if a target's file does not say: more than any schedule takes."""
 
 LEAST_BYTES = 4
 """Least bytes of a load."""
-
-MOST_WRITTEN = 128
-"""Most elements of a step for each row on devices that do not wait for memory: limits the code."""
-
-MOST_STRAIGHT = 2048
-"""
-Most elements of a column whose code without a loop, two or three instructions for each, fits in a
-processor's cache of decoded instructions.
-"""
-
-OFTEN = 96
-"""Least number of columns that share code, so that fetching it costs little."""
-
-TURNS = 8
-"""Subgroups of a workgroup on a CPU, which runs them in turn."""
-
-SUBGROUPS = 8
-"""Subgroups of a workgroup that divide K at most."""
-
-RESIDENT = 32
-"""Subgroups that run side by side on a compute unit where they have 64 registers each."""
-
-MOST_BITS = 8
-"""Most bits of packed weights for which a kernel is limited by arithmetic, not by memory."""
-
-MOST_OF_DIGITS = 2
-"""Most rows for which making digits costs less than making floats of the weights."""
-
-SHARING, LEAST_SHARING = (16, 32), 4
-"""Subgroups of a workgroup that make digits together, and the number of them that have all of K."""
-
-SHARED_WIDTH = 2
-"""Columns in a group if invocations share digits."""
-
-FEW_GROUPS = 3
-"""Number of groups of which two are read ahead; more would not fit in registers."""
-
-LEAST_IN_GROUPS = 12
-"""Least columns of an invocation for which computing digits of the rows' elements pays."""
-
-LEAST_IN_NARROW_GROUPS = 8
-"""As `LEAST_IN_GROUPS`, for one row, in groups of half as many columns with shorter code."""
 
 
 def list_plans(contraction: Contraction, target: Target) -> Iterator[Iterator[RowsPlan]]:
@@ -96,13 +35,13 @@ def list_plans(contraction: Contraction, target: Target) -> Iterator[Iterator[Ro
 
 def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """Lists the candidate schedules, the best one first."""
-    target = plan.target
+    target, model = plan.target, plan.target.model.rows
     try:
         side_by_side, columns = plan.operands.side_by_side, typical(plan.operands.columns)
     except (NotAContraction, NotLinear):
         yield plan.schedule
         return
-    most_rows = target.model.rows.most_rows // _shorter(plan)
+    most_rows = model.most_rows // _shorter(plan)
     rows = ceil_div(few, ceil_div(few, most_rows))
     batch = typical(plan.contraction.batch)
     if target.processor:
@@ -114,16 +53,16 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
         yield from _across(plan, few)
     room = target.held_registers or MOST_HELD
     rows = ceil_div(rows, ceil_div(rows * side_by_side, room))
-    beside = min(MOST_BESIDE, room) // rows
-    bytes, unit_size = _load(plan, max(1, min(MOST_SPREAD, beside)))
+    beside = min(model.most_beside, room) // rows
+    bytes, unit_size = _load(plan, max(1, min(model.most_spread, beside)))
     units = typical(plan.operands.units) * prod(plan.operands.unit.values()) // unit_size
-    wanted = target.model.rows.busy * target.compute_units
+    wanted = model.busy * target.compute_units
     # Packed weights have fewer bytes and more arithmetic: more loads in flight hide both.
     packed = any(unpacking is not None for unpacking in plan.contraction.unpackings)
-    under_way = UNDER_WAY * (2 if packed else 1)
+    under_way = model.under_way * (2 if packed else 1)
     for width in (4, 2, 1):
         own = max(width, side_by_side)
-        if rows * own > max(min(target.model.rows.most_sums, room), rows * side_by_side):
+        if rows * own > max(min(model.most_sums, room), rows * side_by_side):
             continue
         # Registers of a step: the loads of the columns, and the elements of the rows beside them.
         held = (own * bytes // LEAST_BYTES + rows * unit_size) // side_by_side
@@ -131,7 +70,9 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
             subgroups = ceil_div(columns, own * target.subgroup_size // lanes)
             subgroups *= batch * ceil_div(few, rows)
             along = 4 if packed and units >= 8 * lanes else 1
-            while along < SUBGROUPS and subgroups * along < wanted and units >= 2 * along * lanes:
+            while along < model.subgroups and subgroups * along < wanted:
+                if units < 2 * along * lanes:
+                    break
                 along *= 2
             if width > 1 and 2 * subgroups * along < wanted:
                 continue
@@ -152,19 +93,19 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
     Loads of four columns leave room for the partial sums of all parts in Workgroup memory.
     """
-    target, size = plan.target, plan.target.subgroup_size
+    target, size, model = plan.target, plan.target.subgroup_size, plan.target.model.rows
     if few > 2 or target.measured_copy is None:
         return
     bytes, _ = _load(plan, 4)
-    trial = replace(plan, schedule=RowsAttr(few, 4, 4, 2, bytes, subgroups=(SUBGROUPS, 1)))
+    trial = replace(plan, schedule=RowsAttr(few, 4, 4, 2, bytes, subgroups=(model.subgroups, 1)))
     width, most = trial.operands.side_by_side, target.max_invocations // size
     workgroups = typical(plan.contraction.batch)
     workgroups *= ceil_div(typical(plan.operands.columns), width * size // 4)
-    along = SUBGROUPS
-    wanted = target.model.rows.busy * target.compute_units
+    along = model.subgroups
+    wanted = model.busy * target.compute_units
     while along < most and workgroups * along < wanted:
         along *= 2
-    while along >= SUBGROUPS:
+    while along >= model.subgroups:
         if typical(trial.operands.units) >= 2 * along * 4:
             yield RowsAttr(few, width, 4, 2, bytes, subgroups=(along, 1))
         along //= 2
@@ -173,7 +114,10 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 def _digits_pay(plan: RowsPlan, few: int) -> bool:
     """True if multiplying integers is faster than converting the weights to floats."""
     unpacking = plan.contraction.unpackings[plan.operands.streamed]
-    if unpacking is None or unpacking.bits >= MOST_BITS * unpacking.size or few > MOST_OF_DIGITS:
+    model = plan.target.model.rows
+    if unpacking is None or unpacking.bits >= model.most_bits * unpacking.size:
+        return False
+    if few > model.most_of_digits:
         return False
     rates = plan.target.rates
     dots, products = rates.get("dot", 0), rates.get("fma f32", 0)
@@ -189,7 +133,7 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     Yields it only if two such workgroups run side by side (one, if K is long and it fills a compute
     unit), and if the streamed operand has one plane of integers: nothing else was measured.
     """
-    target, size = plan.target, plan.target.subgroup_size
+    target, size, model = plan.target, plan.target.subgroup_size, plan.target.model.rows
     if (
         few > 1
         or not _digits_pay(plan, few)
@@ -202,16 +146,16 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
         for leaf in plan.operands.leaves[plan.operands.streamed]
     ]
     along = ceil_div(plan.operands.units, size)
-    sharing = next((subgroups for subgroups in SHARING if subgroups >= 2 * along), 0)
-    if along < LEAST_SHARING or not sharing or planes.count(True) != 1:
+    sharing = next((subgroups for subgroups in model.sharing if subgroups >= 2 * along), 0)
+    if along < model.least_sharing or not sharing or planes.count(True) != 1:
         return
-    workgroups, across = RESIDENT // sharing, sharing // along
+    workgroups, across = model.resident // sharing, sharing // along
     results = typical(plan.operands.columns) * typical(plan.contraction.batch)
-    slots = target.compute_units * workgroups * across * SHARED_WIDTH
+    slots = target.compute_units * workgroups * across * model.shared_width
     groups = ceil_div(results, slots)
-    ahead = 2 if groups <= FEW_GROUPS else 1
-    of_load = 1, SHARED_WIDTH, size, 1, plan.schedule.bytes.data, groups, ahead, MOST_DIGITS
-    schedule = RowsAttr(*of_load, subgroups=(along, across))
+    ahead = 2 if groups <= model.few_groups else 1
+    of_load = 1, model.shared_width, size, 1, plan.schedule.bytes.data, groups, ahead
+    schedule = RowsAttr(*of_load, MOST_DIGITS, subgroups=(along, across))
     shared = replace(plan, schedule=schedule)
     fits = shared.workgroup_bytes * workgroups <= target.residency.memory_bytes
     if shared.digits.are_shared and fits:
@@ -228,21 +172,21 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """
     if not _digits_pay(plan, few):
         return
-    target, size = plan.target, plan.target.subgroup_size
-    most = target.model.rows.most_rows
+    target, size, model = plan.target, plan.target.subgroup_size, plan.target.model.rows
+    most, most_beside = model.most_rows, model.most_beside
     results = typical(plan.operands.columns) * typical(plan.contraction.batch)
-    for spread in (MOST_SPREAD, MOST_SPREAD // 2):
+    for spread in (model.most_spread, model.most_spread // 2):
         bytes, elements = _load(plan, spread)
         in_units = replace(plan, schedule=plan.schedule.replace_values(bytes=bytes))
         if is_dynamic(in_units.operands.units) or in_units.operands.side_by_side > 1:
             continue
-        rows = ceil_div(few, ceil_div(few, min(most, max(1, MOST_BESIDE // elements))))
-        steps = ceil_div(in_units.operands.units, size * RESIDENT)
+        rows = ceil_div(few, ceil_div(few, min(most, max(1, most_beside // elements))))
+        steps = ceil_div(in_units.operands.units, size * model.resident)
         along = ceil_div(in_units.operands.units, size * steps)
-        if rows * elements * steps > MOST_BESIDE:
+        if rows * elements * steps > most_beside:
             continue
         across = max(1, 4 // along)
-        workgroups = max(1, RESIDENT // (along * across))
+        workgroups = max(1, model.resident // (along * across))
         for width, least in _widths(plan, few, rows):
             slots = target.compute_units * workgroups * width * across
             of_column = 4 * rows * width * across * along
@@ -260,16 +204,18 @@ def _widths(plan: RowsPlan, few: int, rows: int) -> Iterator[tuple[int, int]]:
     """
     Yields widths of a group of digits, each with the least columns for which it pays; best first.
     """
-    yield max(1, min(4, plan.target.model.rows.most_sums // 2 // rows)), LEAST_IN_GROUPS
+    model = plan.target.model.rows
+    yield max(1, min(4, model.most_sums // 2 // rows)), model.least_in_groups
     if few == 1:
-        yield 2, LEAST_IN_NARROW_GROUPS
+        yield 2, model.least_in_narrow_groups
 
 
 def _shorter(plan: RowsPlan) -> int:
     """The factor by which code is shortened on a CPU if it is not worth its time to compile."""
     contraction = plan.contraction
     sizes = contraction.m, contraction.n, contraction.k, contraction.batch
-    return 2 if plan.target.processor and prod(map(typical, sizes)) < LEAST_PRODUCTS else 1
+    model = plan.target.model.rows.on_processor if plan.target.processor else None
+    return 2 if model and prod(map(typical, sizes)) < model.least_products else 1
 
 
 def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) -> Iterator[RowsAttr]:
@@ -279,27 +225,29 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
     One row of a short K is multiplied without a loop: if no lane can be inactive, the device's
     compiler omits the checks before each load. All lanes then load the same word.
     """
+    model = plan.target.model.rows.on_processor
+    assert model is not None
     if (
         rows == 1
         and not is_dynamic(plan.operands.units)
-        and columns >= OFTEN
+        and columns >= model.often
         and _shares_words(plan)
     ):
-        if typical(plan.operands.reduced_size) <= MOST_STRAIGHT:
-            yield RowsAttr(1, 1, 1, 1, within=plan.target.subgroup_size, subgroups=(1, TURNS))
+        if typical(plan.operands.reduced_size) <= model.most_straight:
+            yield RowsAttr(1, 1, 1, 1, within=plan.target.subgroup_size, subgroups=(1, model.turns))
     most_sums = plan.target.model.rows.most_sums // _shorter(plan)
     while side_by_side > 1 and rows * side_by_side > most_sums:
         # Takes fewer elements of few bits at a time, so that the code for each sum stays small.
         side_by_side //= 2
-    most = MOST_INTEGER_SUMS if isinstance(plan.sums.type, IntegerType) else most_sums
+    most = model.most_integer_sums if isinstance(plan.sums.type, IntegerType) else most_sums
     rows = ceil_div(rows, ceil_div(rows * side_by_side, most))
     for width in (8, 4, 2, 1):
         own = max(width, side_by_side)
-        bytes, unit_size = _load(plan, max(MOST_WRITTEN // own, side_by_side), side_by_side)
+        bytes, unit_size = _load(plan, max(model.most_elements // own, side_by_side), side_by_side)
         enough = columns >= own * plan.target.subgroup_size * 4
-        if width > 1 and (rows * own > most or own * unit_size > MOST_WRITTEN or not enough):
+        if width > 1 and (rows * own > most or own * unit_size > model.most_elements or not enough):
             continue
-        short = 2 * own * unit_size <= MOST_WRITTEN and 2 * rows * own <= most_sums
+        short = 2 * own * unit_size <= model.most_elements and 2 * rows * own <= most_sums
         steps = 2 if short and typical(plan.operands.units) > 1 else 1
         yield RowsAttr(rows, own, 1, steps, bytes, subgroups=(1, 1))
 

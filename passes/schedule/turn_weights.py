@@ -43,7 +43,7 @@ from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.choosing import choose
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.paths import MUCH, ROWS, Decisions, LimitedPass, Limits
+from xdsl_spirv.passes.schedule.paths import ROWS, Decisions, LimitedPass, Limits
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
 
@@ -87,7 +87,7 @@ def _turn(
     contraction = as_contraction(root)
     if contraction is None:
         return
-    order = _order(contraction)
+    order = _order(contraction, target.model.rows.much)
     if order is None or lookup(contraction, target) is not None:
         return
     weight = contraction.b
@@ -111,15 +111,15 @@ def _turn(
     dispatch.drop_unread_operands()
 
 
-def _order(contraction: Contraction) -> tuple[int, ...] | None:
+def _order(contraction: Contraction, much: int) -> tuple[int, ...] | None:
     """
     The dimensions of B with K's dimensions last, if each is indexed by a single loop.
 
-    None if B already lies along K, is not a weight, or is not the streamed operand.
+    None if B already lies along K, is not a weight, or has not `much` more columns than A has rows.
     """
     weight, map = contraction.b, contraction.maps[1]
     few, many = typical(contraction.m), typical(contraction.n)
-    if not isinstance(weight, BlockArgument) or not is_weight(weight) or many < MUCH * few:
+    if not isinstance(weight, BlockArgument) or not is_weight(weight) or many < much * few:
         return None
     if not isa(weight.type, TensorType) or not weight.type.has_static_shape():
         return None

@@ -28,18 +28,11 @@ TYPES = ("f16", "f32", "s8", "u8", "s16", "u16", "s32", "u32")
 """Element types whose values kernels extend to the result's; bfloat16 is not."""
 
 
-CACHED = 1.25
-"""Speed of re-reading elements from the cache, relative to a copy."""
-
-ROTATED = 6
-"""Elements that could be read in the time a result takes besides its reads."""
-
-
-def seconds_of_taps(contraction: Contraction, target: Target, more: int = 0) -> float:
+def seconds_of_taps(contraction: Contraction, target: Target, more: float = 0) -> float:
     """Estimated seconds of reading: windows from the cache, and `more` elements for each result."""
     results = typical(contraction.batch * contraction.m * contraction.n)
     size = bit_width(contraction.element_types[0]) / 8 / target.copy_bytes_per_second
-    return results * (typical(contraction.k) / CACHED + more) * size
+    return results * (typical(contraction.k) / target.model.window.cached + more) * size
 
 
 def elements_of(contraction: Contraction, operand: int) -> RowMajor:
@@ -167,7 +160,8 @@ class WindowPlan(ContractionPlan):
     @cached_property
     def seconds(self) -> float:
         idle = self.segments * self.target.subgroup_size / self.row
-        return seconds_of_taps(self.contraction, self.target, ROTATED) * idle
+        rotated = self.target.model.window.rotated
+        return seconds_of_taps(self.contraction, self.target, rotated) * idle
 
     # Whether it fits
 

@@ -117,12 +117,12 @@ def test_a_model_says_which_scripts_fitted_it(name: str):
 
 
 def test_a_model_takes_from_another_what_it_does_not_give(tmp_path: Path):
-    own = read_with(tmp_path / "own.json", model={"like": "nvidia-h200", "rows": {"busy": 3}})
-    base = load("nvidia-h200").model
+    own = read_with(tmp_path / "own.json", model={"like": "lavapipe", "rows": {"busy": 3}})
+    base = load("lavapipe").model
     assert own.model == replace(base, rows=replace(base.rows, busy=3))
     assert read_with(tmp_path / "none.json", model=None).model == load("lavapipe").model
     gpu = read_with(tmp_path / "gpu.json", model=None, processor=False)
-    assert gpu.model == base
+    assert gpu.model == load("nvidia-h200").model
     assert not gpu.processor
     assert read_with(tmp_path / "one.json", processor=None).processor
 
@@ -131,6 +131,7 @@ def test_a_model_takes_from_another_what_it_does_not_give(tmp_path: Path):
     ("model", "problem"),
     [
         ({"dispatch_seconds": 1e-6}, "model.fitted is missing"),
+        ({"like": "nvidia-h200"}, "model.rows.on_processor is missing: the model"),
         ({"like": "../lavapipe"}, "model.like is '../lavapipe', not a target of this package"),
         ({"like": "nvidia-h200", "rows": {"bussy": 1}}, "model.rows has 'bussy', not one of"),
         ({"like": "nvidia-h200", "rows": {"busy": 0}}, "model.rows.busy is 0, not at least 1"),
