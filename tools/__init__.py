@@ -8,9 +8,9 @@ Exit statuses of the commands: they tell who can fix a failure.
 | 2 | the user: the command line |
 | 3 | the machine's owner: a full disk, memory, files that may not be read or written |
 | 4 | the machine's owner: the device or its driver |
-| 70 | us |
+| 70 | the authors of xdsl-spirv |
 | 130, 143 | interrupted (Ctrl-C), terminated (SIGTERM) |
-| 141 | no failure: the reader of the output has read enough (`| head`) |
+| 141 | not a failure: the reader of the output stopped early (`| head`) |
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REMEDIES = {
     errno.EMFILE: (ENVIRONMENT, "raise the limit of open files (ulimit -n)"),
     errno.ENOMEM: (ENVIRONMENT, "use smaller inputs"),
 }
-"""For each error of the system: exit status (by who can fix it) and remedy."""
+"""Maps an error number of the operating system to the exit status and the remedy."""
 
 
 def of_the_system(error: OSError) -> tuple[int, str]:

@@ -1,6 +1,4 @@
-"""
-Suggests changes that would make a model faster on a target, if the target's own data support them.
-"""
+"""Suggests changes of the model or of the options that would make a model faster on a target."""
 
 from __future__ import annotations
 
@@ -18,10 +16,10 @@ IN_F32 = "f32 x f32 -> f32"
 IN_F16 = "f16 x f16 -> f32"
 
 WORTH = 1.2
-"""Least speedup, by the roofline, that is worth reporting."""
+"""Smallest speedup that is worth a suggestion, as a factor."""
 
 LEADING_SIZES = re.compile(r"(?:\d+x)*")
-"""Matches the leading numbers of a buffer's type, such as `256x3x`."""
+"""Regular expression for the leading sizes of a buffer's type, such as `256x3x`."""
 
 
 def advice_of(explanation: ExplanationData) -> list[str]:
@@ -34,9 +32,7 @@ def advice_of(explanation: ExplanationData) -> list[str]:
 
 
 def _in_f16(explanation: ExplanationData, target: Target) -> str | None:
-    """
-    Suggests f16 for products of f32 that the device would then multiply as cooperative matrices.
-    """
+    """Suggests f16 if the target has cooperative matrices for f16 and the model multiplies f32."""
     products = [e for e in explanation.layers if " x " in e.layer.types]
     slow = [e for e in products if e.layer.types == IN_F32 and e.layer.path == FMA]
     if not slow or target.properties_for(("f32", "f32", "f32")):
@@ -58,8 +54,8 @@ def _in_f16(explanation: ExplanationData, target: Target) -> str | None:
 
 def _conversion(explanation: ExplanationData) -> str:
     """
-    Returns the command that converts a model, ready to paste. Dynamic dimensions get the sizes of
-    this program's inputs, or 1 if the program does not fix them.
+    Returns the shell command that converts the model. Dynamic dimensions get the sizes of this
+    program's inputs, or 1 if the program does not fix them.
     """
     from xdsl_spirv.frontends.errors import FrontendError
     from xdsl_spirv.frontends.onnx_file import open_dimensions, read_model
@@ -84,7 +80,7 @@ def _conversion(explanation: ExplanationData) -> str:
 
 
 def _times(slow: list[ExplainedLayer], target: Target) -> float | None:
-    """Returns the speedup of products in f16 by rooflines, or None without rooflines."""
+    """Returns the speedup of the products in f16 by their rooflines, or None if one is unknown."""
     before, after = 0.0, 0.0
     for entry in slow:
         layer = entry.layer

@@ -1,7 +1,4 @@
-"""
-Converts arrays between the command line and files: reads `.npy` files, writes a summary or an
-`.npz` file.
-"""
+"""Reads input arrays for the command line, and prints or writes result arrays."""
 
 from __future__ import annotations
 
@@ -27,12 +24,13 @@ from xdsl_spirv.tools.output import write
 from xdsl_spirv.tools.report import note_row
 
 OPEN = "?"
-"""The size that `--dim` takes for a dimension that is known only when the program runs."""
+"""Value of `--dim NAME=` for a dimension whose size is known only at run time."""
 
 
 def dims_of(arguments: argparse.Namespace) -> dict[str, int | None]:
     """
-    Parses `--dim NAME=SIZE`; a size of `?` becomes None. Raises `ProgramError` for anything else.
+    Parses the options `--dim NAME=SIZE`; a size of `?` becomes None. Raises `ProgramError` for a
+    malformed option.
     """
     dims: dict[str, int | None] = {}
     for text in getattr(arguments, "dims", ()):
@@ -47,8 +45,8 @@ def dims_of(arguments: argparse.Namespace) -> dict[str, int | None]:
 
 def states_of(arguments: argparse.Namespace) -> dict[str, str] | None:
     """
-    Parses `--state INPUT=OUTPUT`; returns None without any. Raises `ProgramError` for anything
-    else.
+    Parses the options `--state INPUT=OUTPUT`; returns None if there are none. Raises
+    `ProgramError` for a malformed option.
     """
     states: dict[str, str] = {}
     for text in getattr(arguments, "states", ()):
@@ -60,7 +58,10 @@ def states_of(arguments: argparse.Namespace) -> dict[str, str] | None:
 
 
 def constants_of(arguments: argparse.Namespace) -> dict[str, Array]:
-    """Parses `--constant NAME=NUMBER` or `NAME=x.npy`; raises `ProgramError` for anything else."""
+    """
+    Parses the options `--constant NAME=NUMBER` and `NAME=x.npy`. Raises `ProgramError` for a
+    malformed option.
+    """
     constants: dict[str, Array] = {}
     for text in getattr(arguments, "constants", ()):
         name, equals, value = text.partition("=")
@@ -68,7 +69,7 @@ def constants_of(arguments: argparse.Namespace) -> dict[str, Array]:
             raise ProgramError(
                 f"--constant {text} is not a constant",
                 "",
-                "write --constant NAME=NUMBER, or =x.npy",
+                "write --constant NAME=NUMBER, or --constant NAME=x.npy",
             )
         is_file = value.endswith(".npy")
         constants[name] = read_array(value) if is_file else _number(f"--constant {text}", value)
@@ -86,9 +87,11 @@ def _number(text: str, value: str) -> Array:
 
 def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dict[str, Array]:
     """
-    Returns the arrays of `--input`, checked, and random ones for the other inputs if requested.
+    Reads the arrays of `--input`, and makes random arrays for the other inputs if `--random` is
+    given.
 
-    Random arrays take their dynamic sizes from `--dim`, or from the other arrays.
+    Dynamic sizes of random arrays come from `--dim` or from the arrays of `--input`. Raises
+    `ProgramError` if an array does not fit its buffer.
     """
     expected = {buffer.name: buffer for buffer in buffers}
     wanted = ", ".join(f"{name}: {buffer}" for name, buffer in expected.items()) or "none"
@@ -126,7 +129,7 @@ def read_all_inputs(arguments: argparse.Namespace, buffers: Sequence[Buffer]) ->
     """
     Returns the arrays of the options `--input` and `--random`, one for each buffer.
 
-    Raises `ProgramError` like `read_inputs`, and if an input is missing.
+    Raises `ProgramError` if an array is missing or does not fit its buffer.
     """
     inputs = read_inputs(arguments, buffers)
     missing = [b for b in buffers if b.name not in inputs]
@@ -141,7 +144,7 @@ def read_all_inputs(arguments: argparse.Namespace, buffers: Sequence[Buffer]) ->
 
 def _random(generator: np.random.Generator, buffer: Buffer, sizes: Mapping[str, int]) -> Array:
     if buffer.kind == "scalar":
-        # The one number that every program accepts.
+        # Every program accepts 0.
         return buffer.accept(np.array(sizes.get(buffer.name, 0)))
     for size in filter(is_name, buffer.shape):
         if size not in sizes:
@@ -159,11 +162,11 @@ def _random(generator: np.random.Generator, buffer: Buffer, sizes: Mapping[str, 
 
 
 NO_ARRAYS = (ValueError, EOFError, zipfile.BadZipFile, zlib.error)
-"""Exceptions that numpy raises for files of another format."""
+"""Exceptions that numpy raises for files that are not `.npy` or `.npz` files."""
 
 
 def read_array(path: str) -> Array:
-    """Reads the array of a `.npy` file; raises `ProgramError` for another file."""
+    """Reads the array of a `.npy` file. Raises `ProgramError` for any other content."""
     try:
         loaded = np.load(path, allow_pickle=False)
     except OSError as error:
@@ -180,7 +183,7 @@ def read_array(path: str) -> Array:
 
 
 def write_results(path: str | None, results: Mapping[str, Array]) -> None:
-    """Writes the results, or prints a summary of them."""
+    """Prints a summary of the results, and writes them to an .npz file if `path` is given."""
     for name, result in results.items():
         shape = "x".join([*map(str, result.shape), result.dtype.name])
         kind = {"name": name, "shape": result.shape, "type": result.dtype.name}
@@ -194,13 +197,11 @@ def write_results(path: str | None, results: Mapping[str, Array]) -> None:
 
 
 MAX_NAME = 1000
-"""Longest name in an .npz file, in bytes; longer names are cut, and distinguished by a digest."""
+"""Longest name in an .npz file, in bytes. Longer names are cut and get a digest."""
 
 
 def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
-    """
-    Returns named arrays as the bytes of an .npz file; `numpy.savez` does not accept every name.
-    """
+    """Returns named arrays as an .npz file. Unlike `numpy.savez`, it accepts any name."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
         for name, array in arrays.items():
@@ -214,7 +215,6 @@ def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
 
 
 def _summary(result: Array) -> dict[str, float]:
-    """Returns numbers that identify a result, or empty text if it has no elements."""
     if result.size == 0:
         return {}
     values = result.astype(np.float64)

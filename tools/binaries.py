@@ -1,7 +1,4 @@
-"""
-Reads SPIR-V binaries where a command takes a module: they are recognised by their magic number, not
-by name.
-"""
+"""Reads a SPIR-V binary wherever a command accepts a module."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 
 def is_binary(path: str) -> bool:
-    """True if a file begins with SPIR-V's magic number, in either byte order."""
+    """True if a file begins with the SPIR-V magic number, in either byte order."""
     from xdsl_spirv.grammar import grammar
 
     try:
@@ -28,9 +25,10 @@ def is_binary(path: str) -> bool:
 
 def read_binary(path: str, *, unchecked: bool = False) -> ModuleOp:
     """
-    Reads a binary as a program that contains only its `spirv.module`; `unchecked` as in `decode`.
+    Reads a binary as a program that contains only a `spirv.module`; `unchecked` is passed to
+    `decode`.
 
-    Raises `SPIRVDecodeError`, or `ProgramError` if the file cannot be read.
+    Raises `SPIRVDecodeError` for an invalid binary, and `ProgramError` if the file cannot be read.
     """
     from xdsl_spirv.serialization.decode.decoder import decode
 
@@ -44,7 +42,7 @@ def read_binary(path: str, *, unchecked: bool = False) -> ModuleOp:
 
 
 def mlir_text(module: ModuleOp, *, lines: bool = False) -> str:
-    """Returns the text of a module; with `lines` it has source positions."""
+    """Returns the MLIR text of a module, with source positions if `lines` is true."""
     from xdsl.printer import Printer
 
     output = io.StringIO()

@@ -1,4 +1,4 @@
-"""`xdsl-spirv check-passes`: translation validation on the command line."""
+"""Implements `xdsl-spirv check-passes`: compares a module's results before and after each pass."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from xdsl_spirv.tools.report import note
 
 def check(arguments: argparse.Namespace) -> int:
     """
-    Exit status 1 if a pass changes a result beyond its legal interval, or if nothing was
-    compared.
-
-    Nothing is compared if no set of inputs ran or no pass changed the module.
+    Runs `xdsl-spirv check-passes`. Returns 1 if a pass changes a result beyond its legal interval,
+    or if no results were compared.
     """
     if arguments.prove:
         from xdsl_spirv.tools.solvers import require_solvers
@@ -61,9 +59,9 @@ def check(arguments: argparse.Namespace) -> int:
     )
     if report.finding is None and not report.inputs:
         raise ProgramError(
-            "no result was compared: the program is undefined for every set of inputs",
+            "no result was compared: the program has undefined behaviour for every set of inputs",
             "",
-            "correct the program, or give other values of --grid and --length",
+            "correct the program, or change --grid and --length",
         )
     if report.finding is not None and arguments.output is not None:
         _save(arguments.output, report.finding)
@@ -71,7 +69,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def _save(path: str, finding: Finding) -> None:
-    """Saves the smallest inputs by their names."""
+    """Saves the smallest inputs that show a finding, by argument name."""
     from xdsl_spirv.tools.arrays import npz_bytes
     from xdsl_spirv.tools.output import write
 

@@ -1,4 +1,4 @@
-"""Writes an explanation as a trace of events, which Perfetto and chrome://tracing can open."""
+"""Thread ids of two rows of the trace."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from xdsl_spirv.tools.lifetimes import in_use
 
 PROCESS = 1
 MEASURED, ROOFLINE = 1, 2
-"""Numbers of the rows (threads) of the trace."""
+"""Thread ids of two rows of the trace."""
 
 Event = dict[str, Any]
 
 
 def chrome_trace(explanation: ExplanationData) -> Event:
     """
-    Returns the trace: a row for measured times, one for the roofline, the memory of temporaries,
-    and rows for a run with its copies.
+    Returns the trace: rows for measured times and roofline times, a counter of temporary memory,
+    and rows for a measured run with its copies.
 
-    Raises `ProgramError` if there are no times at all.
+    Raises `ProgramError` if no time is known.
     """
     layers = explanation.layers
     rows = [
@@ -98,7 +98,7 @@ def _phase(explanation: ExplanationData, phase: Phase, row: int) -> Event:
 
 
 def _arguments(entry: ExplainedLayer) -> dict[str, Any]:
-    """Returns the details of a dispatch that are shown on a click, without unknown values."""
+    """Returns the known details of a dispatch, which a viewer shows on a click."""
     layer = entry.layer
     shown = {
         "dispatch": entry.dispatch,
@@ -116,7 +116,7 @@ def _arguments(entry: ExplainedLayer) -> dict[str, Any]:
 
 
 def _memory(explanation: ExplanationData, seconds: Sequence[float]) -> list[Event]:
-    """Returns the memory in use as a counter along the first row."""
+    """Returns counter events for the temporary memory in use, along the times of the first row."""
     used = in_use(explanation.buffers, len(explanation.layers))
     if not used:
         return []

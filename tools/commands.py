@@ -1,6 +1,4 @@
-"""
-Functions of the subcommands: they read input, call the library, and write whole files or nothing.
-"""
+"""Implements the subcommands `run`, `translate` and `interpret`."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ from xdsl_spirv.tools.output import check_place, write
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """
-    `xdsl-spirv run`: returns exit status 1 if a result exceeds its error bound, or for a finding.
-    """
+    """Runs `xdsl-spirv run`. Returns 1 for a finding or a result beyond its error bound."""
     from xdsl_spirv.tools.arrays import read_inputs
     from xdsl_spirv.tools.listing import list_program
     from xdsl_spirv.tools.running import execute_checked
@@ -57,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_dims(arguments: argparse.Namespace, inputs: Iterable[Buffer]) -> None:
-    """Raises `ProgramError` for a size of `--dim` that no input has."""
+    """Raises `ProgramError` if `--dim` names a size that no input has."""
     from xdsl_spirv.tools.arrays import dims_of
 
     sizes = [size for b in inputs for size in (b.name if b.kind == "scalar" else 0, *b.shape)]
@@ -70,7 +66,7 @@ def _check_dims(arguments: argparse.Namespace, inputs: Iterable[Buffer]) -> None
 
 
 def translate(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv translate`: MLIR to a binary, a binary to MLIR or to its canonical form."""
+    """Runs `xdsl-spirv translate`: converts between MLIR and binaries, or normalizes a binary."""
     from xdsl_spirv.serialization.encode.target import find_module
 
     check_place(arguments.output)

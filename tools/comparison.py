@@ -1,4 +1,4 @@
-"""Compares two explanations, and shows them side by side."""
+"""Compares two explanations side by side."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ VERSION = 1
 
 @dataclass(frozen=True, repr=False)
 class Comparison(ComparisonData):
-    """Two explanations and their layers in pairs, which `print` and notebooks can show."""
+    """A comparison of two explanations, which `print` and notebooks can show."""
 
     def __repr__(self) -> str:
-        """The table, as `print` shows it."""
+        """Returns the comparison as a text table."""
         from xdsl_spirv.tools.comparison_text import text_of
 
         return text_of(self)
 
     def _repr_html_(self) -> str:
-        """The page, in its own frame."""
         from xdsl_spirv.tools.comparison_html import page_of
         from xdsl_spirv.tools.page import frame
 
@@ -30,5 +29,5 @@ class Comparison(ComparisonData):
 
 
 def comparison_of(a: ExplanationData, b: ExplanationData) -> Comparison:
-    """Compares two explanations."""
+    """Compares two explanations of programs."""
     return Comparison(SCHEMA, VERSION, measure_of(a, b), tuple(pairs_of(a.layers, b.layers)), a, b)

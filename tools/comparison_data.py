@@ -1,8 +1,8 @@
 """
-Compares two explanations: pairs the layers that do the same work, with their cost on each side.
+Pairs the layers of two explanations that do the same work, with their costs.
 
-Layers belong together if they compute a node in common, so a layer that is fused on one side is
-paired with all of its parts on the other.
+Layers are paired if they compute a common node. A layer that is fused on one side is paired with
+all its parts on the other side.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Measure = Literal["measured", "roofline", "work"]
 
 @dataclass(frozen=True)
 class Pair:
-    """Dispatches of both sides that do the same work, by their numbers; one side may be empty."""
+    """Indices of the dispatches of two programs that do the same work; one side may be empty."""
 
     nodes: tuple[str, ...]
     a: tuple[int, ...]
@@ -29,10 +29,10 @@ class Pair:
 @dataclass(frozen=True)
 class ComparisonData:
     """
-    Two explanations, and their layers in pairs.
+    Two explanations and the pairs of their layers.
 
-    `measure` is the compared quantity: measured times if both sides have them, else roofline times,
-    else scalar operations.
+    `measure` is the compared quantity: measured times if both sides have them, else roofline
+    times, else numbers of scalar operations.
     """
 
     schema: str
@@ -56,7 +56,11 @@ def measure_of(a: ExplanationData, b: ExplanationData) -> Measure:
 
 
 def pairs_of(a: Sequence[ExplainedLayer], b: Sequence[ExplainedLayer]) -> list[Pair]:
-    """Returns the pairs by first dispatch; layers that only the second side has come last."""
+    """
+    Pairs the layers of `a` and `b` that compute a common node.
+
+    Pairs are ordered by their first dispatch. Layers that only `b` has come last.
+    """
     leader: dict[tuple[str, str], tuple[str, str]] = {}
 
     def find(name: tuple[str, str]) -> tuple[str, str]:
@@ -85,19 +89,22 @@ def pairs_of(a: Sequence[ExplainedLayer], b: Sequence[ExplainedLayer]) -> list[P
 
 
 def _names(entry: ExplainedLayer) -> list[tuple[str, str]]:
-    """Returns keys that identify a layer: its nodes, or its kernel if it has none."""
+    """Returns keys that identify a layer: its node names, or its kernel if it has no nodes."""
     return [(entry.function or "", name) for name in entry.layer.nodes or (entry.kernel,)]
 
 
 def side_value(
     explanation: ExplanationData, measure: Measure, numbers: Sequence[int]
 ) -> float | None:
-    """Returns the sum of the dispatches' costs; None if there are none or one is unknown."""
+    """Sums the costs of some dispatches; returns None if there are none or a cost is unknown."""
     return total([value_of(explanation.layers[n], measure) for n in numbers]) if numbers else None
 
 
 def value_of(entry: ExplainedLayer, measure: Measure) -> float | None:
-    """Returns a dispatch's cost in a run, by the measure; 0 if it is computed only once."""
+    """
+    Returns the cost of a dispatch in one run, in seconds or scalar operations. The cost is 0 if
+    the dispatch runs only once per program.
+    """
     if entry.once:
         return 0.0
     figures: dict[Measure, Callable[[], float | None]] = {
@@ -109,12 +116,12 @@ def value_of(entry: ExplainedLayer, measure: Measure) -> float | None:
 
 
 def whole(explanation: ExplanationData, measure: Measure) -> float:
-    """Returns the sum of the known costs of a run's dispatches."""
+    """Returns the sum of the known costs of all dispatches of a run."""
     return sum(value_of(entry, measure) or 0.0 for entry in explanation.layers)
 
 
 def ordered(comparison: ComparisonData, order: str) -> list[Pair]:
-    """Sorts the pairs by execution order, or by the size of their difference."""
+    """Returns the pairs in execution order, or sorted by the difference of their costs."""
     pairs = list(comparison.pairs)
     if order == "order":
         return pairs
@@ -128,12 +135,12 @@ def ordered(comparison: ComparisonData, order: str) -> list[Pair]:
 
 
 def paths_of(explanation: ExplanationData, numbers: Sequence[int]) -> list[str]:
-    """Returns the paths of some dispatches, each once."""
+    """Returns the distinct lowering paths (such as cooperative matrices) of some dispatches."""
     return list(dict.fromkeys(explanation.layers[n].layer.path for n in numbers))
 
 
 def change_of(comparison: ComparisonData, pair: Pair) -> str:
-    """Returns the path of a pair if both sides have the same, else `left -> right`."""
+    """Returns the lowering path of a pair if it is equal on both sides, else `left -> right`."""
     left = " + ".join(paths_of(comparison.a, pair.a)) or "none"
     right = " + ".join(paths_of(comparison.b, pair.b)) or "none"
     return left if left == right else f"{left} -> {right}"

@@ -1,7 +1,4 @@
-"""
-Writes a comparison as one self-contained page: both sides' figures, runs over time, and pairs of
-layers.
-"""
+"""Writes a comparison of two explanations as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -57,7 +54,7 @@ def _sides(comparison: ComparisonData) -> list[tuple[str, ExplanationData]]:
 
 
 def _label(comparison: ComparisonData, letter: str, side: ExplanationData) -> str:
-    """Returns a name that distinguishes a side from the other: its target or its file's name."""
+    """Returns a name for one side: its target, or its file if both targets are equal."""
     if comparison.a.target != comparison.b.target:
         return f"{letter}: {side.target}"
     return f"{letter}: {PurePath(side.model).name}"
@@ -76,7 +73,7 @@ def _timeline(comparison: ComparisonData) -> RunChart | None:
 
 @dataclass(frozen=True)
 class _Side:
-    """A bar for the cost of a side, in percent of the longest, and its dispatches and tiles."""
+    """One side of a pair: the length of its bar in percent of the longest bar, and its texts."""
 
     width: float
     cost: str
@@ -87,7 +84,7 @@ class _Side:
 
 @dataclass(frozen=True)
 class _ShownPair:
-    """Layers of both sides that compute the same; `other` names a change of path."""
+    """A row of the page; `other` is the change of the lowering path, if any."""
 
     nodes: str
     other: str

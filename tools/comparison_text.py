@@ -1,4 +1,4 @@
-"""Writes a comparison as text: both sides' figures, then a row for each pair of layers."""
+"""Writes a comparison as text: a table with one row for each pair of layers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from xdsl_spirv.tools.explanation_data import ExplanationData
 
 
 def text_of(comparison: ComparisonData, order: str = "order") -> str:
-    """
-    Returns the whole comparison, with rows in execution order or the largest difference first.
-    """
+    """Returns the comparison as text, in execution order or with large differences first."""
     rows = [
         ["A", "B", "path", "A takes", "B takes", "B / A", "nodes"],
         *(_row(comparison, pair) for pair in ordered(comparison, order)),
@@ -41,7 +39,7 @@ def _head(letter: str, explanation: ExplanationData) -> str:
 
 
 def figures_of(explanation: ExplanationData) -> list[tuple[str, str]]:
-    """Returns the figures of one side as a whole."""
+    """Returns names and values of one side's totals: dispatches, kernels, work, bytes."""
     paths = ", ".join(f"{count} {path}" for path, count in explanation.paths.most_common())
     moved = [0 if e.once else e.layer.bytes for e in explanation.layers]
     known = None if None in moved else sum(count or 0 for count in moved)
@@ -70,7 +68,7 @@ def _row(comparison: ComparisonData, pair: Pair) -> list[str]:
 
 
 def shown(comparison: ComparisonData, value: float | None) -> str:
-    """Formats a value with its unit."""
+    """Formats a value of the compared quantity with its unit."""
     if comparison.measure == "work":
         return work(None if value is None else int(value))
     return duration(value)
@@ -78,15 +76,16 @@ def shown(comparison: ComparisonData, value: float | None) -> str:
 
 def ratio(left: float | None, right: float | None) -> str:
     """
-    Returns the cost of the right side as a multiple of the left; empty if that is meaningless.
+    Returns `right / left` as text; empty if a cost is unknown or 0.
 
-    >>> ratio(2.0, 1.0), ratio(0.0, 1.0), ratio(None, 1.0) ('0.5', '', '')
+    >>> ratio(2.0, 1.0), ratio(0.0, 1.0), ratio(None, 1.0)
+    ('0.5', '', '')
     """
     return f"{right / left:.3g}" if left and right else ""
 
 
 def verdict(comparison: ComparisonData) -> str:
-    """Returns a sentence with both sums and the cheaper side."""
+    """Returns a sentence with the total cost of each side, and the faster side."""
     left, right = (whole(side, comparison.measure) for side in (comparison.a, comparison.b))
     said = f"A {shown(comparison, left)}, B {shown(comparison, right)}"
     if not left or not right or left == right:

@@ -1,7 +1,7 @@
 """
-`xdsl-spirv compile`: compiles a model to a program.
+Implements `xdsl-spirv compile`: compiles a model to a program.
 
-It imports only the compiler: no interpreter, no driver, and no pass that is not needed.
+Imports are lazy, because a compilation needs no interpreter, driver or unused pass.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _compile_program(arguments: argparse.Namespace) -> Program:
 
 
 def _is_model(path: str) -> bool:
-    """True if a frontend imports a file, which its name shows."""
+    """True if the file's name shows that a frontend imports the file."""
     if path.endswith(".mlir"):
         return False
     from xdsl_spirv.frontends import is_model
@@ -100,7 +100,7 @@ def _is_model(path: str) -> bool:
 
 
 def _trace_passes(arguments: argparse.Namespace) -> AbstractContextManager[Trace | None]:
-    """Returns the trace of `--trace-passes`, or None."""
+    """Returns the trace that `--trace-passes` requests, or None."""
     if arguments.trace_passes is None:
         return nullcontext()
     from xdsl_spirv.tools.tracing import tracing

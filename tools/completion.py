@@ -1,8 +1,8 @@
 """
-`xdsl-spirv completion SHELL`: prints the code for a shell's completion, and answers its requests.
+Implements `xdsl-spirv completion SHELL`: prints a shell's completion code, and completes command
+lines.
 
-argcomplete runs the command itself, so commands, options, choices, targets and passes are always
-those that exist. It is loaded only for a shell's request.
+argcomplete runs the command itself, so that the completions are always up to date.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 
 def completion(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv completion bash|zsh|fish`: prints code for the shell to evaluate."""
+    """Prints the completion code that bash, zsh or fish evaluates."""
     try:
         from argcomplete.shell_integration import shellcode
     except ImportError as error:
@@ -26,7 +26,7 @@ def completion(arguments: argparse.Namespace) -> int:
 
 
 def answer(parser: argparse.ArgumentParser) -> None:
-    """Answers a shell's completion request and exits; does nothing without argcomplete."""
+    """Completes a command line and exits, if a shell requests it; else does nothing."""
     try:
         import argcomplete
     except ImportError:
@@ -35,7 +35,7 @@ def answer(parser: argparse.ArgumentParser) -> None:
 
 
 def name_values(parser: argparse.ArgumentParser) -> None:
-    """Declares completions for options without a list of choices."""
+    """Attaches the completers of `VALUES` to the parser's options."""
     for action in parser._actions:
         for option in action.option_strings:
             if option in VALUES:
@@ -70,4 +70,4 @@ VALUES: dict[str, Callable[..., list[str]]] = {
     "--passes": _passes,
     "--target-env": _environments,
 }
-"""Completions for an option's value."""
+"""Maps an option to the function that lists its completions."""

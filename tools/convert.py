@@ -1,10 +1,10 @@
 """
-`xdsl-spirv convert`: converts an ONNX model to binary16 or 8 bits, and measures how its results
-change.
+Implements `xdsl-spirv convert`: converts an ONNX model to f16 or 8 bits, and measures how the
+results change.
 
-The converters are onnxconverter-common's and onnxruntime's. Before anything is written, the
-converted model is compared with the original, on the samples of `--calibration` or on random
-inputs: the original runs on onnxruntime, the converted one on the reference executor, which rounds
+onnxconverter-common and onnxruntime convert the model. Before the converted model is written, its
+results are compared with the original's, on the samples of `--calibration` or on random inputs.
+The original runs on onnxruntime. The converted model runs on the reference executor, which rounds
 like devices.
 """
 
@@ -39,21 +39,21 @@ from xdsl_spirv.tools.output import write
 from xdsl_spirv.tools.report import note, note_row
 
 SAMPLES = 2
-"""Random inputs that are compared where no samples are given."""
+"""Number of random inputs to compare if no samples are given."""
 
 MOST_BYTES = (1 << 31) - 1
-"""Most bytes of one file of a model."""
+"""Largest size of a model's file, in bytes (the limit of protobuf)."""
 
 OPSET_WITH_AXES, OPSET = 13, 17
-"""First opset with a scale for each channel, and the opset that older models are converted to."""
+"""First ONNX opset with a scale per channel, and the opset to which older models are converted."""
 
 Sample = Mapping[str, Array]
 
 
 def convert(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv convert`."""
+    """Runs `xdsl-spirv convert`."""
     path: str = arguments.input
-    read_model(path)  # Says what is wrong with the file, if anything is.
+    read_model(path)  # Raises an error for a malformed file.
     samples = _samples(arguments)
     original = _module("onnx", "onnx").load(path)
     with tempfile.TemporaryDirectory(prefix="xdsl-spirv-") as name:
@@ -74,7 +74,7 @@ def convert(arguments: argparse.Namespace) -> int:
 
 
 def _module(name: str, package: str) -> Any:
-    """Imports an optional package; raises `ProgramError` that says how to install it."""
+    """Imports an optional package. Raises `ProgramError` if the package is not installed."""
     try:
         with stage(f"loading {package}"):
             return import_module(name)
@@ -91,18 +91,24 @@ def _samples(arguments: argparse.Namespace) -> list[Sample]:
     if arguments.calibration is None:
         if arguments.to == "int8" and not arguments.dynamic:
             raise ProgramError(
-                "8 bits need to know what numbers the model meets",
+                "the conversion to 8 bits needs samples of the model's inputs",
                 "--to int8",
-                "give --calibration DIR with inputs as .npz files, or --dynamic for weights alone",
+                "give --calibration DIR with inputs as .npz files, or --dynamic for only weights",
             )
         return _random(arguments)
     if arguments.dynamic:
-        raise ProgramError("weights alone need no samples", "--dynamic", "leave one of both out")
+        raise ProgramError(
+            "--dynamic converts only weights, without samples",
+            "--dynamic",
+            "leave out --dynamic or --calibration",
+        )
     folder = Path(arguments.calibration)
     files = sorted(folder.glob("*.npz"))
     if not files:
         raise ProgramError(
-            "there are no samples", str(folder), "give a folder of .npz files, one for each run"
+            "the folder has no .npz files",
+            str(folder),
+            "give a folder with one .npz file for each run",
         )
     names = {value.name for value in inputs_of(read_model(arguments.input)[0])}
     samples: list[Sample] = []
@@ -114,7 +120,7 @@ def _samples(arguments: argparse.Namespace) -> list[Sample]:
             raise ProgramError(f"cannot read the sample: {error}", str(file), "") from error
         if sample.keys() != names:
             raise ProgramError(
-                f"it holds {', '.join(sample) or 'nothing'}",
+                f"the sample contains {', '.join(sample) or 'no arrays'}",
                 str(file),
                 f"give all inputs by name: {', '.join(sorted(names))}",
             )
@@ -133,7 +139,7 @@ def _random(arguments: argparse.Namespace) -> list[Sample]:
             shape, dtype = shape_of(value), dtype_of(element_type(value))
             if any(size < 1 for size in shape):
                 raise FrontendError(
-                    f"the input {value.name!r} has open sizes", "", "give --dim NAME=SIZE"
+                    f"the input {value.name!r} has dynamic sizes", "", "give --dim NAME=SIZE"
                 )
             if dtype.kind == "f":
                 sample[value.name] = generator.uniform(-1, 1, shape).astype(dtype)
@@ -150,7 +156,7 @@ def _random(arguments: argparse.Namespace) -> list[Sample]:
 def _to_f16(model: Model, *, keep_types: bool) -> Model:
     float16 = _module("onnxconverter_common.float16", "onnxconverter-common")
     try:
-        with catch_warnings():  # of each number that f16 rounds; the comparison shows what they do
+        with catch_warnings():  # one for each number that f16 rounds
             simplefilter("ignore")
             return float16.convert_float_to_float16(model, keep_io_types=keep_types)
     except Exception as error:
@@ -160,7 +166,7 @@ def _to_f16(model: Model, *, keep_types: bool) -> Model:
 
 
 class _Reader:
-    """Gives samples to onnxruntime's calibration."""
+    """Iterates over samples, as onnxruntime's calibration requires."""
 
     def __init__(self, samples: Sequence[Sample]):
         self.samples = iter(samples)
@@ -200,7 +206,7 @@ def _to_int8(arguments: argparse.Namespace, samples: Sequence[Sample], folder: P
 
 
 def _of_an_opset_with_axes(path: str, folder: Path) -> str:
-    """Converts a model of an older opset: before opset 13 a scale is for the whole tensor."""
+    """Converts an older model to `OPSET`, because opsets before 13 have one scale per tensor."""
     onnx = _module("onnx", "onnx")
     model = onnx.load(path)
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
@@ -227,7 +233,7 @@ def _bytes(model: Model, path: str) -> bytes:
 
 
 def _compare_results(path: str, converted: Model, samples: Sequence[Sample]) -> list[str]:
-    """Largest change of each result; raises `ProgramError` if it is not a number any more."""
+    """Returns a line for the largest change of each result. Raises `ProgramError` for infinity."""
     runtime = _module("onnxruntime", "onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
@@ -252,7 +258,7 @@ def _compare_results(path: str, converted: Model, samples: Sequence[Sample]) -> 
 
 def _ours(model: Model, sample: Sample) -> dict[str, Array]:
     """
-    The converted model's results with each tensor in its own type, as a device computes them.
+    Computes the converted model's results, with each tensor rounded to its type like on a device.
 
     onnxruntime would compute in f32 if a result in f16 overflows.
     """
@@ -271,8 +277,8 @@ def _distance(name: str, wanted: Array, got: Array) -> tuple[float, float]:
     if np.isfinite(a).all() and not np.isfinite(b).all():
         raise ProgramError(
             f"the converted model's result {name!r} is not finite",
-            "its numbers exceed the range of the type",
-            "convert a model whose layers are normalized, or stay with f32",
+            "its values exceed the range of the type",
+            "convert a model whose layers are normalized, or use the model in f32",
         )
     largest, lengths = np.abs(a).max(initial=0.0), np.linalg.norm(a) * np.linalg.norm(b)
     cosine = float(a @ b / lengths) if lengths else 1.0

@@ -1,8 +1,4 @@
-"""
-Finds the layers for which a model does not compile: tries every dispatch by itself.
-
-The compiler stops at the first refusal, but users want to see all of them.
-"""
+"""Finds all layers of a model that do not compile, by compiling each dispatch separately."""
 
 from __future__ import annotations
 
@@ -32,10 +28,9 @@ def refused_layers(
     module: ModuleOp, function: str, weights: Mapping[str, Array], target: str
 ) -> dict[str, str]:
     """
-    Returns the reasons for a model's refused parts, by the names of their nodes; destroys the
-    module.
+    Returns the reasons why parts of a model are refused, by node name. Destroys the module.
 
-    Empty if the model is refused before it is split into parts.
+    The result is empty if the model is refused before it is split into dispatches.
     """
     ctx = context()
     forming, lowering = split_after(linalg_to_spirv(target), FormDispatchesPass.name)
@@ -51,7 +46,7 @@ def refused_layers(
         if isinstance(op, DispatchOp):
             reason = _refusal(op, lowering, ctx)
         elif not on_host(op):
-            reason = f"{op.name} stays on the host, which cannot compute it"
+            reason = f"{op.name} is not part of a dispatch, and the host cannot compute it"
         if reason is not None:
             labels = labels_of(op) or (op.name,)
             blamed = [label for label in labels if f'loc("{label}")' in reason]
@@ -71,7 +66,7 @@ def _refusal(dispatch: DispatchOp, passes: Sequence[ModulePass], ctx: Context) -
 
 
 def _alone(dispatch: DispatchOp) -> ModuleOp:
-    """Makes a module whose host function is one dispatch."""
+    """Makes a module whose host function contains only one dispatch."""
     inputs = [value.type for value in dispatch.inputs]
     outputs = [value.type for value in dispatch.outputs]
     block = Block(arg_types=inputs)

@@ -1,4 +1,4 @@
-"""Debugging options of `interpret`: checks, breakpoints, printed values, a trace."""
+"""Implements the debugging options of `interpret`: checks, breakpoints, printed values, a trace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from xdsl_spirv.tools.settings import describe_settings, settings, size_origin
 
 
 class LocatingParser(Parser):
-    """A parser that records the line of every operation."""
+    """A parser that records the source line of each operation."""
 
     def __init__(self, *arguments: Any, **keywords: Any):
         super().__init__(*arguments, **keywords)
@@ -38,7 +38,7 @@ class LocatingParser(Parser):
         self._starts = [0, *(i + 1 for i, c in enumerate(text) if c == "\n")]
 
     def parse_operation(self) -> Operation:
-        """Parses an operation, and records the line in which it begins."""
+        """Parses an operation, and records its first line."""
         start = self._current_token.span.start
         op = super().parse_operation()
         LINES[op] = bisect_right(self._starts, start)
@@ -46,19 +46,18 @@ class LocatingParser(Parser):
 
 
 def wants_lines(arguments: argparse.Namespace) -> bool:
-    """True if source lines will be shown or used."""
+    """True if the options require the source lines of operations."""
     given = (_names(arguments), arguments.breaks, arguments.prints, arguments.trace)
     return any(map(bool, given))
 
 
 def _names(arguments: argparse.Namespace) -> list[str]:
-    """Returns the names of the checks that were requested."""
     return [arguments.check] * bool(arguments.check) + ["permute"] * arguments.permute
 
 
 @contextmanager
 def options_of(arguments: argparse.Namespace, module: ModuleOp) -> Generator[Options]:
-    """Yields the interpreter's options; a trace file is open while they are used."""
+    """Yields the interpreter's options. The trace file is open until the generator resumes."""
     if arguments.breaks and is_wanted():
         raise ProgramError(
             "the debugger cannot print JSON", "--break, --json", "leave one of them out"
@@ -90,18 +89,18 @@ def options_of(arguments: argparse.Namespace, module: ModuleOp) -> Generator[Opt
 
 
 def interpreting(options: Options) -> AbstractContextManager[object]:
-    """Shows progress of the interpreter, unless a debugger uses the terminal."""
+    """Shows the interpreter's progress, if no debugger uses the terminal."""
     return stage("interpreting") if options.debug is None else nullcontext()
 
 
 def _target(module: ModuleOp) -> Target | None:
-    """Returns the target for which a module was scheduled."""
+    """Returns the target that a module's attribute names, or None."""
     named = module.attributes.get(TARGET)
     return load(named.data) if isinstance(named, StringAttr) else None
 
 
 def report(arguments: argparse.Namespace, module: ModuleOp, options: Options) -> int:
-    """Prints the findings; returns the exit status."""
+    """Prints the findings. Returns the exit status of the command."""
     if options.checks is None:
         return 0
     findings, target = options.checks.report, _target(module)
@@ -159,7 +158,7 @@ def _print(stop: Stop, values: dict[str, Any]) -> None:
 
 
 def _stepping(count: int) -> Callable[[Stop, Any], None]:
-    """Stops at a breakpoint, and after each of the next `count` instructions."""
+    """Returns a callback that stops at a breakpoint, and again after every `count` instructions."""
     last = 0
 
     def act(stop: Stop, values: dict[str, Any]) -> None:
@@ -176,10 +175,10 @@ def _stepping(count: int) -> Callable[[Stop, Any], None]:
 
 def _stop(stop: Stop, values: dict[str, Any]) -> None:
     """
-    Opens a Python prompt at a stop: `stop` and `values` can be inspected.
+    Opens a Python prompt at a stop, with the variables `stop` and `values`.
 
-    `stop.names()` and `stop.variables()` return more. After `stop.step()` the next instruction
-    stops, too.
+    `stop.names()` and `stop.variables()` return more values. After `stop.step()` the next
+    instruction stops, too.
     """
     _print(stop, values)
     import pdb

@@ -1,8 +1,7 @@
 """
-`xdsl-spirv devices`: lists the devices of the Vulkan loader, and writes a target file for a device.
+Implements `xdsl-spirv devices`: lists Vulkan devices, and writes a target file for a device.
 
-The drivers are queried in a separate process: if a driver crashes there, the command prints a
-message.
+A separate process queries the drivers, so that a crash of a driver does not crash the command.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from xdsl_spirv.tools.report import note
 
 
 def devices(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv devices`: returns exit status 1 if there is no device."""
+    """Runs `xdsl-spirv devices`. Returns 1 if there is no device."""
     if arguments.drivers:
         return _drivers()
     offered = list_devices()
@@ -52,8 +51,8 @@ def devices(arguments: argparse.Namespace) -> int:
 
 def _drivers() -> int:
     """
-    Lists the drivers that compile for GPUs that are not present, and the reasons why others are
-    missing.
+    Prints the drivers that can compile for absent GPUs, and the reasons why other drivers are
+    unavailable. Returns 1 if there is no driver.
     """
     from xdsl_spirv.runtime.vulkan.compilers import list_drivers
 
@@ -74,8 +73,8 @@ def _write_target(arguments: argparse.Namespace, chosen: list[DeviceInfo]) -> in
     target = target_of(chosen[0], today, arguments.compute_units)
     if chosen[0].compute_units is None and arguments.compute_units is None:
         print(
-            "note: the device does not report how many workgroups run at once; the file "
-            f"has {target['compute_units']}: correct it, or give --compute-units",
+            "note: the device does not report its number of compute units; the file "
+            f"has {target['compute_units']}: edit the file, or give --compute-units",
             file=sys.stderr,
         )
     write(path, text_of(target).encode())
@@ -86,7 +85,7 @@ def _write_target(arguments: argparse.Namespace, chosen: list[DeviceInfo]) -> in
 
 
 def _text(info: DeviceInfo) -> str:
-    """Describes a device in a few lines."""
+    """Returns a description of a device in several lines."""
     least, most = info.subgroup_size_range
     sizes = str(info.subgroup_size)
     if least != most:

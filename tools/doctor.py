@@ -1,12 +1,11 @@
 """
-`xdsl-spirv doctor`: checks if programs can run on a Vulkan device here, and if not, explains why
-and what to do.
+Implements `xdsl-spirv doctor`: checks if programs can run on a Vulkan device of this machine.
 
-It tests one step after another, in the order of a program's start: the loader, the drivers it
-finds, their devices, missing features, and a small kernel whose result is compared.
+The checks follow a program's start: the loader, its drivers, their devices, missing features, and
+a small kernel with a known result. Each failed check prints its cause and a remedy.
 
-Exit status: 0 a device runs kernels, 1 there is no loader, driver or device, 2 there are devices
-but none runs the kernel.
+Exit status: 0 if a device runs kernels, 1 if there is no loader, driver or device, 2 if no device
+runs the kernel.
 """
 
 from __future__ import annotations
@@ -62,14 +61,14 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def _say(line: str) -> None:
-    """Prints a line and records its verdict, the word in its first columns."""
+    """Prints a line, and records its status (the first columns) for the JSON report."""
     print(line)
     status, text = ("device", line) if line.startswith("\n") else (line[:9], line[9:])
     note_row("steps", {"status": status.strip().lower() or "note", "text": text.strip()})
 
 
 def _environment() -> None:
-    """Prints the variables and folders that decide which loader and drivers are found."""
+    """Prints the environment variables and folders that select the loader and the drivers."""
     for name in (LIBRARY_VARIABLE, *DRIVER_VARIABLES, "XDSL_SPIRV_DEVICE"):
         if os.environ.get(name):
             _say(f"         {name}={os.environ[name]}")
@@ -89,7 +88,7 @@ def _environment() -> None:
 
 
 def _wrong_with(manifest: Path) -> str:
-    """Describes the fault of a driver's manifest for the loader; empty if none is visible."""
+    """Returns the fault of a driver's manifest, or an empty text."""
     if manifest.is_dir():
         return ""
     try:
@@ -98,18 +97,18 @@ def _wrong_with(manifest: Path) -> str:
         return f"cannot be read: {error.strerror}"
     except (ValueError, KeyError, TypeError):
         return "is not a manifest: it names no ICD.library_path"
-    # A name without a folder is searched where libraries are.
+    # The loader searches a name without a folder in the system's library folders.
     if "/" in str(library) and not (manifest.parent / str(library)).exists():
         return f"names the library {library}, which does not exist"
     return ""
 
 
 def _examine(info: DeviceInfo) -> bool:
-    """Prints the abilities of a device; returns True if it ran the kernel."""
+    """Prints the features of a device. Returns True if a kernel ran on the device."""
     _say(f"\nvulkan:{info.index}  {info.name} ({info.kind}), {info.driver} {info.driver_version}")
     version = ".".join(map(str, info.version[:2]))
     if info.version < (1, 3):
-        _say(f"FAILED   it has Vulkan {version}; kernels need 1.3")
+        _say(f"FAILED   the device has Vulkan {version}; kernels need 1.3")
         _say("  do     update the driver")
         return False
     _say(f"ok       Vulkan {version}, subgroups of {info.subgroup_size}")
@@ -138,7 +137,7 @@ def _matrices(info: DeviceInfo) -> None:
 
 
 def _targets(info: DeviceInfo) -> None:
-    """Names the targets of this package whose programs run on this device unchanged."""
+    """Prints the built-in targets whose programs run on this device unchanged."""
     fitting = list(_fitting(info))
     if fitting:
         _say(f"ok       runs programs for --target {', '.join(fitting)}")
@@ -163,7 +162,7 @@ def _fitting(info: DeviceInfo) -> Iterable[str]:
 
 
 def _run(info: DeviceInfo) -> bool:
-    """Runs a kernel on the device, in a separate process."""
+    """Runs a kernel on the device in a separate process. Returns True if the result is right."""
     try:
         with open_isolated(f"vulkan:{info.index}", timeout=TIMEOUT) as device:
             work, inputs = probe()

@@ -1,4 +1,4 @@
-"""Examples at the end of a command's help: typical commands, and where to read on."""
+"""Examples of command lines for the help texts."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "assemble": ("assemble kernel.spvasm -o kernel.spv",),
     "completion": ('eval "$(xdsl-spirv completion bash)"',),
 }
-"""Examples of each command, the simplest first."""
+"""Example command lines of each command, the simplest first."""
 
 
 def epilog(name: str, more: str | None) -> str:
-    """Returns the end of a command's help: examples, then the notes of the command."""
+    """Returns the last part of a command's help: examples, then `more`."""
     lines = [line if "$(" in line else f"xdsl-spirv {line}" for line in EXAMPLES.get(name, ())]
     examples = "\n".join(["examples:", *(f"  {line}" for line in lines)]) if lines else ""
     return "\n\n".join(filter(None, (examples, more)))

@@ -1,7 +1,8 @@
 """
-`xdsl-spirv explain`: shows how a model is compiled for a device, before it runs there.
+Implements `xdsl-spirv explain`: shows how a model is compiled for a device, without running it.
 
-The exit status is 1 if a node is not supported: the table of nodes then shows which one, and why.
+The exit status is 1 if a node is not supported. The table of nodes then shows the node and the
+reason.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def explain(arguments: argparse.Namespace) -> int:
     compares = bool(arguments.against or arguments.against_target)
     if arguments.against_profile and not compares:
         raise ProgramError(
-            "there is nothing to compare with", "--against-profile", "give --against, too"
+            "--against-profile needs a comparison", "--against-profile", "give --against, too"
         )
     explained = explanation(arguments)
     if compares:
@@ -78,8 +79,8 @@ def explain(arguments: argparse.Namespace) -> int:
 
 def _other(arguments: argparse.Namespace) -> argparse.Namespace:
     """
-    Returns the arguments for the other side of a comparison; a program has its own target and
-    sizes.
+    Returns the arguments for the second side of a comparison. A compiled program fixes its target
+    and sizes.
     """
     other = argparse.Namespace(**vars(arguments))
     other.input = arguments.against or arguments.input
@@ -88,13 +89,13 @@ def _other(arguments: argparse.Namespace) -> argparse.Namespace:
     if Path(other.input).is_dir():
         other.dims, other.only, other.excluded, other.allow = [], [], [], None
     elif other.target is None:
-        # A program's target may not be one of the names for which a model can be compiled.
+        # The target of a compiled program may be unknown here, so only a model inherits it.
         other.target = arguments.target
     return other
 
 
 def rendered_comparison(comparison: Comparison, format: str, order: str = "order") -> str:
-    """Renders a comparison as text, as JSON or as a page."""
+    """Formats a comparison as text, JSON or an HTML page."""
     if format == "json":
         return json.dumps(to_json(comparison), indent=1) + "\n"
     if format == "html":
@@ -107,7 +108,7 @@ def rendered_comparison(comparison: Comparison, format: str, order: str = "order
 
 
 def _export(explanation: Explanation, arguments: argparse.Namespace) -> None:
-    """Writes files for other tools, if requested."""
+    """Writes the files of `--chrome-trace` and `--node-data`, if requested."""
     if arguments.chrome_trace:
         from xdsl_spirv.tools.chrome_trace import chrome_trace
 
@@ -121,7 +122,7 @@ def _export(explanation: Explanation, arguments: argparse.Namespace) -> None:
 
 
 def _graph(arguments: argparse.Namespace) -> str:
-    """Returns the name of an ONNX file's graph; for other files, that of the function."""
+    """Returns the name of an ONNX file's graph, or the function's name for other files."""
     if not is_onnx(arguments.input):
         return arguments.function or "main"
     from xdsl_spirv.frontends.onnx_file import read_model
@@ -130,7 +131,7 @@ def _graph(arguments: argparse.Namespace) -> str:
 
 
 def format_of(arguments: argparse.Namespace) -> str:
-    """Returns the requested format, or the one that the output's name implies."""
+    """Returns the format that `--format` or the suffix of the output file requests."""
     by_name = SUFFIXES.get(Path(arguments.output or "").suffix, "text")
     return arguments.format or by_name
 
@@ -138,7 +139,7 @@ def format_of(arguments: argparse.Namespace) -> str:
 def rendered(
     explanation: Explanation, format: str, order: str = "order", group: bool = False
 ) -> str:
-    """Renders an explanation as text (whose rows `rows_of` makes), as JSON or as a page."""
+    """Formats an explanation as text, JSON or an HTML page; `order` and `group` as in `rows_of`."""
     if format == "json":
         return json.dumps(to_json(explanation), indent=1) + "\n"
     if format == "html":
@@ -149,7 +150,7 @@ def rendered(
 
 
 def explanation(arguments: argparse.Namespace) -> Explanation:
-    """Explains the command's input: a program's directory, or a model."""
+    """Explains a model, or a compiled program in a directory."""
     path = arguments.input
     if Path(path).is_dir():
         return _of_program(path, arguments)
@@ -200,7 +201,7 @@ def _of_program(path: str, arguments: argparse.Namespace) -> Explanation:
     program = Program.load(path)
     if not program.layers:
         raise ProgramError(
-            "the program does not contain a description of its dispatches",
+            "the program does not describe its dispatches",
             path,
             "compile it again: `xdsl-spirv compile` writes layers.json",
         )
@@ -217,7 +218,7 @@ def _of_program(path: str, arguments: argparse.Namespace) -> Explanation:
 
 
 def original_nodes(path: str) -> list[Node]:
-    """Returns the nodes of an ONNX file, as in the file."""
+    """Returns the nodes that an ONNX file contains, or an empty list for other files."""
     if not is_onnx(path):
         return []
     from xdsl_spirv.frontends import onnx_file
@@ -230,7 +231,7 @@ def original_nodes(path: str) -> list[Node]:
 def _refused_nodes(
     path: str, arguments: argparse.Namespace
 ) -> tuple[dict[str, str], frozenset[str]]:
-    """Returns the reasons for refused nodes, and the nodes that were tried."""
+    """Returns the reasons for refused nodes by name, and the names of the nodes that were tried."""
     from xdsl_spirv.frontends.coverage import refused_nodes
     from xdsl_spirv.tools.models import dims_of, given_shapes
 
@@ -240,7 +241,7 @@ def _refused_nodes(
 def _measure_layers(
     explanation: Explanation, program: Program, arguments: argparse.Namespace
 ) -> Explanation:
-    """Adds the time of each dispatch on a device or from a file, if requested."""
+    """Adds the measured time of each dispatch, if a device or a profile file is given."""
     if drivers := drivers_of(arguments):
         codes = codes_of(program, drivers, arguments.disassembly)
         explanation = replace(explanation, code=codes)
@@ -263,7 +264,7 @@ def _measure_layers(
 
 
 def with_times(explanation: Explanation, measured: Measured) -> Explanation:
-    """Adds the time of each dispatch, and of a run with its copies, to the explanation."""
+    """Adds measured times of the dispatches, and of a run with its copies, to an explanation."""
     layers = tuple(
         replace(entry, measured_seconds=time)
         for entry, time in zip(explanation.layers, measured.seconds, strict=True)

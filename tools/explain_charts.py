@@ -1,7 +1,4 @@
-"""
-Draws the charts of an explanation: the run over time, and its memory over dispatches. They scale to
-any width.
-"""
+"""Computes the charts of an explanation: runs over time, and memory over dispatches."""
 
 from __future__ import annotations
 
@@ -35,19 +32,19 @@ COLOURS = {
 }
 
 WIDTH = 1000
-"""Width of a chart in its own units, which are stretched to the window's width."""
+"""Width of a chart in its own units, which a browser scales to the window."""
 
 
 SEEN = 1 / 20
-"""Runs shorter than this share of the longest one get their own scale."""
+"""A run gets its own time scale if it is shorter than this fraction of the longest run."""
 
 Run = tuple[str, Sequence[ExplainedLayer], Sequence[float]]
-"""Name of a run, its dispatches, and the seconds of each."""
+"""Name of a run, its dispatches, and the time of each dispatch in seconds."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A stretch of time, in units of the chart's width; `dispatch` is the layer it links to."""
+    """An interval of time, in units of the chart's width. It links to the layer `dispatch`."""
 
     start: float
     width: float
@@ -58,7 +55,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Strip:
-    """One run: its name, a note on its length, and its boxes."""
+    """One run of a chart: its name, a note about its duration, and its boxes."""
 
     name: str
     note: str
@@ -67,7 +64,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class RunChart:
-    """Runs one below the other on a scale of `longest` seconds."""
+    """A chart of runs, one below the other; `longest` is the longest duration in seconds."""
 
     strips: Sequence[Strip]
     longest: float
@@ -76,18 +73,18 @@ class RunChart:
 
     @property
     def ticks(self) -> list[float]:
-        """The seconds at the quarters of the scale."""
+        """Returns the times at the quarters of the scale, in seconds."""
         return [self.longest * i / 4 for i in range(1, 5)]
 
 
 def timeline(explanation: ExplanationData) -> RunChart | None:
-    """Draws the dispatches of a run over time, as measured and by the roofline, on one scale."""
+    """Returns a chart of the dispatches over time, both as measured and by the roofline."""
     layers = explanation.layers
     runs: list[Run] = []
     if explanation.device is not None:
         name = f"measured on {explanation.device}"
         runs.append((name, layers, run_times(layers, measured=True)))
-    # Times of the interpreter and of a device are not comparable, so they share no scale.
+    # Times of the interpreter and of a device are not comparable.
     if explanation.device is None or explanation.compares:
         runs.append(("lower bound, by the roofline", layers, run_times(layers, measured=False)))
     return chart_runs(runs, linked=True)
@@ -95,9 +92,9 @@ def timeline(explanation: ExplanationData) -> RunChart | None:
 
 def chart_runs(runs: Sequence[Run], linked: bool) -> RunChart | None:
     """
-    Returns a chart of runs over time on one scale; None where no time is known.
+    Returns a chart of runs on a common time scale, or None if no time is known.
 
-    A run that would be too short to see gets its own scale, and a note.
+    Runs that would be too short to see get their own scale and a note.
     """
     longest = max((sum(seconds) for *_, seconds in runs), default=0.0)
     if not longest:
@@ -128,29 +125,33 @@ def _boxes(
 
 
 def colour(path: str) -> str:
-    """Returns the colour of the layers that take a path."""
+    """Returns the colour of a lowering path."""
     return COLOURS.get(path, "#888")
 
 
 @dataclass(frozen=True)
 class MemoryChart:
-    """Temporaries as boxes (left, top, width, height, label), and a line: the memory in use."""
+    """
+    A chart of memory: boxes (left, top, width, height, label) of temporaries, and points of the
+    line that shows the bytes in use.
+    """
 
     boxes: Sequence[tuple[float, float, float, float, str]]
     points: Sequence[tuple[float, float]]
     whole: int
-    """Bytes of the chart's height."""
+    """Memory at the top of the chart, in bytes."""
     most: int
-    """Bytes in use at the peak."""
+    """Memory in use at the peak, in bytes."""
     peak: int
-    """The dispatch of the peak."""
+    """Index of the dispatch at the peak."""
     width: int = WIDTH
 
 
 def memory_chart(explanation: ExplanationData) -> MemoryChart | None:
     """
-    Returns where temporaries lie in memory and for how long, and how much is in use at each
-    dispatch; None where there are none or their sizes are not known.
+    Returns a chart of the offsets and live ranges of temporaries, with the memory in use.
+
+    Returns None if there are no temporaries or their sizes are unknown.
     """
     count = len(explanation.layers)
     used = in_use(explanation.buffers, count)
@@ -175,22 +176,22 @@ def memory_chart(explanation: ExplanationData) -> MemoryChart | None:
 
 
 def describe_temporaries(explanation: ExplanationData) -> str:
-    """Says in words why there is no chart of memory."""
+    """Explains why there is no chart of memory."""
     temporaries = [b for b in explanation.buffers if b.kind == "temporary"]
     if any(b.bytes is None for b in temporaries):
-        return f"{len(temporaries)} temporaries, whose sizes are known only when it runs."
+        return f"{len(temporaries)} temporaries, whose sizes are known only at run time."
     return "There are no temporaries."
 
 
 def describe_lasting_buffers(explanation: ExplanationData) -> str:
-    """The buffers that live throughout, by kind; those that functions share are counted once."""
+    """Lists the weights, states, inputs and outputs; a buffer that functions share counts once."""
     parts: list[str] = []
     for kind in ("weight", "state", "input", "output"):
         buffers = {b.name: b for b in explanation.buffers if b.kind == kind}
         if not buffers:
             continue
         known = [b.bytes for b in buffers.values() if b.bytes is not None]
-        open_sizes = " and what is known only when it runs" if len(known) < len(buffers) else ""
+        open_sizes = " and sizes known only at run time" if len(known) < len(buffers) else ""
         named = f"{len(buffers)} {kind}s" if len(buffers) > 1 else f"1 {kind}"
         parts.append(f"{named} of {size(sum(known))}{open_sizes}")
-    return f"Beside them, for the whole run: {', '.join(parts)}." if parts else ""
+    return f"Other buffers, used for the whole run: {', '.join(parts)}." if parts else ""

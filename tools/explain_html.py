@@ -1,10 +1,9 @@
 """
-Writes an explanation as one self-contained page: figures, the run over time, its memory, layers,
-nodes.
+Writes an explanation as one self-contained HTML page.
 
-Layers are in execution order: a row for each dispatch, with edges from the writer of a buffer to
-its readers on the left, and bars of the cost on the right. All bars have one linear scale. Numbered
-notes give the reasons for a layer's path, each reason once.
+Each row of the table is a dispatch, in execution order. Edges on the left connect the writer of a
+buffer to its readers. Bars on the right show the cost on one linear scale. Numbered notes give the
+reasons for the lowering path of a layer.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
 from xdsl_spirv.tools.page import render_page
 
 ROW, LANE, LANES = 26, 8, 12
-"""In pixels: height of a row, and width of a lane for edges; then the largest number of lanes."""
+"""Height of a row and width of a lane for edges, in pixels; largest number of lanes."""
 
 UNFOLDED = 150
-"""Number of layers up to which their list is initially open."""
+"""Largest number of layers for which the list is initially expanded."""
 
 NO = "not supported"
 
 
 def page_of(explanation: ExplanationData) -> str:
-    """Returns the page of an explanation."""
+    """Returns the HTML page of an explanation."""
     layers = explanation.layers
     notes = notes_of(layers)
     code = code_rows(explanation.code) if explanation.code else []
@@ -102,7 +101,7 @@ def _figures(explanation: ExplanationData) -> list[tuple[str, str]]:
 
 def _peak(explanation: ExplanationData) -> str:
     if any(b.kind == "temporary" and b.bytes is None for b in explanation.buffers):
-        return "known when it runs"
+        return "known at run time"
     if not explanation.temporary_bytes:
         return "none"
     return f"{size(explanation.memory_bytes)} of {size(explanation.temporary_bytes)}"
@@ -110,10 +109,7 @@ def _peak(explanation: ExplanationData) -> str:
 
 @dataclass(frozen=True)
 class _Bars:
-    """
-    Figures of the bars: roofline times if there are any, else measured times, else work; or two of
-    them.
-    """
+    """Values of the bars: roofline times and measured times if known, else scalar operations."""
 
     what: str
     figures: tuple[Callable[[ExplainedLayer], float | None], ...]
@@ -121,7 +117,7 @@ class _Bars:
     longest: float
 
     def measure(self, entry: ExplainedLayer) -> tuple[list[float], str]:
-        """Returns the lengths of a layer's bars, in percent of the longest, and their text."""
+        """Returns the lengths of a layer's bars, in percent of the longest bar, and their label."""
         values = [figure(entry) for figure in self.figures]
         text = " / ".join(self.format(value) for value in values)
         return [100 * (value or 0.0) / self.longest for value in values], text
@@ -157,16 +153,16 @@ def _format_work(operations: float | None) -> str:
 
 
 def _kernels(explanation: ExplanationData) -> list[Row]:
-    """The kernels by the cost of all their dispatches; empty where none has several."""
+    """Returns a row for each kernel by cost; empty if each kernel has only one dispatch."""
     rows = rows_of(explanation, "share", group=True)
     return [] if len(rows) in (1, len(explanation.layers)) else rows
 
 
 def _lanes(layers: Sequence[ExplainedLayer]) -> list[tuple[int, int, int]]:
     """
-    Returns edges (from, to, lane): lane 0 goes straight down, other lanes pass the layers between.
+    Returns edges (from, to, lane) between layers. Edges in lane 0 connect neighbours.
 
-    Edges without a free lane are dropped: a value that all layers read is not informative.
+    Edges without a free lane are dropped.
     """
     writer: dict[str, int] = {}
     edges: list[tuple[int, int]] = []
@@ -188,7 +184,7 @@ def _lanes(layers: Sequence[ExplainedLayer]) -> list[tuple[int, int, int]]:
 
 
 def _layer_numbers(note: Note) -> str:
-    """Lists the numbers of layers, in few words."""
+    """Lists the indices of the layers to which a note applies."""
     numbers = ranges(note.dispatches)
     few = len(numbers) < WIDEST
     return f"layers {numbers}" if few else f"{len(note.dispatches)} layers"

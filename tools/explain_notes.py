@@ -1,6 +1,4 @@
-"""
-Collects the reasons for the layers' paths as numbered notes: each reason once, with its layers.
-"""
+"""Collects the reasons for lowering paths as numbered notes, without duplicates."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from xdsl_spirv.tools.explanation_data import ExplainedLayer
 
 @dataclass(frozen=True)
 class Note:
-    """A reason for or against a path, with the dispatches to which it applies."""
+    """A reason for or against a lowering path, and the dispatches to which the reason applies."""
 
     number: int
     path: str
@@ -22,9 +20,7 @@ class Note:
 
 
 def notes_of(layers: Sequence[ExplainedLayer]) -> list[Note]:
-    """
-    Returns the notes: first the reasons against faster paths, then the reasons for the chosen ones.
-    """
+    """Returns the reasons against faster paths, then the reasons for the chosen paths."""
     groups: dict[tuple[bool, str, str], list[int]] = {}
     for entry in layers:
         for considered in entry.layer.considered:
@@ -38,7 +34,7 @@ def notes_of(layers: Sequence[ExplainedLayer]) -> list[Note]:
 
 
 def notes_by_dispatch(notes: Sequence[Note]) -> dict[int, list[int]]:
-    """Returns the numbers of the notes for each dispatch."""
+    """Maps the index of a dispatch to the numbers of its notes."""
     numbers: dict[int, list[int]] = {}
     for note in notes:
         for dispatch in note.dispatches:

@@ -1,7 +1,4 @@
-"""
-Draws a run with its copies, as measured by `run --time`: times of the host next to times of the
-device.
-"""
+"""Charts the phases of a run that `run --time` measured: host times next to device times."""
 
 from __future__ import annotations
 
@@ -13,9 +10,9 @@ from xdsl_spirv.tools.explain_text import duration, nodes_text, shorten
 from xdsl_spirv.tools.explanation_data import ExplanationData
 
 TITLES = {
-    HOST: "a run, by the host's clock",
-    DEVICE: "the same, by the device's",
-    LOAD: "once, when it is loaded",
+    HOST: "one run, by the host's clock",
+    DEVICE: "one run, by the device's clock",
+    LOAD: "loading the program, once",
 }
 COLOURS = {
     **{"record": "#7b4fb5", "once": "#a35e0c", "upload": "#2b6cb0", "submit": "#7b4fb5"},
@@ -24,15 +21,13 @@ COLOURS = {
 
 
 def tracks(phases: Sequence[Phase]) -> dict[str, list[Phase]]:
-    """
-    Returns the phases of each track, in the order in which they are shown, without empty tracks.
-    """
+    """Groups phases by track, in the order of display; tracks without phases are left out."""
     by_track = {track: [p for p in phases if p.track == track] for track in TITLES}
     return {track: phases for track, phases in by_track.items() if phases}
 
 
 def phase_label(explanation: ExplanationData, phase: Phase) -> str:
-    """Returns the label of a phase: the nodes of its dispatch, if it is one."""
+    """Returns the nodes of the phase's dispatch, or the phase's name if it has no dispatch."""
     if phase.dispatch is None or phase.dispatch >= len(explanation.layers):
         return phase.name
     entry = explanation.layers[phase.dispatch]
@@ -40,7 +35,7 @@ def phase_label(explanation: ExplanationData, phase: Phase) -> str:
 
 
 def phases_chart(explanation: ExplanationData) -> RunChart | None:
-    """Draws the tracks one below the other; the run's tracks share a scale, loading has its own."""
+    """Returns a chart of the tracks. Loading has its own scale; the other tracks share one."""
     shown = tracks(explanation.phases)
     if not shown:
         return None
@@ -61,7 +56,7 @@ def _end(phases: Sequence[Phase]) -> float:
 
 
 def _describe_track(track: str, phases: Sequence[Phase]) -> str:
-    """Lists the times of a track's parts; kernels are summed."""
+    """Lists the durations of a track's phases; the durations of kernels are summed."""
     parts: dict[str, float] = {}
     for phase in phases:
         name = phase.name if phase.dispatch is None else "kernels"

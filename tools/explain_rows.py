@@ -1,6 +1,4 @@
-"""
-Makes the rows of an explanation's table: one for each dispatch, or one for all equal dispatches.
-"""
+"""Makes the rows of an explanation's table: one row per dispatch, or one per kernel."""
 
 from __future__ import annotations
 
@@ -12,11 +10,11 @@ from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
 
 @dataclass(frozen=True)
 class Row:
-    """Dispatches that are shown as one row; the first one supplies the common properties."""
+    """Dispatches in one row of the table. The first dispatch supplies the common properties."""
 
     layers: tuple[ExplainedLayer, ...]
     share: float | None
-    """Share of the measured time, or else of the roofline time."""
+    """Fraction of the total measured time, or of the roofline time if none was measured."""
 
     @property
     def first(self) -> ExplainedLayer:
@@ -40,15 +38,12 @@ class Row:
 
 
 def total(numbers: Sequence[float | int | None]) -> int | None:
-    """Sums numbers; None if one is not known."""
+    """Returns the sum of the numbers, or None if a number is unknown."""
     return None if None in numbers else sum(numbers)  # pyright: ignore
 
 
 def rows_of(explanation: ExplanationData, order: str = "order", group: bool = False) -> list[Row]:
-    """
-    Returns the rows, in an order of `explain --sort`; with `group`, all dispatches of a kernel form
-    one row.
-    """
+    """Returns the rows in the given order (`--sort`); `group` joins all dispatches of a kernel."""
     groups: dict[object, list[ExplainedLayer]] = {}
     for entry in explanation.layers:
         kind = (entry.kernel, entry.function, entry.once, entry.layer.schedule)
@@ -68,7 +63,7 @@ def rows_of(explanation: ExplanationData, order: str = "order", group: bool = Fa
 
 
 def _time(explanation: ExplanationData, entry: ExplainedLayer) -> float | None:
-    """Returns the seconds of a run for a dispatch; 0 for results that are computed only once."""
+    """Returns a dispatch's seconds in one run; 0 if the dispatch runs only once per program."""
     measured = any(e.measured_seconds is not None for e in explanation.layers)
     if entry.once:
         return 0.0
@@ -76,7 +71,7 @@ def _time(explanation: ExplanationData, entry: ExplainedLayer) -> float | None:
 
 
 def run_times(layers: Sequence[ExplainedLayer], measured: bool) -> list[float]:
-    """Returns the time of each dispatch in a run: measured, or the roofline's, else 0."""
+    """Returns each dispatch's measured or roofline seconds in one run; 0 if the time is unknown."""
     if measured:
         return [entry.measured_seconds or 0.0 for entry in layers]
     return [0.0 if entry.once else entry.roofline_seconds or 0.0 for entry in layers]

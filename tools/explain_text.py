@@ -1,4 +1,4 @@
-"""Writes an explanation as text: a table of layers, and every reason once with its layers."""
+"""Writes an explanation as text: a table of layers, and the reasons for their lowering paths."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData, K
 from xdsl_spirv.tools.lifetimes import in_use
 
 WIDEST = 60
-"""Number of characters for a layer's nodes."""
+"""Maximum width of the column with a layer's nodes, in characters."""
 
 WITHOUT_KERNEL = {
     "folded": "folded at compile time",
-    "no kernel": "without a kernel of their own",
+    "no kernel": "without a separate kernel",
 }
-"""Text for nodes without a kernel, by their status."""
+"""Describes nodes without a kernel, by status."""
 
 
 COUNTED = ("seconds", "instructions", "on matrices", "registers", "spilled", "private memory",
            "Workgroup memory", "side by side", "cycles")  # fmt: skip
-"""The table's columns of numbers; the cycles are the driver's estimate."""
+"""Numeric columns of the table of machine code. The driver estimates the cycles."""
 HEAD = ("kernel", "device", *COUNTED)
 
 
 def text_of(explanation: ExplanationData, order: str = "order", group: bool = False) -> str:
-    """Returns the whole explanation; `order` and `group` are passed to `rows_of`."""
+    """Returns the whole explanation as text; `order` and `group` are passed to `rows_of`."""
     parts = [_head(explanation), _nodes(explanation)]
     if explanation.layers:
         notes = notes_of(explanation.layers)
@@ -60,7 +60,7 @@ def _head(explanation: ExplanationData) -> str:
 
 
 def totals(explanation: ExplanationData) -> str:
-    """Returns a line with the work, the traffic and the roofline of all layers."""
+    """Returns a line with the total work, memory traffic and roofline time."""
     operations = [entry.layer.operations for entry in explanation.layers]
     known = sum(number or 0 for number in operations)
     text = f"work: {work(known)}{format_traffic(explanation)}"
@@ -76,18 +76,15 @@ def totals(explanation: ExplanationData) -> str:
 
 
 def run_seconds(layers: Sequence[ExplainedLayer]) -> float | None:
-    """
-    Returns the roofline time of a run, without parts that are computed once; None if no layer has
-    one.
-    """
+    """Returns the sum of the roofline times of one run in seconds, or None if no time is known."""
     lines = [entry.roofline_seconds for entry in layers if not entry.once]
     return None if all(line is None for line in lines) else sum(line or 0 for line in lines)
 
 
 def peak(explanation: ExplanationData) -> str:
-    """Returns the size of temporaries' memory and the dispatch at which most of it is in use."""
+    """Returns the memory for temporaries at its peak, and the index of the dispatch at the peak."""
     if any(b.kind == "temporary" and b.bytes is None for b in explanation.buffers):
-        return "of sizes that are known only when it runs"
+        return "of sizes that are known only at run time"
     if not explanation.temporary_bytes:
         return "none"
     used = in_use(explanation.buffers, len(explanation.layers))
@@ -99,7 +96,7 @@ def peak(explanation: ExplanationData) -> str:
 
 
 def format_traffic(explanation: ExplanationData) -> str:
-    """Formats the bytes that a run reads and writes, by function if there are several."""
+    """Formats the bytes that a run reads and writes, for each function if there are several."""
     bytes = Counter[str]()
     for entry in explanation.layers:
         if entry.layer.bytes is None:
@@ -165,15 +162,15 @@ def _table(explanation: ExplanationData, rows: Sequence[Row], notes: Sequence[No
             ]
         )
     note = (
-        "\n* computed from weights alone, once" if any(e.once for e in explanation.layers) else ""
+        "\n* computed once, because it depends only on weights"
+        if any(e.once for e in explanation.layers)
+        else ""
     )
     return aligned_table(cells) + note
 
 
 def code_rows(codes: Sequence[KernelCode]) -> list[list[str]]:
-    """
-    Returns the table's cells, the head first; numbers that a driver does not report are empty.
-    """
+    """Returns the head and rows of the table of machine code; unreported numbers are empty."""
     rows: list[list[str]] = [list(HEAD)]
     for code in filter(lambda code: code.kernel, codes):
         r = code.resources
@@ -186,11 +183,11 @@ def code_rows(codes: Sequence[KernelCode]) -> list[list[str]]:
 
 
 def code_text(codes: Sequence[KernelCode]) -> str:
-    """Returns the table, and the errors of drivers."""
+    """Returns the table of machine code, and the errors of the drivers."""
     drivers = ", ".join(dict.fromkeys(code.driver for code in codes))
-    lines = [f"machine code by {drivers}, without running it:", aligned_table(code_rows(codes))]
+    lines = [f"machine code that {drivers} generates:", aligned_table(code_rows(codes))]
     lines += [
-        f"{c.driver} has no code of {c.kernel}: {c.error}" if c.kernel else c.error
+        f"{c.driver} does not compile {c.kernel}: {c.error}" if c.kernel else c.error
         for c in codes
         if c.error
     ]
@@ -199,7 +196,7 @@ def code_text(codes: Sequence[KernelCode]) -> str:
 
 def percent(share: float | None) -> str:
     """
-    Returns a share of the whole as percent.
+    Formats a fraction in percent.
 
     >>> percent(0.1234), percent(0.0001), percent(None)
     ('12.3 %', '0.0 %', '?')
@@ -209,10 +206,10 @@ def percent(share: float | None) -> str:
 
 def work(operations: int | None) -> str:
     """
-    Formats scalar operations with a unit.
+    Formats a number of scalar operations with a unit.
 
-    >>> work(2048), work(12), work(36_000_000_000), work(None) ('2.05 kFLOP', '12 FLOP', '36 GFLOP',
-    '?')
+    >>> work(2048), work(12), work(36_000_000_000), work(None)
+    ('2.05 kFLOP', '12 FLOP', '36 GFLOP', '?')
     """
     if operations is None:
         return "?"
@@ -223,7 +220,7 @@ def work(operations: int | None) -> str:
 
 
 def nodes_text(entry: ExplainedLayer) -> str:
-    """Formats a layer's nodes with their operators, where these are known."""
+    """Lists a layer's nodes, each with its operator if known."""
     layer = entry.layer
     operators = layer.operators or ("",) * len(layer.nodes)
     pairs = zip(layer.nodes, operators, strict=True)
@@ -238,7 +235,7 @@ def shorten(text: str) -> str:
 
 
 def tile_of(schedule: str) -> str:
-    """Returns the tile of a schedule in a few characters."""
+    """Returns a short description of the tile sizes of a schedule, such as `64x64x16`."""
     tile = re.search(r"workgroup_tile = \[([^\]]+)\]", schedule)
     if tile is not None:
         instruction = re.search(r"instruction = \w+ (\S+?),", schedule)
@@ -260,7 +257,7 @@ def tile_of(schedule: str) -> str:
 
 
 def _reasons(notes: Sequence[Note]) -> str:
-    """Lists every reason once, by the number that rows refer to."""
+    """Lists the notes with the numbers by which table rows refer to them."""
     lines: list[str] = []
     for taken, title in ((False, "why no faster path:"), (True, "why this path:")):
         named = [note for note in notes if note.taken == taken]
@@ -274,9 +271,10 @@ def _reasons(notes: Sequence[Note]) -> str:
 
 def ranges(numbers: Sequence[int]) -> str:
     """
-    Formats numbers, with ranges for runs.
+    Formats sorted numbers, with a range for consecutive numbers.
 
-    >>> ranges([0, 1, 2, 5, 7, 8]) '0-2, 5, 7, 8'
+    >>> ranges([0, 1, 2, 5, 7, 8])
+    '0-2, 5, 7, 8'
     """
     if not numbers:
         return ""
@@ -295,7 +293,7 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def aligned_table(rows: Sequence[Sequence[str]]) -> str:
-    """Formats a table; the first row is the head."""
+    """Formats a table with aligned columns; the first row is the head."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     numeric = {"#", "work", "moved", "roofline", "measured", "share", *COUNTED}
     lines: list[str] = []
@@ -310,7 +308,7 @@ def aligned_table(rows: Sequence[Sequence[str]]) -> str:
 
 def size(count: int | None) -> str:
     """
-    Returns bytes with a unit.
+    Formats a number of bytes with a unit.
 
     >>> size(1536), size(12), size(None)
     ('1.54 kB', '12 B', '?')
@@ -325,7 +323,7 @@ def size(count: int | None) -> str:
 
 def duration(seconds: float | None) -> str:
     """
-    Returns seconds with a unit.
+    Formats a duration with a unit.
 
     >>> duration(0.00123), duration(2e-7), duration(None)
     ('1.23 ms', '200 ns', 'unknown')

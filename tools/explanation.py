@@ -1,4 +1,4 @@
-"""Explains a program before it runs: as text, as a page, or next to another one."""
+"""Makes explanations of compiled programs and of refused models."""
 
 from __future__ import annotations
 
@@ -23,23 +23,22 @@ VERSION = 1
 
 @dataclass(frozen=True, repr=False)
 class Explanation(ExplanationData):
-    """The explanation of a model on a target, which `print` and notebooks can show."""
+    """An explanation of a model on a target, which `print` and notebooks can show."""
 
     def __repr__(self) -> str:
-        """The table, as `print` shows it."""
+        """Returns the explanation as a text table."""
         from xdsl_spirv.tools.explain_text import text_of
 
         return text_of(self)
 
     def _repr_html_(self) -> str:
-        """The page, in its own frame, so that a notebook's styles do not affect it."""
         from xdsl_spirv.tools.explain_html import page_of
         from xdsl_spirv.tools.page import frame
 
         return frame(page_of(self), 700 + 26 * len(self.layers))
 
     def against(self, other: Explanation) -> Comparison:
-        """Compares both explanations side by side, layer by layer."""
+        """Compares two explanations layer by layer."""
         from xdsl_spirv.tools.comparison import comparison_of
 
         return comparison_of(self, other)
@@ -57,8 +56,8 @@ def explanation_of(
     """
     Explains a compiled program.
 
-    `original` are the nodes of the model's file, `imported` the nodes that reached the lowering;
-    `measured` are the seconds of each dispatch on `device`.
+    `original` are the nodes of the model's file, and `imported` the nodes that the frontend did
+    not fold. `measured` are the seconds of each dispatch on `device`.
     """
     manifest = program.manifest
     functions = (manifest, *manifest.functions)
@@ -88,7 +87,6 @@ def explanation_of(
 def _layers_of(
     program: Program, target: Target, measured: Sequence[float] | None
 ) -> tuple[ExplainedLayer, ...]:
-    """Returns the layers of all functions, in the order of their dispatches."""
     manifest = program.manifest
     workgroups = {
         (k.name, e.name): e.workgroup_size for k in manifest.kernels for e in k.entry_points
@@ -124,10 +122,7 @@ def _layers_of(
 def coverage(
     original: Sequence[Node], imported: Sequence[Node], layers: Sequence[Layer]
 ) -> tuple[Covered, ...]:
-    """
-    Returns for each node of a compiled model how it is computed; nodes that are not `imported` were
-    folded.
-    """
+    """Returns how each original node is computed. Nodes that are not in `imported` were folded."""
     computed: dict[str, list[int]] = {}
     for number, layer in enumerate(layers):
         for name in layer.nodes:
@@ -150,9 +145,7 @@ def refused(
     refusals: Sequence[str],
     tried: frozenset[str] | None = None,
 ) -> Explanation:
-    """
-    Returns the explanation of a model that cannot be compiled; `reasons` are keyed by node name.
-    """
+    """Explains a model that cannot be compiled; `reasons` are keyed by node name."""
     nodes: list[Covered] = []
     for node in original:
         status: Status = "supported"

@@ -1,7 +1,7 @@
 """
-The data of an explanation: nodes, the paths by which they are computed, reasons, and times.
+Data of an explanation: nodes, lowering paths with reasons, and times.
 
-All formats (text, JSON, HTML) are made from this record, so that they cannot differ.
+All formats (text, JSON, HTML) are made from these records, so that the formats agree.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ Status = Literal["kernel", "no kernel", "folded", "supported", "not supported", 
 @dataclass(frozen=True)
 class Covered:
     """
-    A node of the model and how it is compiled.
+    A node of the model and how the node is compiled, its `status`.
 
-    `kernel`: `dispatches` compute it. `no kernel`: it only reshapes, or its readers compute it on
-    the fly. `folded`: it is computed at compile time. If the model as a whole is refused, each node
-    is `supported`, or `not supported` with a `reason`, or `not tried` because the types of its
-    operands are unknown.
+    - `kernel`: `dispatches` compute the node.
+    - `no kernel`: the node only reshapes, or kernels that read its result compute it.
+    - `folded`: the compiler computes the result.
+
+    If the model as a whole is refused, the status is `supported`, `not supported` (with a
+    `reason`), or `not tried` because the types of operands are unknown.
     """
 
     node: str
@@ -39,12 +41,12 @@ class Covered:
 
 @dataclass(frozen=True)
 class ExplainedLayer:
-    """A layer with its place in the program, its minimum time, and its measured time."""
+    """A dispatch with its layer's description, its roofline time, and its measured time."""
 
     dispatch: int
     kernel: str
     grid: tuple[Number, ...]
-    """Number of workgroups; an expression if a size is known only at run time."""
+    """Number of workgroups along each axis; an expression if a size is known only at run time."""
     workgroup_size: tuple[int, ...]
     once: bool
     layer: Layer
@@ -54,12 +56,12 @@ class ExplainedLayer:
     limit: str
     measured_seconds: float | None = None
     function: str | None = None
-    """Name of its function, if the program has several."""
+    """Name of the layer's function, if the program has several functions."""
 
 
 @dataclass(frozen=True)
 class KernelCode:
-    """A kernel's machine code for a device with its resources, or the reason why there is none."""
+    """The resources used by a kernel's machine code on a device, or the driver's error."""
 
     kernel: str
     device: str
@@ -71,7 +73,7 @@ class KernelCode:
 
 @dataclass(frozen=True)
 class ExplanationData:
-    """All data that is shown of a model on a target."""
+    """All data of an explanation of a model on a target."""
 
     schema: str
     version: int
@@ -86,16 +88,16 @@ class ExplanationData:
     memory_bytes: int
     temporary_bytes: int
     refusals: tuple[str, ...] = ()
-    """Reasons why the model as a whole cannot be compiled, if any."""
+    """Reasons why the model as a whole cannot be compiled."""
     device: str | None = None
-    """The device on which `measured_seconds` were measured."""
+    """Device on which the times were measured."""
     state_bytes: int = 0
-    """Bytes of buffers that live between runs."""
+    """Size of the buffers that persist between runs, in bytes."""
     buffers: tuple[Lifetime, ...] = field(default=(), metadata={"sparse": True})
     phases: tuple[Phase, ...] = field(default=(), metadata={"sparse": True})
-    """Phases of a run with its copies, if one was measured."""
+    """Phases of a measured run with its copies; empty if no run was measured."""
     code: tuple[KernelCode, ...] = field(default=(), metadata={"sparse": True})
-    """The drivers' code of the kernels, if requested."""
+    """Machine code of the kernels by driver, if requested."""
 
     @property
     def supported(self) -> bool:
@@ -103,11 +105,11 @@ class ExplanationData:
 
     @property
     def compares(self) -> bool:
-        """True if there are times of a device that can be compared with the roofline."""
+        """True if measured times of a device can be compared with the roofline."""
         there = any(entry.roofline_seconds for entry in self.layers)
         return there and (self.device or "").startswith("vulkan")
 
     @property
     def paths(self) -> Counter[str]:
-        """Number of dispatches by path."""
+        """Returns the number of dispatches of each lowering path."""
         return Counter(entry.layer.path for entry in self.layers)

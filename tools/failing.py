@@ -1,8 +1,7 @@
 """
-Handles the failures of all commands: their messages and exit statuses (`__init__.py`).
+Converts exceptions of the commands to messages and exit statuses (see `tools/__init__.py`).
 
-This module imports very little: an interruption may come in the middle of an import, and its
-handler must not start another one.
+The module imports very little, because an interruption may occur in the middle of an import.
 """
 
 from __future__ import annotations
@@ -27,20 +26,17 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def end_by_exception() -> None:
-    """Makes SIGTERM end this process like Ctrl-C from now on: by an exception."""
+    """Makes SIGTERM raise an exception in this process, like Ctrl-C."""
     signal.signal(signal.SIGTERM, _terminate)
     sys.unraisablehook = _raise_later
 
 
 AGAIN = 0.005
-"""Seconds of processor time after which a dropped exception is raised again."""
+"""Processor time in seconds after which a dropped exception is raised again."""
 
 
 def _raise_later(dropped: sys.UnraisableHookArgs) -> None:
-    """
-    Raises again the exception that ends the process, if Python dropped it: while an object was
-    destroyed, or in a callback of the import system.
-    """
+    """Raises an interruption again if Python dropped it in a destructor or an import callback."""
     kind = dropped.exc_type
     if kind is not Terminated and kind is not KeyboardInterrupt:
         sys.__unraisablehook__(dropped)
@@ -54,7 +50,7 @@ def _raise_later(dropped: sys.UnraisableHookArgs) -> None:
 
 
 def open_streams() -> None:
-    """Opens the null device for standard streams that the caller has closed (`>&-`)."""
+    """Opens the null device in place of standard streams that the caller closed (`>&-`)."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             mode = "r" if name == "stdin" else "w"
@@ -63,9 +59,11 @@ def open_streams() -> None:
 
 def guarded(run: Callable[[], int], debug: bool) -> int:
     """
-    Runs a command; returns its status, or prints a message and returns the status of its exception.
+    Runs a command and returns its exit status. Prints a message for an exception and returns the
+    exception's status.
 
-    With `debug` exceptions pass; `SystemExit` always passes.
+    `SystemExit` is not caught. With `debug`, no exception except an interruption or a closed pipe
+    is caught.
     """
     try:
         return _run_and_flush(run)
@@ -81,10 +79,10 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
         if debug or isinstance(error, SystemExit):
             raise
         if isinstance(error.__cause__, KeyboardInterrupt):
-            # It came while a class was created, which Python 3.11 reports as an error of the class.
+            # Python 3.11 wraps an interruption of a class statement in another exception.
             return _print_failure("interrupted", INTERRUPTED)
         if isinstance(error, OSError) and error.filename is None:
-            # At exit, Python would write the rest of the output, and fail again.
+            # Python would flush the output at exit, and fail again.
             _drop_output()
         from xdsl_spirv.tools.messages import failure
 
@@ -92,9 +90,7 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
 
 
 def _run_and_flush(run: Callable[[], int]) -> int:
-    """
-    Returns or raises like `run`, or raises the error of the system for output that was buffered.
-    """
+    """Runs a command and flushes its output. Raises an `OSError` if the flush fails."""
     try:
         return run()
     finally:
@@ -102,7 +98,7 @@ def _run_and_flush(run: Callable[[], int]) -> int:
 
 
 def _print_failure(text: str, status: int) -> int:
-    # Names come from files: they must not contain control codes for the terminal.
+    # Names from files must not contain control codes for the terminal.
     shown = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
     try:
         sys.stderr.write(f"error: {shown}\n")
@@ -112,5 +108,4 @@ def _print_failure(text: str, status: int) -> int:
 
 
 def _drop_output() -> None:
-    """Discards everything that is written to standard output from now on."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,9 +1,8 @@
 """
-`xdsl-spirv generate`: answers a prompt with a language model.
+Implements `xdsl-spirv generate`: answers a prompt with a language model.
 
-The answer goes to standard output, everything else to standard error.
-
-Ctrl-C ends the answer after the current token; a second Ctrl-C ends the process.
+The answer goes to standard output, all messages to standard error. Ctrl-C ends the answer after
+the current token; a second Ctrl-C ends the process.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from xdsl_spirv.tools.options import jobs_of
 from xdsl_spirv.tools.report import is_wanted, note, note_row, plain
 
 ENDS = {
-    "stop": "the model ended it",
+    "stop": "the model ended the answer",
     "limit": "--max-tokens",
     "capacity": "the context is full",
     "interrupted": "interrupted",
@@ -43,7 +42,7 @@ ENDS = {
 
 
 def generate(arguments: argparse.Namespace) -> int:
-    """Answers a prompt; the exit status is 0 even if the answer was interrupted."""
+    """Runs `xdsl-spirv generate`. The exit status is 0 even if the user interrupts the answer."""
     if arguments.empty_cache:
         count, size = kept.empty()
         _say(f"removed {count} programs of {size:,} bytes from {kept.folder()}")
@@ -100,7 +99,7 @@ def generate(arguments: argparse.Namespace) -> int:
 
 
 def _prompt_of(arguments: argparse.Namespace) -> str:
-    """Returns the user's prompt, before anything else is read."""
+    """Checks the options and returns the prompt, before the model is loaded."""
     if arguments.model is None:
         raise ProgramError("no model is given", "generate", "give a .gguf file")
     if arguments.prompt is None:
@@ -117,7 +116,7 @@ def _prompt_of(arguments: argparse.Namespace) -> str:
 
 @contextmanager
 def _interrupting(answer: Answer) -> Generator[None]:
-    """Lets the first Ctrl-C end an answer."""
+    """Ends an answer, not the process, at the first Ctrl-C."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         answer.interrupt()
@@ -131,7 +130,7 @@ def _interrupting(answer: Answer) -> Generator[None]:
 
 
 def _report(answer: Answer, program: Program, file: ModelFile) -> None:
-    """Prints the speed, and the memory used."""
+    """Prints the speed and the memory usage."""
     seed = "" if answer.seed is None else f"; seed {answer.seed}"
     end = ENDS[answer.end] if answer.end else "unfinished"
     _say(f"{len(answer.prompt)} tokens, answered with {len(answer.tokens)} ({end}){seed}")
@@ -151,7 +150,7 @@ def _report(answer: Answer, program: Program, file: ModelFile) -> None:
 
 
 def _report_times(program: Program, place: Place, past: int, runs: int) -> None:
-    """Prints the time of a token by kind of kernel: medians of some runs, by the device's clock."""
+    """Prints the median device time of one token for each kind of kernel."""
     function, inputs = _place_tokens(program, DECODE, 1, past)
     if place.device == INTERPRETER:
         seconds: list[float] = []
@@ -178,7 +177,7 @@ def _report_times(program: Program, place: Place, past: int, runs: int) -> None:
 def _place_tokens(
     program: Program, name: str, count: int, past: int
 ) -> tuple[Program, dict[str, np.ndarray[Any, Any]]]:
-    """Returns a function for `count` tokens after `past` ones, and its inputs."""
+    """Returns a function specialized for `count` tokens after `past` tokens, and its inputs."""
     function = program.function(name)
     inputs: dict[str, np.ndarray[Any, Any]] = {
         TOKEN: np.zeros(count, np.int32),
@@ -192,9 +191,7 @@ def _place_tokens(
 
 
 def _between_kernels(program: Program, prompt: int) -> int:
-    """
-    Returns the bytes of the values between kernels, for the largest number of tokens read at once.
-    """
+    """Returns the bytes of temporaries for the largest number of tokens that are read at once."""
     count = min(prompt, PREFILLED)
     function, _ = _place_tokens(program, PREFILL if count > 1 else DECODE, count, 0)
     manifest = function.manifest
@@ -203,6 +200,6 @@ def _between_kernels(program: Program, prompt: int) -> int:
 
 
 def _say(text: str) -> None:
-    """Prints messages for people; the report of `--json` contains everything."""
+    """Prints a message to standard error, if no JSON report is requested."""
     if not is_wanted():
         print(text, file=sys.stderr, flush=True)

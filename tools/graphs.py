@@ -1,4 +1,4 @@
-"""The commands on graphs: `compile --form graph`, `run` and `interpret` of graph programs."""
+"""Implements the commands on graph programs: `compile --form graph`, `run` and `interpret`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from xdsl_spirv.tools.running import INTERPRETER, limited, open_named
 
 
 def compile_graph(arguments: argparse.Namespace) -> None:
-    """`xdsl-spirv compile model.onnx --form graph`."""
+    """Runs `xdsl-spirv compile model.onnx --form graph`."""
     _refuse(arguments, REFUSED_BY_COMPILE)
     model = read_model(arguments, arguments.input)
     start = time.perf_counter()
@@ -55,7 +55,7 @@ def _refuse(arguments: argparse.Namespace, names: Iterable[str]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `xdsl-spirv run` for a graph program: on the given device, or the interpreter."""
+    """Runs `xdsl-spirv run` for a graph program, on a device or on the interpreter."""
     _refuse(arguments, REFUSED_BY_RUN)
     program = load(arguments.program)
     device = arguments.device or os.environ.get(VARIABLE) or INTERPRETER
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def interpret(module: ModuleOp, arguments: argparse.Namespace) -> int:
-    """Runs `xdsl-spirv interpret` for a module with a graph: constants are inputs, too."""
+    """Runs `xdsl-spirv interpret` for a module with a graph; the graph's constants are inputs."""
     graph = next(op for op in module.walk() if isinstance(op, spv.GraphOp))
     inputs = [f"input_{k}" for k in range(len(graph.function_type.inputs))]
     outputs = [f"output_{k}" for k in range(len(graph.function_type.outputs))]

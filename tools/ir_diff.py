@@ -1,10 +1,9 @@
 """
-Compares the lines of a module's text before and after a pass: a diff that ignores renumbered
-values.
+Compares the text of a module before and after a pass, ignoring renumbered values.
 
-A printer numbers values in order, so one new operation renames all later values. Lines that differ
-only in such names are equal if every name on one side always corresponds to the same name on the
-other; other lines are paired by kinds of operations (`arith.addi` and `spirv.IAdd`).
+Two lines that differ only in value names are equal if the names correspond one to one in both
+texts. Other lines are paired if they have operations of the same kind (`arith.addi` and
+`spirv.IAdd`).
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ HEADER = re.compile(r"^\s*(?:\^|\"?[a-z_]+\.func\b)")
 NUMBER = re.compile(r"[Cc]onstant\b[^0-9\-]*(-?[0-9.]+(?:e[+-]?[0-9]+)?|true|false)")
 
 EXACT = 2000
-"""
-Number of lines up to which any line may begin a match; in longer texts, frequent lines may not.
-"""
+"""Texts with more lines than this are compared faster, by ignoring frequent lines."""
 
 SYNONYMS = {
     "for": "loop",
@@ -55,12 +52,12 @@ SYNONYMS = {
     "from_elements": "compositeconstruct",
     "barrier": "controlbarrier",
 }
-"""Names in SPIR-V for operations of other dialects, if their letters do not show it."""
+"""Maps operation names of other dialects to the names of their SPIR-V counterparts."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the old text, of the new one, or a pair of both, by their numbers."""
+    """Line numbers of a line of the old text, of a line of the new text, or of a pair of lines."""
 
     kind: Kind
     old: int | None
@@ -68,7 +65,7 @@ class Row:
 
 
 def diff(old: Sequence[str], new: Sequence[str]) -> list[Row]:
-    """Returns the rows of both texts, in order."""
+    """Compares two texts, and returns the rows of their diff in order."""
     rows = list(
         _align_lines([_mask_values(t) for t in old], [_mask_values(t) for t in new], old, new)
     )
@@ -76,12 +73,12 @@ def diff(old: Sequence[str], new: Sequence[str]) -> list[Row]:
 
 
 def differs(rows: Sequence[Row]) -> bool:
-    """True if more than names changed."""
+    """True if any row differs in more than value names."""
     return any(row.kind in ("changed", "removed", "added") for row in rows)
 
 
 def counts(rows: Sequence[Row]) -> tuple[int, int, int]:
-    """Returns the numbers of added, removed, and changed lines."""
+    """Returns the numbers of added, removed and changed lines."""
     kinds = [row.kind for row in rows]
     return kinds.count("added"), kinds.count("removed"), kinds.count("changed")
 
@@ -98,7 +95,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def hunks(rows: Sequence[Row], context: int = 2) -> Iterator[list[Row]]:
-    """Returns changed parts, each with unchanged lines around it."""
+    """Yields the changed rows in groups, each with unchanged rows as context."""
     changed = [n for n, row in enumerate(rows) if row.kind not in ("same", "renamed")]
     start = end = -1
     for number in changed:
@@ -137,7 +134,7 @@ def _align_lines(
 
 
 def _does(line: str) -> str:
-    """Returns the kind of an operation, by the letters of its name, and the value of a constant."""
+    """Returns a key that pairs lines: sorted letters of the operation, and a constant's value."""
     operation = OPERATION.match(line)
     if operation is None:
         return _mask_values(line)
@@ -156,7 +153,7 @@ def _is_number(text: str) -> bool:
 
 
 def _judge_rows(rows: Sequence[Row], old: Sequence[str], new: Sequence[str]) -> Iterator[Row]:
-    """Classifies rows of equal lines: the same, renamed, or really changed."""
+    """Classifies pairs of similar lines as equal, renamed or changed."""
     forth: dict[str, str] = {}
     back: dict[str, str] = {}
     for row in rows:
@@ -179,7 +176,7 @@ def _judge_rows(rows: Sequence[Row], old: Sequence[str], new: Sequence[str]) -> 
 
 
 def _defining(line: str) -> str:
-    """Returns the parts of a line that define names."""
+    """Returns the value names that a line defines, or a whole function or block header."""
     if HEADER.match(line):
         return line
     return " ".join(match[0] for match in DEFINED.finditer(line))
@@ -188,7 +185,7 @@ def _defining(line: str) -> str:
 def _pair(
     left: Sequence[str], right: Sequence[str], forth: dict[str, str], back: dict[str, str]
 ) -> None:
-    """Records that these names correspond to each other from here on."""
+    """Records which old value names correspond to which new value names."""
     for a, b in zip(left, right, strict=False):
         back.pop(forth.pop(a, ""), None)
         forth.pop(back.pop(b, ""), None)

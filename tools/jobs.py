@@ -1,4 +1,4 @@
-"""`xdsl-spirv worker` and `xdsl-spirv results`: jobs on many machines, and their results."""
+"""Implements `xdsl-spirv worker` and `xdsl-spirv results`: distributed jobs and their results."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ worker_options = Options("""
 
 
 def worker(arguments: argparse.Namespace) -> int:
-    """
-    Runs `xdsl-spirv worker`: performs jobs until the scheduler is gone for long, which is status 1.
-    """
+    """Runs `xdsl-spirv worker`. Returns 1 if the scheduler stays unreachable."""
     cores = arguments.cores if arguments.cores is not None else os.cpu_count() or 1
     if cores < 1:
         raise ProgramError(f"--cores {cores} is not a number of jobs", "", "give 1 or more")
@@ -49,10 +47,10 @@ store FILE.db  a store of results
 
 
 def results(arguments: argparse.Namespace) -> int:
-    """Runs `xdsl-spirv results`: counts the results in a store by kind, device and status."""
+    """Runs `xdsl-spirv results`: counts the stored results by kind, device and status."""
     _existing([*arguments.merge, *([] if arguments.merge else [arguments.store])])
     for path in arguments.merge:
-        # A damaged store, or another kind of file, is refused before this one is created.
+        # Reads all stores before it creates the output file, so that a bad store leaves no file.
         with Store(path) as other:
             deque(other.records(), maxlen=0)
     with Store(arguments.store) as store:
@@ -78,7 +76,7 @@ def results(arguments: argparse.Namespace) -> int:
 
 
 def _existing(paths: Sequence[str]) -> None:
-    """Refuses a store that does not exist, so that a mistyped name does not create a file."""
+    """Raises `ProgramError` for a missing store, because opening it would create a file."""
     for path in paths:
         if not Path(path).is_file():
             raise ProgramError(

@@ -1,11 +1,10 @@
 """
-Caches solvers' answers on disk, so that each proof obligation is decided only once.
+Caches the solvers' answers on disk, so that each proof obligation is decided only once.
 
-An answer is a file in the folder `obligations` of the compiler's cache, so that XDSL_SPIRV_CACHE
-also moves or disables it. Its name is a digest of the obligation's text and the solvers' versions,
-so that after a change of a kernel only changed obligations are decided again. Files are written
-atomically. Obligations that the solvers left open are tried again, because more time may decide
-them.
+The compiler's cache has a folder `obligations`, with a file for each answer. XDSL_SPIRV_CACHE
+moves or disables the cache. A file's name is a digest of the obligation's text and of the solvers'
+versions. Files are written atomically. Undecided obligations are not cached, because more time may
+decide them.
 """
 
 from __future__ import annotations
@@ -25,22 +24,20 @@ from xdsl_spirv.prove.solvers import Answer, Answers
 
 NAME = "obligations"
 MOST, MOST_BYTES = 10_000, 256 << 20
-"""
-Limits of the number and bytes of kept answers; beyond them the least recently used are removed.
-"""
+"""Limits of the number and bytes of cached answers. The least recently used are removed."""
 PERIOD = 256
-"""Number of new answers after which a process removes old ones."""
+"""Number of new answers between two removals of old answers."""
 SOLVERS = ("z3-solver", "bitwuzla", "cvc5")
 
 
 class KeptAnswers:
-    """The answers in a folder."""
+    """A cache of answers in a folder."""
 
     def __init__(self, folder: Path):
         self.folder, self.made, self.found = folder, 0, 0
 
     def find(self, text: str) -> Answer | None:
-        """Returns the answer to an obligation; None if there is none, or if it cannot be read."""
+        """Returns the cached answer to an obligation, or None."""
         path = self._path(text)
         try:
             answer = Answer(**json.loads(path.read_text()))
@@ -51,7 +48,7 @@ class KeptAnswers:
         return answer
 
     def keep(self, text: str, answer: Answer) -> None:
-        """Writes an answer to disk; ignores errors of the system."""
+        """Writes an answer to disk; ignores errors of the operating system."""
         self.made += 1
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -72,6 +69,6 @@ def _versions() -> str:
 
 
 def open_answers() -> Answers | None:
-    """Opens the answers of this user; None if the cache is disabled."""
+    """Opens the current user's cache of answers; returns None if caching is disabled."""
     folder = kept.folder(NAME)
     return KeptAnswers(folder) if folder is not None else None

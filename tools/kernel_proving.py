@@ -1,6 +1,6 @@
 """
-`xdsl-spirv prove`: proves that a kernel has no fault in any launch, or finds a launch in which it
-has one.
+Implements `xdsl-spirv prove`: proves that a kernel has no fault in any launch, or finds a launch
+with a fault.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ from xdsl_spirv.tools.proof_launches import (
 from xdsl_spirv.tools.report import note
 
 ALWAYS = (
-    "buffers are memory of their own and have less than 2^31 elements, addresses lead to starts of "
-    "buffers that are not bound, the grid has at most 65535 workgroups along an axis; loops end; "
+    "buffers do not overlap and have less than 2^31 elements; physical addresses point to starts "
+    "of unbound buffers; the grid has at most 65535 workgroups along an axis; loops end; "
     "specialization constants have the given values; a counter that atomics raise does not wrap "
-    "around; all subgroups have one size, at most 128"
+    "around; all subgroups have the same size, at most 128"
 )
 """Premises of every proof."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason why a kernel is not proved, with its instruction."""
+    """A reason why a kernel is not proved, and the instruction concerned."""
 
     text: str
     op: Operation | None = None
 
     @property
     def finding(self) -> Finding:
-        """Returns the reason with its place in the source."""
+        """Returns the reason as a finding with a source location."""
         assert self.op is not None
         finding = Finding("UNDEF-01", self.op.name, in_source(self.op, self.text))
         places.locate(finding, self.op)
@@ -82,26 +82,26 @@ class Reason:
 
 @dataclass
 class Result:
-    """The result for a kernel: `verdict` is proved, refuted or unknown."""
+    """The result of a proof; `verdict` is proved, refuted or unknown."""
 
     verdict: str
     reasons: list[Reason] = field(default_factory=list[Reason])
     premises: list[str] = field(default_factory=list[str])
     offered: list[str] = field(default_factory=list[str])
     launch: str = ""
-    """The launch that refutes the property."""
+    """A launch in which the kernel has a fault."""
     found: list[Problem] = field(default_factory=list[Problem])
-    """The interpreter's findings in the refuting launch."""
+    """Findings of the interpreter in that launch."""
     asked: Counter[str] = field(default_factory=Counter[str])
-    """Number of obligations by question."""
+    """Number of proof obligations of each question."""
     reached: int = 0
-    """The instructions that are known to be reached by some launch."""
+    """Number of memory accesses that some launch is known to execute."""
     dead: list[Reason] = field(default_factory=list[Reason])
-    """Accesses that no launch reaches, so that nothing is proved about them."""
+    """Accesses that no launch executes, and that the proof therefore does not cover."""
 
     @property
     def lines(self) -> list[str]:
-        """Explains why the kernel is not proved."""
+        """Returns the reasons why the kernel is not proved, as lines of text."""
         lines = [str(reason) for reason in self.reasons]
         if self.found:
             lines += [f"refuted by the launch {self.launch}", *self.found[0].text.splitlines()]
@@ -115,7 +115,7 @@ class Result:
                 f"shown to be reached: {counted(self.reached, 'access')}",
                 *map(str, self.dead),
                 *(f"premise: {text}" for text in self.premises),
-                *(f"premise that you should check, and write under [assume]: {text}"
+                *(f"unchecked premise (write it under [assume] if it is true): {text}"
                   for text in self.offered),
             ]  # fmt: skip
         if_true = ", if the premises below are true" if self.offered else ""
@@ -123,7 +123,7 @@ class Result:
 
 
 def command(arguments: argparse.Namespace) -> int:
-    """Exit status 0 if proved, 1 if refuted or unknown."""
+    """Runs `xdsl-spirv prove`. Returns 0 if the kernel is proved, 1 if refuted or undecided."""
     path = Path(arguments.kernel)
     test = read_test(path) if path.name.endswith(SUFFIX) else KernelTest(path, path)
     test = replace(test, entry=arguments.entry or test.entry)
@@ -139,12 +139,12 @@ def command(arguments: argparse.Namespace) -> int:
 
 
 def limit_work(seconds: float, timeout: float = inf) -> Limits:
-    """Returns the limits of one solver call, and of all work on a kernel from now on."""
+    """Returns limits for one solver call (`timeout`) and for all work from now on, in seconds."""
     return Limits(seconds, work=int(seconds * 400_000), end=process_time() + timeout)
 
 
 def limit_command(arguments: argparse.Namespace) -> Limits:
-    """Returns the solver's limits from a command's options, with the cache of its answers."""
+    """Returns the limits that a command's options set, with the cache of solver answers."""
     limits = limit_work(arguments.seconds, arguments.timeout)
     answers = None if arguments.no_cache else open_answers()
     return replace(limits, megabytes=arguments.memory, answers=answers)
@@ -152,8 +152,10 @@ def limit_command(arguments: argparse.Namespace) -> Limits:
 
 def ask_about(names: Sequence[str]) -> Asked:
     """
-    Selects questions by their names. Barriers order accesses only if all invocations reach them, so
-    that question is added to questions about order.
+    Returns a filter for questions with these names.
+
+    The question about barriers is added to questions about the order of accesses, because a
+    barrier orders accesses only if all invocations reach the barrier.
     """
     ordered = not {"races", "initialization"}.isdisjoint(names)
     return lambda question: question.name in (*names, *["barriers"] * ordered)
@@ -165,7 +167,7 @@ def prove_kernel(
     limits: Limits,
     asked: Asked = is_usual,
 ) -> Result:
-    """Proves or refutes the selected questions for a test's kernel."""
+    """Proves or refutes the questions that `asked` selects, for a test's kernel."""
     try:
         return _prove_or_refute(test, (*test.assume, *assumed), limits, asked)
     except Unsupported as error:
@@ -188,7 +190,7 @@ def _prove_or_refute(
         except Unsupported:
             if not proofs:
                 raise
-            break  # The time is over, but the first strategy may have found a fault.
+            break  # The time limit is reached. The first attempt may have found a fault.
         proofs.append(proof)
         if proof.result == "proved":
             proof.offered += [f"{name} == {n}" for name, n in fixed.items() if name not in numbers]
@@ -204,7 +206,7 @@ def _prove_or_refute(
 def is_proved(
     test: KernelTest, texts: Sequence[str], limits: Limits, asked: Asked = is_usual
 ) -> bool:
-    """True if a test's kernel is proved under exactly these premises."""
+    """True if a kernel is proved under the premises `texts`, without further premises."""
     try:
         kernel = _execute(test, _list_known(texts), limits)
         return _prove_with(kernel, texts, (), limits, asked).result == "proved"
@@ -218,7 +220,11 @@ def _execute(test: KernelTest, fixed: Mapping[str, int], limits: Limits) -> Kern
     specialize(module, given, defaults=True)
     named = [test.entry] if test.entry is not None else entries(module)
     if len(named) != 1:
-        raise Misuse(f"the module has {len(named)} entry points", "", "choose one with --entry")
+        raise Misuse(
+            f"the module has {len(named)} entry points, but a proof is about one",
+            "",
+            "choose one with --entry",
+        )
     numbers = {name: z3.BitVecVal(n, 64) for name, n in fixed.items()}
     return execute(module, named[0], numbers, limits=limits)
 
@@ -232,10 +238,7 @@ def _prove_with(
 
 
 def _list_known(texts: Sequence[str]) -> dict[str, int]:
-    """
-    Returns the numbers that premises such as `columns == 32` fix; terms use them instead of
-    symbols.
-    """
+    """Returns the values that premises such as `columns == 32` fix, by name."""
     found = [re.fullmatch(r"\s*([\w.()\[\]]+) == (\d+)\s*", text) for text in texts]
     known = {match[1]: int(match[2]) for match in found if match is not None}
     return known | ({CONSECUTIVE: 1} if CONSECUTIVE in texts else {})
@@ -244,7 +247,7 @@ def _list_known(texts: Sequence[str]) -> dict[str, int]:
 def _drop_numbers(
     proof: Proof, test: KernelTest, texts: Sequence[str], limits: Limits, asked: Asked
 ) -> None:
-    """Leaves out the push constants of the launch that a proof does not need."""
+    """Removes the fixed push constants that a proof does not need from its premises."""
     for text in list(proof.offered):
         name, equal, _ = text.partition(" == ")
         rest = [t for t in proof.offered if t != text]
@@ -256,10 +259,7 @@ def _drop_numbers(
 
 
 def spell_numbers(name: str, value: Any, kind: type[Any] = int) -> Iterator[tuple[str, Any]]:
-    """
-    Returns the integers of push constants (or values of another kind), by their names in the
-    source.
-    """
+    """Yields the numbers of type `kind` in push constants, with their names in the source."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from spell_numbers(f"{name}.{key}" if name else str(key), part, kind)
@@ -280,7 +280,7 @@ def _premise(text: str, kernel: Kernel) -> Any:
 
 
 def _read_launch(test: KernelTest, kernel: Kernel) -> dict[str, int]:
-    """Reads the grid, the push constants and the lengths of the launch that the test describes."""
+    """Returns the grid, push constants and buffer lengths of the launch that a test describes."""
     if test.grid is None:
         return {}
     values = {f"grid.{axis}": n for axis, n in zip("xyz", test.grid, strict=True)}
@@ -307,7 +307,7 @@ def _read_launch(test: KernelTest, kernel: Kernel) -> dict[str, int]:
 
 
 def _read_addresses(test: KernelTest, kernel: Kernel) -> dict[str, int]:
-    """Returns the lengths of the buffers to which a described launch's addresses lead."""
+    """Returns the lengths of the buffers that a test passes by physical address."""
     values, led = dict[str, int](), dict(spell_numbers("", test.push_constants, str))
     for name, address in kernel.addresses.items():
         contents = test.buffers.get(led.get(name, "").removeprefix(ADDRESS))
@@ -319,7 +319,7 @@ def _read_addresses(test: KernelTest, kernel: Kernel) -> dict[str, int]:
 
 
 def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
-    """Returns the verdict of a proof whose counterexamples the interpreter has checked."""
+    """Returns the verdict of a proof, after the interpreter has run the counterexamples."""
     result = Result("proved", premises=proof.given, offered=proof.offered)
     result.asked = Counter(question.name for question in proof.questions)
     result.reached = proof.reached
@@ -346,6 +346,6 @@ def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
         shown = refused[0] if refused else "the interpreter finds no fault in the counterexample"
         unsure.append(Reason(f"{text}: a solver's launch: {shown} ({said})", op))
     if proof.result != "proved":
-        parts = Reason("it is proved only in parts: give it more time by --seconds")
+        parts = Reason("the time limit was reached before the proof was complete: raise --seconds")
         result.verdict, result.reasons = "unknown", unsure or [parts]
     return result

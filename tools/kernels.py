@@ -1,4 +1,4 @@
-"""Runs one entry point of a SPIR-V binary on the interpreter, with buffers by their bindings."""
+"""Runs an entry point of a SPIR-V binary on the interpreter."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ from xdsl_spirv.tools.grid import parse_grid
 
 
 def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
-    """
-    `xdsl-spirv interpret x.spv`: runs a kernel; inputs are named by their variables or places.
-    """
+    """Runs `xdsl-spirv interpret x.spv`. Returns the exit status."""
     module = find_module(program)
     entry = _entry(module, arguments.function)
     specialize(module, parse_values(arguments.spec), defaults=True)
@@ -44,7 +42,7 @@ def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
             raise ProgramError(
                 f"--buffer {text} names no buffer",
                 f"buffers: {', '.join(listed) or 'none'}",
-                "write --buffer NAME=x.npy, or NAME[NUMBER]=x.npy for one of an array of buffers",
+                "write --buffer NAME=x.npy, or NAME[INDEX]=x.npy in an array of buffers",
             )
         buffers[place] = read_array(path).copy(order="C")
     grid, push = parse_grid(arguments.grid), _push_constants(arguments)
@@ -56,7 +54,7 @@ def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
 
 
 def _push_constants(arguments: argparse.Namespace) -> PushConstants:
-    """Returns push constants by name, or as bytes."""
+    """Returns the push constants of `--push` by name, or of `--push-bytes` as bytes."""
     if arguments.push and arguments.push_bytes:
         raise ProgramError("both --push and --push-bytes are given", "", "leave one out")
     try:
@@ -96,7 +94,7 @@ def _entry(module: SPIRVModuleOp, wanted: str | None) -> str:
 
 
 class Bound(NamedTuple):
-    """Set and binding of a variable; `buffers` is the length of an array of buffers, else 0."""
+    """Binding of a variable; `buffers` is the length of an array of buffers, or 0."""
 
     set: int
     binding: int
@@ -104,7 +102,7 @@ class Bound(NamedTuple):
 
 
 def _names(module: SPIRVModuleOp) -> dict[str, Bound]:
-    """Returns the names of each buffer."""
+    """Maps all names of buffers, such as `x` and `0.1`, to their bindings."""
     bounds: dict[str, Bound] = {}
     for op in module.body.block.ops:
         if not isinstance(op, spv.GlobalVariableOp | spv.UntypedGlobalVariableOp):
@@ -125,9 +123,7 @@ def _count(type: Attribute | None) -> float:
 
 
 def _place(name: str, names: Mapping[str, Bound]) -> Place | None:
-    """
-    Parses `BINDING`, `SET.BINDING` or a name, with `[NUMBER]` only for an array; returns the place.
-    """
+    """Parses a buffer's name, `SET.BINDING` or `BINDING`; an array element has an `[INDEX]`."""
     whole = re.fullmatch(r"(.*?)(?:\[(\d+)\])?", name, re.DOTALL)
     assert whole is not None
     base, number = whole.groups()
@@ -140,5 +136,4 @@ def _place(name: str, names: Mapping[str, Bound]) -> Place | None:
 
 
 def _spell_place(place: Place) -> str:
-    """Formats a place as `SET.BINDING` or `SET.BINDING[NUMBER]`."""
     return f"{place[0]}.{place[1]}" + "".join(f"[{number}]" for number in place[2:])

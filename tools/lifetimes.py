@@ -1,6 +1,4 @@
-"""
-Computes for a run how long each buffer is needed, and how much memory is in use at each dispatch.
-"""
+"""Computes the live ranges of buffers, and the memory in use at each dispatch."""
 
 from __future__ import annotations
 
@@ -13,12 +11,11 @@ from xdsl_spirv.runtime.manifest import Function, Manifest
 @dataclass(frozen=True)
 class Lifetime:
     """
-    A buffer with the range of dispatches in which it is alive, by their numbers in the whole
-    program.
+    A buffer with its live range, given by dispatch indices in the whole program.
 
-    A temporary lives from the first to the last dispatch that uses it; a result that is computed
-    once, and every other buffer, lives for the whole function. `bytes` is None if sizes are known
-    only at run time; `offset` is None if the buffer has its own memory.
+    A temporary is live from the first to the last dispatch that uses it. Any other buffer, and a
+    result that is computed once, is live during the whole function. `bytes` is None if a size is
+    known only at run time. `offset` is None if the buffer has a separate allocation.
     """
 
     name: str
@@ -32,7 +29,7 @@ class Lifetime:
 
 
 def lifetimes_of(manifest: Manifest) -> tuple[Lifetime, ...]:
-    """Returns the buffers of all functions, each in the order of its function's manifest."""
+    """Returns the live ranges of the buffers of all functions, in the manifest's order."""
     lives: list[Lifetime] = []
     start = 0
     for function in (manifest, *manifest.functions):
@@ -66,9 +63,7 @@ def _of_function(function: Manifest | Function, start: int, name: str | None) ->
 
 
 def in_use(lifetimes: Sequence[Lifetime], dispatches: int) -> list[int]:
-    """
-    Returns the bytes of temporaries that are alive at each dispatch; empty if a size is not known.
-    """
+    """Returns the bytes of live temporaries at each dispatch; empty if a size is unknown."""
     temporaries = [life for life in lifetimes if life.kind == "temporary"]
     if not temporaries or any(life.bytes is None for life in temporaries):
         return []

@@ -1,4 +1,4 @@
-"""`--list` of `run` and `explain`: prints the inputs and outputs of a program or a model."""
+"""Implements `--list` of `run` and `explain`: prints inputs and outputs of a program or model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xdsl_spirv.tools.report import note, note_row
 
 
 def list_program(program: Program) -> int:
-    """Prints the inputs, outputs and states of each function of a program."""
+    """Prints the inputs, outputs and states of each function. Returns the exit status."""
     note(target=program.manifest.target, requires=program.manifest.requires)
     for name, function in program.functions.items():
         manifest = function.manifest
@@ -24,9 +24,7 @@ def list_program(program: Program) -> int:
 
 
 def list_onnx(path: str, dims: Mapping[str, int | None]) -> int:
-    """
-    Prints the inputs and outputs of an ONNX file; dynamic sizes have the names that --dim takes.
-    """
+    """Prints the inputs and outputs of an ONNX file; `--dim` accepts the printed size names."""
     from xdsl_spirv.frontends import onnx_file
 
     model, _ = onnx_file.read_model(path)
@@ -46,7 +44,7 @@ def list_onnx(path: str, dims: Mapping[str, int | None]) -> int:
 
 
 def list_model(model: ImportedModel) -> int:
-    """Prints the inputs and outputs of a model."""
+    """Prints the inputs and outputs of an imported model. Returns the exit status."""
     print(model.function)
     _list(model.function, "input", buffers_of(model))
     for value in model.outputs:

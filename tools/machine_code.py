@@ -1,7 +1,4 @@
-"""
-Compiles a program's kernels by drivers of GPUs that are not present: `--driver` of `compile` and
-`explain`.
-"""
+"""Implements `--driver` of `compile` and `explain`: runs the compilers of absent GPUs' drivers."""
 
 from __future__ import annotations
 
@@ -19,10 +16,12 @@ if TYPE_CHECKING:
 
 
 def drivers_of(arguments: argparse.Namespace) -> list[Driver]:
-    """Returns the drivers that the command names."""
+    """Returns the drivers that `--driver` names."""
     if not arguments.drivers:
         if arguments.disassembly:
-            raise ProgramError("no driver is named", "--disassembly", "give --driver DEVICE, too")
+            raise ProgramError(
+                "--disassembly needs a driver", "--disassembly", "give --driver DEVICE, too"
+            )
         return []
     from xdsl_spirv.runtime.vulkan.compilers import find
 
@@ -33,10 +32,10 @@ def codes_of(
     program: Program, drivers: Sequence[Driver], disassembly: str | None = None
 ) -> tuple[KernelCode, ...]:
     """
-    Returns each driver's code of each kernel, with the codes of one kernel next to each other.
+    Compiles each kernel with each driver, and returns the results sorted by kernel.
 
-    A driver that does not start gets one entry without a kernel. If it is the only driver, its
-    `VulkanError` is raised.
+    A driver that does not start gets one entry without a kernel. Raises `VulkanError` if no driver
+    starts.
     """
     from xdsl_spirv.runtime.vulkan.compilers import Compiler, work_of
     from xdsl_spirv.runtime.vulkan.errors import VulkanError
@@ -70,7 +69,7 @@ def codes_of(
 
 
 def report(program: Program, drivers: Sequence[Driver], disassembly: str | None) -> int:
-    """Prints the drivers' code of a program; returns 1 if a driver fails on a kernel."""
+    """Prints the machine code of a program's kernels. Returns 1 if a driver fails."""
     from xdsl_spirv.tools.explain_text import code_text
     from xdsl_spirv.tools.report import note
 

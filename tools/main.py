@@ -1,9 +1,8 @@
 """
-The command `xdsl-spirv`: parses its arguments and runs a subcommand.
+Implements the command `xdsl-spirv`: parses its arguments and runs a subcommand.
 
-A subcommand's module is imported only when it is chosen, so that `xdsl-spirv --help` and a mistyped
-option are fast. Every failure ends with one message on standard error and a status that tells who
-can fix it (`failing.py`); `--debug` shows the traceback.
+A subcommand's module is imported only if it is selected, so that `--help` and errors are fast. A
+failure prints one message and sets an exit status (`failing.py`); `--debug` prints the traceback.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from xdsl_spirv.tools.failing import end_by_exception, guarded, open_streams
 from xdsl_spirv.upstream.collection import lasting
 
 OTHERWISE = {"--inputs": "--list", "--outputs": "--list", "--output-file": "--output"}
-"""Maps the names of options in other tools to the names here."""
+"""Maps option names of other tools to the names in this package."""
 
 SOURCES = (".comp", ".glsl", ".slang", ".hlsl", ".wgsl")
 
 COMPLETION = "_ARGCOMPLETE"
-"""The environment variable that a shell sets to request completions."""
+"""Environment variable by which a shell requests completions."""
 
 DESCRIPTION = "SPIR-V for machine learning: compile, run, check and translate kernels."
 
@@ -93,7 +92,7 @@ opt module_options:opt opt:opt
     Run passes over MLIR or SPIR-V and print it, as xdsl-opt, or step through them.
 """
 """
-Each command, the function that declares its options, the function that runs it, and below them its
+Lists the commands: name, function that declares the options, function that runs the command, and
 description. The functions are in `tools/`.
 """
 
@@ -103,11 +102,11 @@ COMMANDS = {
     for facts, help in [row.split("\n")]
     for name, options, function in [facts.split()]
 }
-"""Each command's description, the function that declares its options, and the one that runs it."""
+"""Maps a command to its description, its declaring function, and its running function."""
 
 
 def _import_function(place: str) -> Callable[..., Any]:
-    """Imports a function of a module of `tools/`."""
+    """Imports a function, given as `module:function`, from `tools/`."""
     module, _, name = place.partition(":")
     path = f"xdsl_spirv.tools.{module}"
     if path not in sys.modules:
@@ -121,19 +120,18 @@ def _values(choices: Any) -> list[Any]:
 
 
 class _Command(argparse.ArgumentParser):
-    """A subcommand whose options are declared when it is chosen."""
+    """A command whose options are declared only if the command is selected."""
 
     options = ""
     given: Sequence[str] = ()
 
     @property
     def commands(self) -> list[_Command]:
-        """Returns the subcommands of this one."""
         words = [word for action in self._actions for word in _values(action.choices)]
         return [word for word in words if isinstance(word, _Command)]
 
     def declare(self) -> None:
-        """Declares the options, once."""
+        """Declares the options of the command, at the first call only."""
         place, self.options = self.options, ""
         if place:
             _import_function(place)(self)
@@ -149,21 +147,16 @@ class _Command(argparse.ArgumentParser):
         self.declare()
         parsed, unknown = super().parse_known_args(*given, **named)
         if unknown:
-            # Reported here and not by the parent command, which knows none of the options.
+            # The parent command could not suggest options of this command.
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return parsed, unknown
 
     def print_help(self, file: Any = None) -> None:
-        """
-        Prints help like argparse, but reports errors of the output (a full disk), which argparse
-        ignores.
-        """
+        """Prints help. Unlike argparse, raises errors of the output (such as a full disk)."""
         (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
-        """
-        Prints argparse's message, with the options, choices and commands that may have been meant.
-        """
+        """Prints argparse's message, and suggests similar options, choices and commands."""
         chosen = re.match(r".*invalid choice: '([^']*)'", message)
         options = [name for name in self._option_string_actions if name.startswith("--")]
         words = [str(word) for action in self._actions for word in action.choices or ()]
@@ -184,7 +177,7 @@ class _Command(argparse.ArgumentParser):
 
 
 def parser() -> _Command:
-    """Returns the parser of the command's arguments."""
+    """Returns the parser of the command line."""
     top = _Command(prog="xdsl-spirv", description=DESCRIPTION, epilog=FIRST_STEPS)
     top.formatter_class = argparse.RawDescriptionHelpFormatter
     top.add_argument("--version", action="store_true", help="print the versions and exit")
@@ -205,26 +198,26 @@ def parser() -> _Command:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs the command line, and returns the exit status."""
     if arguments is None:
-        # The process ends with the command, so a last garbage collection is not needed.
+        # Skips the garbage collection at the end of the process.
         atexit.register(gc.freeze)
         end_by_exception()
         open_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    # Modules that declare options may be interrupted while they load, too.
+    # Imports of modules may be interrupted, too.
     with as_command():
         return guarded(lambda: _run_chosen(given), "--debug" in given)
 
 
 def _run_chosen(given: list[str]) -> int:
-    """Runs the chosen command; returns its status."""
+    """Runs the selected command, and returns the exit status."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Names and source lines may contain letters that the terminal's encoding lacks.
+        # Names and source lines may contain characters outside the terminal's encoding.
         sys.stdout.reconfigure(errors="backslashreplace")
     top = parser()
     if COMPLETION in os.environ:
-        # Before argcomplete reads it, which it does only once.
+        # argcomplete reads the options only once, so they are declared first.
         for command in top.commands:
             if command.prog.split()[-1] in os.environ.get("COMP_LINE", "").split():
                 command.declare()
@@ -232,7 +225,7 @@ def _run_chosen(given: list[str]) -> int:
     if given[:1] == ["help"]:
         given = [*given[1:], "--help"]
     if given[:1] == ["opt"]:
-        # The arguments of `opt` are passed on, except these.
+        # `opt` parses all other arguments itself.
         ours = [text for text in given if text in ("--debug", "--progress")]
         given = ["opt", *ours, "--", *(text for text in given[1:] if text not in ours)]
     parsed = top.parse_args(given)
@@ -251,13 +244,13 @@ def _run_chosen(given: list[str]) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    """Runs a command and returns its status; with `--json` only its report is printed."""
+    """Runs a command and returns the exit status. With `--json`, prints only the JSON report."""
     path = str(getattr(parsed, "input", None) or getattr(parsed, "program", None) or "")
     if path.endswith(SOURCES):
         from xdsl_spirv.runtime.errors import ProgramError
 
         raise ProgramError(
-            "only `xdsl-spirv test`, `debug` and `prove` read sources",
+            "only `xdsl-spirv test`, `debug` and `prove` read source files",
             path,
             f"use one of these, or compile it to {path.rpartition('.')[0]}.spv (GLSL: glslang -V)",
         )
@@ -268,10 +261,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 def _display(wanted: bool) -> Display | None:
-    """
-    Shows progress of long stages; does nothing if standard error is not a terminal and progress was
-    not requested.
-    """
+    """Shows the progress of long stages, on a terminal or if `wanted`."""
     if not wanted and not sys.stderr.isatty():
         return None
     from xdsl_spirv.tools.progress import display_on

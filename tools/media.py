@@ -1,8 +1,8 @@
 """
-Reads pictures and text as inputs: `--input x=photo.jpg`, `--input ids=prompt.txt`.
+Reads images and texts as inputs: `--input x=photo.jpg`, `--input ids=prompt.txt`.
 
-Model files do not describe the format of their pictures, so `--image` must give all of it, and
-nothing is assumed. Pictures are read by Pillow, a `tokenizer.json` by tokenizers.
+A model file does not describe the format of its images, so `--image` must give all settings.
+Pillow reads images; the package tokenizers reads `tokenizer.json`.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ EXAMPLE = "layout=nchw,channels=rgb,size=crop,mean=0.485/0.456/0.406,std=0.229/0
 @dataclass(frozen=True)
 class Picture:
     """
-    Conversion of a picture to an array.
+    Settings for converting an image file to an array.
 
-    `size` is `exact` (the picture must have the model's size), `stretch`, or `crop`: the picture is
-    scaled until it covers the model's size, then the middle is taken. For floats, pixels from 0 to
-    1 become (pixel - mean) / std.
+    `size` is `exact` (the image must have the model's size), `stretch`, or `crop` (the image is
+    scaled to cover the model's size, and its middle is used). For float inputs, pixels from 0 to 1
+    become (pixel - mean) / std.
     """
 
     layout: str
@@ -46,12 +46,12 @@ class Picture:
 
 
 def is_media(path: str) -> bool:
-    """True if an input's file is a picture or text, by its name."""
+    """True if a file's name shows that the file is an image or a text."""
     return Path(path).suffix.lower() in (*PICTURES, TEXT)
 
 
 def read_media(path: str, buffer: Buffer, arguments: argparse.Namespace) -> Array:
-    """Returns the array of a picture or a text for an input."""
+    """Reads an image or a text as the array of an input. Raises `ProgramError`."""
     if Path(path).suffix.lower() == TEXT:
         return _tokens(path, buffer, arguments.tokenizer)
     return _pixels(path, buffer, _picture(arguments.image, buffer))
@@ -62,14 +62,14 @@ def _refuse(cause: str, remedy: str = f"as in --image {EXAMPLE}") -> ProgramErro
 
 
 def _picture(text: str | None, buffer: Buffer) -> Picture:
-    """Reads `--image`; raises `ProgramError` for missing settings."""
+    """Parses `--image`. Raises `ProgramError` for missing or unknown settings."""
     given: dict[str, str] = {}
     for part in filter(None, (text or "").split(",")):
         name, _, value = part.partition("=")
         if name not in Picture.__dataclass_fields__:
             known = tuple(Picture.__dataclass_fields__)
             raise _refuse(
-                f"{name!r} is not a setting of a picture",
+                f"{name!r} is not a setting of image",
                 did_you_mean(name, known, ", ".join(known)),
             )
         given[name] = value
@@ -79,8 +79,7 @@ def _picture(text: str | None, buffer: Buffer) -> Picture:
         raise _refuse(f"the picture {buffer.name!r} lacks {', '.join(missing)}")
     if whole and given.keys() & {"mean", "std"}:
         raise _refuse(
-            f"{buffer.name!r} is {buffer}, so its pixels stay from 0 to 255 and mean and "
-            "std have no use",
+            f"{buffer.name!r} is {buffer}: pixels of integers are not normalized",
             "leave mean and std out",
         )
     for name, known in (("layout", LAYOUTS), ("channels", tuple(CHANNELS)), ("size", SIZES)):
@@ -104,7 +103,7 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
 def _pixels(path: str, buffer: Buffer, how: Picture) -> Array:
     Image = _library("PIL.Image", "pillow")
     if len(buffer.shape) != len(how.layout):
-        raise _refuse(f"{buffer.name!r} is {buffer}, which does not have the layout {how.layout}")
+        raise _refuse(f"{buffer.name!r} is {buffer}, so its layout is not {how.layout}")
     sizes = dict(zip(how.layout, buffer.shape, strict=True))
     try:
         with Image.open(path) as opened:
@@ -140,7 +139,7 @@ def _pixels(path: str, buffer: Buffer, how: Picture) -> Array:
 
 
 def _resize_picture(picture: Any, size: tuple[int, int], how: str, path: str) -> Any:
-    """Resizes a picture to the model's size."""
+    """Resizes an image to the model's size."""
     ImageOps = _library("PIL.ImageOps", "pillow")
     if picture.size == size:
         return picture
@@ -148,7 +147,7 @@ def _resize_picture(picture: Any, size: tuple[int, int], how: str, path: str) ->
         raise ProgramError(
             f"the picture has {picture.width}x{picture.height} pixels, not {size[0]}x{size[1]}",
             path,
-            "give another one, or use size=crop or size=stretch",
+            "give another picture, or use size=crop or size=stretch",
         )
     return picture.resize(size) if how == "stretch" else ImageOps.fit(picture, size)
 
@@ -156,7 +155,7 @@ def _resize_picture(picture: Any, size: tuple[int, int], how: str, path: str) ->
 def _tokens(path: str, buffer: Buffer, tokenizer: str | None) -> Array:
     if tokenizer is None:
         raise ProgramError(
-            f"{buffer.name!r} is given as text, but without a tokenizer",
+            f"the input {buffer.name!r} is a text, but no tokenizer is given",
             path,
             "give --tokenizer tokenizer.json, too",
         )
@@ -167,7 +166,7 @@ def _tokens(path: str, buffer: Buffer, tokenizer: str | None) -> Array:
         raise ProgramError(f"cannot read the text: {error}", path, "give UTF-8") from error
     try:
         known = library.Tokenizer.from_file(tokenizer)
-    except Exception as error:  # It raises a plain `Exception`.
+    except Exception as error:  # The package tokenizers raises a plain `Exception`.
         raise ProgramError(
             f"the file is not a tokenizer: {error}", tokenizer, "give a tokenizer.json"
         ) from error

@@ -1,7 +1,7 @@
 """
-Messages to users about errors of all layers: cause, place, and what to do.
+Makes messages for users from the errors of all layers: cause, place, and what to do.
 
-An error that is not listed here is reported as a bug of this package.
+Other exceptions are reported as defects of this package.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def failure(error: BaseException) -> tuple[str, int]:
 
 
 def _with_similar_file(text: str, error: BaseException) -> str:
-    """Adds to a message the files that may have been meant, if one does not exist."""
+    """Adds the names of similar files to a message about a missing file."""
     cause = error.__cause__
     if not isinstance(cause, FileNotFoundError) or cause.filename is None:
         return text
@@ -64,10 +64,7 @@ def _with_similar_file(text: str, error: BaseException) -> str:
 
 
 def _of_the_system(error: OSError) -> tuple[str, int]:
-    """
-    Returns the message for an uncaught error of a file; if the error has no name, it is about the
-    output.
-    """
+    """Returns message and exit status for an `OSError`. One without a file is about the output."""
     status, remedy = of_the_system(error)
     reason = error.strerror or str(error)
     if error.filename is None:
@@ -76,7 +73,7 @@ def _of_the_system(error: OSError) -> tuple[str, int]:
 
 
 def message(error: BaseException) -> str | None:
-    """Returns the message of an error that a user can cause, or None for a bug of this package."""
+    """Returns a message if a user can cause the error, or None for a defect of this package."""
     match error:
         case InterpreterError():
             return str(ProgramError(error.cause, error.where, error.remedy))

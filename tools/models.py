@@ -1,4 +1,4 @@
-"""`compile` and `run` for models: reads the model, compiles it, and prints output for the user."""
+"""Implements `compile` and `run` for models: imports, compiles, runs, and prints summaries."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ if TYPE_CHECKING:
     from xdsl_spirv.compiler.kernel_jobs import Observer
 
 WORTH_KEEPING = 1.0
-"""Seconds of compiling from which a program is kept in the cache."""
+"""Programs that take at least this many seconds to compile are cached."""
 COMPILED_BY = ("dims", "constants", "states", "context", "function", "functions")
-"""The options on which a program depends, besides its model's file, target and limits."""
+"""Options that affect the compiled program, besides the model's file, target and limits."""
 
 REFERENCE = "reference"
-"""The name for "no device": the model is run as imported, on whole arrays."""
+"""Name of a device that runs the imported model without compiling, on whole arrays."""
 
 
 def read_model(
     arguments: argparse.Namespace, path: str, shapes: Shapes | None = None
 ) -> ImportedModel:
-    """Imports the model that a command names; prints a description and the time."""
+    """Imports the model of a command, and prints a summary."""
     start = time.perf_counter()
     model = load_model(
         path,
@@ -81,7 +81,7 @@ def read_model(
 def compile_to(
     model: ImportedModel, arguments: argparse.Namespace, observe: Observer | None = None
 ) -> Program:
-    """Compiles as the options say, or reads the program from the cache; prints a summary."""
+    """Compiles a model, or reads the program from the cache, and prints a summary."""
     start = time.perf_counter()
     path = None if observe or arguments.no_cache else _kept_path(model, arguments)
     program = kept.load(path)
@@ -122,9 +122,7 @@ def compile_to(
 
 
 def _kept_path(model: ImportedModel, arguments: argparse.Namespace) -> Path | None:
-    """
-    Returns the path of the program in the cache, for a model and the options; None without a cache.
-    """
+    """Returns the path of a program in the cache, or None if caching is disabled."""
     file = getattr(arguments, "program", None) or arguments.input
     named = vars(arguments)
     options = {
@@ -144,7 +142,7 @@ def _kept_path(model: ImportedModel, arguments: argparse.Namespace) -> Path | No
 
 
 def compile(arguments: argparse.Namespace) -> Program:
-    """Runs `xdsl-spirv compile` for a model; returns the program that it wrote."""
+    """Runs `xdsl-spirv compile` for a model. Returns the program after writing it."""
     model = read_model(arguments, arguments.input)
     with tracing(arguments.trace_passes, arguments.input) as trace:
         observe = trace and trace.observe
@@ -154,14 +152,12 @@ def compile(arguments: argparse.Namespace) -> Program:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """
-    Runs `xdsl-spirv run` for a model; returns exit status 1 if a result exceeds its tolerance.
-    """
+    """Runs `xdsl-spirv run` for a model. Returns 1 if a result exceeds its tolerance."""
     path = arguments.program
     if not Path(path).is_file():
         missing = FileNotFoundError(errno.ENOENT, "the file does not exist", path)
         raise ProgramError(
-            "cannot read the model: the file does not exist", path, "give a file that exists"
+            "cannot read the model: the file does not exist", path, "correct the file name"
         ) from missing
     if arguments.list:
         arguments.input = path
@@ -200,9 +196,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def onnx_constants(arguments: argparse.Namespace, path: str) -> dict[str, Array]:
-    """
-    Returns the inputs that `--constant` fixes, in the file's types: onnxruntime still needs them.
-    """
+    """Returns the inputs that `--constant` fixes, in the file's types, for onnxruntime."""
     from xdsl_spirv.frontends.onnx_file import as_inputs, read_model
 
     constants = constants_of(arguments)
@@ -210,12 +204,14 @@ def onnx_constants(arguments: argparse.Namespace, path: str) -> dict[str, Array]
 
 
 def refuse_unknown(arguments: argparse.Namespace) -> None:
-    """Raises `ProgramError` for an unknown device, target or limit, before a model is imported."""
+    """Raises `ProgramError` for an unknown device, target or limit."""
     limits_of(arguments)
     jobs_of(arguments)
     if arguments.device == REFERENCE and (arguments.check or arguments.sanitize):
         raise ProgramError(
-            "the reference has no kernels to check", "--device reference", "leave it out"
+            "the device reference has no kernels to check",
+            "--device reference",
+            "leave out --device, or the checks",
         )
     kind = (arguments.device or INTERPRETER).partition(":")[0]
     known = (INTERPRETER, REFERENCE, "vulkan")
@@ -226,7 +222,7 @@ def refuse_unknown(arguments: argparse.Namespace) -> None:
             did_you_mean(arguments.device, known, f"use one of {', '.join((*DEVICES, REFERENCE))}"),
         )
     if not arguments.target:
-        # Looking for devices loads the whole Vulkan layer, which is not needed for a named target.
+        # Loads the Vulkan layer only if no target is named.
         from xdsl_spirv.runtime.vulkan.own_target import own_target
 
         arguments.target = own_target(arguments.device)
@@ -234,7 +230,7 @@ def refuse_unknown(arguments: argparse.Namespace) -> None:
 
 
 def given_shapes(arguments: argparse.Namespace) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of the arrays of `--input`, which fix dynamic dimensions."""
+    """Returns the shapes of the arrays of `--input`, which fix the model's dynamic sizes."""
     shapes: dict[str, tuple[int, ...]] = {}
     for text in arguments.inputs:
         name, equals, path = text.partition("=")
@@ -247,7 +243,9 @@ def results_of(
     arguments: argparse.Namespace, model: ImportedModel, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], bool]:
     """
-    Compiles (except for the reference) and runs; also returns True if checked results are right.
+    Runs a model, and compiles it first unless the device is the reference.
+
+    Returns the results, and False if a check failed.
     """
     if arguments.device == REFERENCE:
         start = time.perf_counter()
@@ -266,7 +264,7 @@ def results_of(
 def compare(
     path: str, inputs: Mapping[str, Array], results: Mapping[str, Array], tolerance: Tolerance
 ) -> int:
-    """Compares with onnxruntime if it is installed; returns the exit status."""
+    """Compares results with onnxruntime's, if it is installed. Returns the exit status."""
     if not has_onnxruntime():
         print("not compared: onnxruntime is not installed (pip install onnxruntime)")
         return 0
@@ -280,7 +278,7 @@ def compare(
 
 
 def list_values(arguments: argparse.Namespace) -> int:
-    """Prints the inputs and outputs of the program or model given to `explain`."""
+    """Prints the inputs and outputs of `explain`'s program or model. Returns the exit status."""
     if Path(arguments.input).is_dir():
         return list_program(Program.load(arguments.input))
     if is_onnx(arguments.input):

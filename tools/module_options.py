@@ -1,4 +1,4 @@
-"""The options of the commands that inspect, run, check and translate modules."""
+"""Declares the options of the commands that inspect, run, check and translate modules."""
 
 from xdsl_spirv.tools.options import Options
 

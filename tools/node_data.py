@@ -1,8 +1,7 @@
 """
-Writes an explanation as node data of Model Explorer, which colours an ONNX graph's nodes by their
-cost.
+Writes node data for Model Explorer, which colours the nodes of an ONNX graph by cost.
 
-Model Explorer matches keys with the ids of nodes, which are the names of ONNX nodes.
+The keys of the data are the names of ONNX nodes.
 """
 
 from __future__ import annotations
@@ -17,12 +16,11 @@ GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e0695c"}
 
 def node_data(explanation: ExplanationData, graph: str) -> dict[str, Any]:
     """
-    Returns the data of a graph with that id: microseconds by node, measured or else by the
-    roofline.
+    Returns the cost of each node of the graph: measured or roofline microseconds, or scalar
+    operations if no time is known.
 
-    If one dispatch computes several nodes, the first one has its time and the others have 0, so
-    that sums over groups of nodes are right. If no times are known, the values are scalar
-    operations. Raises `ProgramError` if no node has a name.
+    If one dispatch computes several nodes, its first node gets the cost and the other nodes get 0.
+    Raises `ProgramError` if no node has a name.
     """
     values: dict[str, float] = {}
     for entry in explanation.layers:
@@ -33,7 +31,7 @@ def node_data(explanation: ExplanationData, graph: str) -> dict[str, Any]:
         raise ProgramError(
             "no node has a name: this is not an ONNX file",
             explanation.model,
-            "explain the ONNX file that it comes from",
+            "explain the ONNX file instead of the program",
         )
     results = {node: {"value": value} for node, value in values.items()}
     return {graph: {"results": results, "gradient": GRADIENT}}

@@ -1,9 +1,4 @@
-"""
-`xdsl-spirv opt`: xDSL's `xdsl-opt`, which here also reads SPIR-V binaries and assembly.
-
-Packages can add dialects, passes and targets to xDSL's universe, but not front ends, so this
-command adds them. It has all options of `xdsl-opt`.
-"""
+"""Implements `xdsl-spirv opt`: xDSL's `xdsl-opt`, extended to read SPIR-V binaries and assembly."""
 
 from __future__ import annotations
 
@@ -35,15 +30,15 @@ from xdsl_spirv.tools.tracing import tracing
 from xdsl_spirv.upstream.order import verify_order
 
 DESCRIPTION = """Read MLIR, or SPIR-V as a binary or as assembly, run passes over it, and print it.
-It is xDSL's xdsl-opt with more front ends and options."""
+This is xDSL's xdsl-opt with more front ends and options."""
 
 
 class SPIRVOpt(xDSLOptMain):
     """
-    `xdsl-opt` with the front ends `spv` and `spvasm`, which the file's name chooses.
+    `xdsl-opt` with the front ends `spv` and `spvasm`, which are selected by the file's name.
 
-    `--trace-passes DIR` writes the changes of every pass; `linalg-to-spirv` is then expanded to its
-    passes. `--help` explains the options of this package's passes.
+    `--trace-passes DIR` writes the changes of every pass of the pipeline, also of the passes in
+    `linalg-to-spirv`.
     """
 
     version_format = "xdsl-spirv opt, of xdsl version {xdsl_version}"
@@ -62,17 +57,17 @@ class SPIRVOpt(xDSLOptMain):
         if {"-h", "--help"} & set(self.given):
             arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
             arg_parser.epilog = passes_help()
-            # argparse's own function ignores errors of the output (a full disk).
+            # argparse ignores errors of the output (such as a full disk).
             arg_parser.print_help = lambda file=None: print(arg_parser.format_help(), end="")
         arg_parser.add_argument(
             "--trace-passes",
             metavar="DIR",
-            help="write the module after every pass, and a page of each one's changes",
+            help="write the module after every pass, and a page with the changes of each pass",
         )
         arg_parser.add_argument(
             "--interactive",
             action="store_true",
-            help="go through the passes of -p one by one, forward and back, by commands",
+            help="step through the passes of -p, forward and back, by typed commands",
         )
 
     def setup_pipeline(self) -> None:
@@ -96,17 +91,14 @@ class SPIRVOpt(xDSLOptMain):
         self.pipeline = PassPipeline(tuple(shown), callback)
 
     def step_through(self) -> int:
-        """
-        Goes through the passes by commands; returns 1 if one failed and the input is not a
-        terminal.
-        """
+        """Runs passes by typed commands. Returns 1 if a pass of a script failed."""
         from xdsl_spirv.tools.stepping import Session
         from xdsl_spirv.tools.stepping_runs import Runs
         from xdsl_spirv.tools.stepping_terminal import Terminal
 
         if not self.args.input_file or self.args.input_file == "-":
             raise ProgramError(
-                "the module comes from standard input, which is also needed for the commands",
+                "standard input cannot contain both the module and the commands",
                 "--interactive",
                 "name a file",
             )
@@ -127,8 +119,8 @@ class SPIRVOpt(xDSLOptMain):
         try:
             return super().prepare_input()
         except ValueError as error:
-            # xDSL reports this for a file whose name does not show its format.
-            remedy = f"name one with --frontend: {', '.join(self.available_frontends)}"
+            # The file's name does not show its format.
+            remedy = f"choose the format with --frontend: {', '.join(self.available_frontends)}"
             raise ProgramError(str(error), self._name(), remedy) from None
 
     def prepare_output(self) -> IO[str]:
@@ -142,11 +134,11 @@ class SPIRVOpt(xDSLOptMain):
             remedy = did_you_mean(target, self.available_targets, f"use one of {known}")
             raise ProgramError(f"the output format {target!r} does not exist", "--target", remedy)
         if target == SPIRVBinary.name and self.args.output_file is not None:
-            # xDSL's output is text.
+            # xDSL can only write text.
             binary = SPIRVBinary.from_spec(parse_spec(self.args.target))
             if binary.file is not None:
                 raise ProgramError(
-                    "the binary has two outputs", "-o, file=", "give only one of them"
+                    "the binary has two outputs", "-o, file=", "leave out -o or file="
                 )
             self.binary += binary.encode(prog)
             return ""
@@ -179,13 +171,13 @@ class SPIRVOpt(xDSLOptMain):
             return self._decoded(assemble(text).encode())
         except SPIRVAssemblyError as error:
             place = f"{self._name()}:{error.line}:{error.column}"
-            raise ProgramError(error.cause, place, "correct the text there") from error
+            raise ProgramError(error.cause, place, "correct the text") from error
 
     def _decoded(self, data: bytes) -> ModuleOp:
         try:
             return ModuleOp([decode(data)])
         except SPIRVDecodeError as error:
-            remedy = "`xdsl-spirv validate` shows what is wrong"
+            remedy = "`xdsl-spirv validate` lists the errors"
             raise ProgramError(str(error), self._name(), remedy) from error
 
     def _name(self) -> str:
@@ -193,22 +185,22 @@ class SPIRVOpt(xDSLOptMain):
 
 
 class _Kept(io.StringIO):
-    """Text that stays readable after its writer has closed it."""
+    """A text stream that remains readable after it is closed."""
 
     def close(self) -> None:
         pass
 
 
 def _refuse_output(arguments: argparse.Namespace) -> None:
-    """Raises `ProgramError` for output options: a session writes files by commands."""
+    """Raises `ProgramError` for output options, which an interactive session does not support."""
     given = {"-o": arguments.output_file, "--trace-passes": arguments.trace_passes}
     given["--split-input-file"] = arguments.split_input_file
     for option, value in given.items():
         if value:
             raise ProgramError(
-                "an interactive session writes files by its own commands",
+                f"--interactive cannot be combined with {option}",
                 f"--interactive, {option}",
-                "leave it out",
+                f"leave out {option}, and write files with commands of the session",
             )
 
 

@@ -1,6 +1,5 @@
 """
-Declares options of commands as texts that read like a manual; contains the options to compile, run
-and tune.
+Declares the options of commands from texts that read like a manual.
 
     input INPUT.onnx|.gguf  a model
     -o --output DIR!  where to write the program
@@ -9,11 +8,11 @@ and tune.
     --dim NAME=SIZE repeat dest=dims  an open dimension (repeat)
     @target (the best device there is)
 
-A line declares an option: its names, the name of its value, and words of `WORDS`, `default=` and
-`dest=`. The help follows after two blanks, and in the indented lines below. A name without hyphens
-is a positional argument. `!` makes an option required; an option without a value is a flag. A line
-`@name` stands for the options of `GROUPS[name]`, with the words after it in place of `{}`; the
-words after `@json` describe the JSON object of `--json`.
+A line declares an option: its names, the name of its value, and attributes (words of `WORDS`,
+`default=`, `dest=`). The help text follows after two spaces and on the indented lines below. A
+name without hyphens is a positional argument. `!` makes an option required. An option without a
+value is a flag. A line `@name WORDS` inserts the options of `GROUPS[name]`, and replaces `{}` in
+them by WORDS; `@json` takes a description of the JSON output.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ GROUPS = {
     only when it runs; for a compiled program, a size of random inputs (repeat)
 """,
     "function": """
---function NAME  the func.func on tensors that is run, of a module with several (main)
+--function NAME  the func.func on tensors to run, if the module has several (main)
 """,
     "jobs": """
---jobs N int  processes that lower kernels (the processors there are, at most 8; 1: this one)
+--jobs N int  processes that lower kernels (default: one per processor, at most 8)
 """,
     "no-cache": """
---no-cache  compile anew, and do not keep the program
+--no-cache  compile again, and do not cache the program
 """,
     "drivers": """
 --driver DEVICE repeat dest=drivers
@@ -132,11 +131,11 @@ GROUPS = {
 --tolerance T  1e-5, or absolute=1e-6,relative=1e-5,ulp=2
 """,
 }
-"""Options that several commands have."""
+"""Options that several commands share."""
 
 
 class Options:
-    """Declares the options of a command, when called with the command's parser."""
+    """A function that adds the options of a text to an argparse parser."""
 
     def __init__(self, text: str, epilog: str | None = None):
         self.text, self.epilog = text, epilog
@@ -348,10 +347,7 @@ devices = Options("""
 
 
 def limits_of(arguments: argparse.Namespace) -> Limits:
-    """
-    Parses `--only PATH=LAYER,...` and `--except PATH=LAYER,...`; there are no limits if neither is
-    given.
-    """
+    """Parses `--only PATH=LAYER,...` and `--except PATH=LAYER,...`. Raises `ProgramError`."""
     from xdsl_spirv.passes.schedule.paths import Limits
 
     only = _patterns("--only", arguments.only)
@@ -370,7 +366,7 @@ def _patterns(option: str, given: list[str]) -> tuple[str, ...]:
         patterns = [name for name in names.split(",") if name]
         if path not in PATHS or not patterns:
             raise ProgramError(
-                f"{option} {text} names no layers for a path",
+                f"{option} {text} does not have the form PATH=LAYER",
                 f"paths: {', '.join(PATHS)}",
                 did_you_mean(
                     "" if path in PATHS else path,
@@ -383,7 +379,7 @@ def _patterns(option: str, given: list[str]) -> tuple[str, ...]:
 
 
 def jobs_of(arguments: argparse.Namespace) -> int:
-    """Returns the number of `--jobs N`, or the number of processors."""
+    """Returns the number of `--jobs N`, or the number of processors (at most 8)."""
     from xdsl_spirv.compiler.kernel_jobs import usable_processors
     from xdsl_spirv.runtime.errors import ProgramError
 
@@ -394,5 +390,5 @@ def jobs_of(arguments: argparse.Namespace) -> int:
 
 
 def functions_of(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """Parses `--functions`, separated by commas; returns none if it is missing."""
+    """Returns the comma-separated names of `--functions`; empty without the option."""
     return tuple(filter(None, (getattr(arguments, "functions", None) or "").split(",")))

@@ -13,15 +13,15 @@ from xdsl_spirv.serialization.files import write_atomically
 from xdsl_spirv.tools import of_the_system
 
 STANDARD = "-"
-"""The file name that stands for standard output."""
+"""File name for standard output."""
 
 
 class OutputError(ProgramError):
-    """An output cannot be written."""
+    """An output file cannot be written."""
 
 
 def write(path: str, data: bytes) -> None:
-    """Writes a file; raises `OutputError` with the system's reason."""
+    """Writes a file atomically. Raises `OutputError` with the system's reason."""
     try:
         if path == STANDARD:
             sys.stdout.flush()
@@ -35,11 +35,7 @@ def write(path: str, data: bytes) -> None:
 
 
 def check_place(path: str | None) -> None:
-    """
-    Raises `OutputError` if a file cannot be written to a path, before any work is done for it.
-
-    A full disk is not detected.
-    """
+    """Raises `OutputError` early if a path cannot be written. A full disk is not detected."""
     if path is None or path == STANDARD:
         return
     target = Path(os.path.realpath(path))
@@ -58,10 +54,7 @@ def check_place(path: str | None) -> None:
 
 
 def take_streams() -> tuple[BinaryIO, BinaryIO]:
-    """
-    Reserves standard input and output for a protocol: from then on printed text goes to standard
-    error, because output of DebugPrintf would disturb the protocol.
-    """
+    """Reserves standard input and output for a protocol. Printed text goes to standard error."""
     streams = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return streams

@@ -1,8 +1,7 @@
 """
-Self-contained HTML pages: one file, no scripts from elsewhere, light and dark, any width.
+Makes self-contained HTML pages, which load no other files.
 
-Pages are templates of `assets` (Jinja), which escape every value. Contents wider than the window
-scroll in their own `.scroll` box, never the whole page.
+Pages are Jinja templates in `assets`, which escape every value.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 ASSETS = Path(__file__).parent / "assets"
-"""Templates, style sheets and scripts of pages."""
+"""Folder with templates, style sheets and scripts of pages."""
 
 
 def render_page(
     template: str, title: str, styles: Iterable[str] = (), scripted: str = "", **values: Any
 ) -> str:
     """
-    Returns a whole HTML page.
+    Returns an HTML page.
 
-    `template`, `styles` and `scripted` are names in `assets` without their suffixes; `values` are
-    what the template shows. A browser loads nothing but the page's own styles and this script.
+    `template`, `styles` and `scripted` are file names in `assets` without suffixes. `values` are
+    the variables of the template.
     """
     script = (ASSETS / f"{scripted}.js").read_text() if scripted else ""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() if script else ""
@@ -60,7 +59,7 @@ FILTERS: dict[str, Callable[[Any], str]] = {
     "tile": tile_of,
     "work": work,
 }
-"""Functions by which templates format values."""
+"""Jinja filters that format values."""
 
 
 @cache
@@ -80,9 +79,7 @@ def _environment() -> Environment:
 
 
 def frame(whole: str, height: int) -> str:
-    """
-    Returns a page in a frame, for notebooks; it scrolls beyond 900 pixels, and runs no scripts.
-    """
+    """Returns a page in an iframe of at most 900 pixels height, which runs no scripts."""
     return (
         f'<iframe srcdoc="{escape(whole)}" sandbox '
         f'style="width:100%;height:{min(height, 900)}px;border:0"></iframe>'

@@ -1,7 +1,7 @@
 """
-The text of `xdsl-spirv opt --help` on this package's passes: what each does, and its options.
+Makes the help of `xdsl-spirv opt` about this package's passes and their options.
 
-Both are read from the passes' source, where a field's docstring explains the option.
+The texts are read from the passes' source, where the docstring of a field explains the option.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WIDTH = 100
 
 
 def passes_help() -> str:
-    """The names of all passes, each with its purpose and its options."""
+    """Returns the names of all passes, each with its purpose and its options."""
     return "\n\n".join(
         ["the passes of xdsl-spirv, and their options (-p 'NAME{option=value option=value}'):"]
         + [pass_help(name, factory()) for name, factory in UNIVERSE.all_passes.items()]
@@ -27,7 +27,7 @@ def passes_help() -> str:
 
 
 def pass_help(name: str, cls: type[ModulePass]) -> str:
-    """Returns the help of one pass."""
+    """Returns the help text of one pass."""
     lines = [f"  {name}"]
     lines += [_fill_text(paragraph, "    ") for paragraph in (cls.__doc__ or "").split("\n\n")]
     for option in options_of(cls):
@@ -39,7 +39,7 @@ def pass_help(name: str, cls: type[ModulePass]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class PassOption:
-    """An option of a pass as it is written in a pipeline."""
+    """An option of a pass, as written in a pipeline."""
 
     name: str
     default: str
@@ -47,7 +47,7 @@ class PassOption:
 
 
 def options_of(cls: type[ModulePass]) -> list[PassOption]:
-    """The options of a pass, in the order of its fields."""
+    """Returns the options of a pass, in the order of its fields."""
     meanings = _field_docs(cls)
     return [
         PassOption(
@@ -75,7 +75,7 @@ def _default(field: dataclasses.Field[object]) -> str:
 
 
 def _field_docs(cls: type[ModulePass]) -> dict[str, str]:
-    """The docstring behind each field of a class, also of those that it inherits."""
+    """Returns the docstrings of a class's fields, including inherited fields."""
     docs = _field_docs(base) if issubclass(base := cls.__base__ or object, ModulePass) else {}
     (tree,) = ast.parse(dedent(inspect.getsource(cls))).body
     assert isinstance(tree, ast.ClassDef)

@@ -1,8 +1,8 @@
 """
-Proves the kernels of a compiled program, each with the grid, buffers and sizes of its dispatches.
+Proves the kernels of a compiled program, with the grids, buffers and sizes of its dispatches.
 
-Buffers may have any contents. Sizes that are known only when the program runs stay unknown: the
-grid, the lengths and the push constants are terms of these sizes, as the program computes them.
+Buffers may have any contents. Grids, lengths and push constants that depend on run-time sizes are
+symbolic expressions of these sizes.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from xdsl_spirv.tools.kernel_test.description import KernelTest
 from xdsl_spirv.tools.report import note_row
 
 WIDE = 128
-"""Width of the arithmetic on sizes, in bits: large enough that their products do not overflow."""
+"""Width of the arithmetic on sizes, in bits. Products of sizes do not overflow."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A dispatch of a function, and the loop that repeats it."""
+    """A dispatch of a function, and the loop that contains the dispatch, if any."""
 
     manifest: Manifest
     dispatch: Dispatch
     loop: Loop | None = None
 
     def key(self) -> tuple[Any, ...]:
-        """The facts on which its proof depends."""
+        """Returns the data on which the proof of this launch depends."""
         d, buffers = self.dispatch, {b.name: b for b in self.manifest.buffers}
         shapes = tuple((b.binding, buffers[b.buffer].type, buffers[b.buffer].shape)
                        for b in d.bindings)  # fmt: skip
@@ -55,7 +55,7 @@ class Launch:
 
 
 def list_launches(program: Program) -> list[Launch]:
-    """Returns the dispatches of all functions, without repetitions."""
+    """Returns the distinct launches of all functions of a program."""
     launches: dict[tuple[Any, ...], Launch] = {}
     for function in program.functions.values():
         manifest = function.manifest
@@ -67,7 +67,7 @@ def list_launches(program: Program) -> list[Launch]:
 
 
 def report_proofs(program: Program, limits: Limits) -> int:
-    """Proves each launch of a program and prints the answers. Returns 1 if one is not proved."""
+    """Proves each launch of a program and prints the verdicts. Returns 1 if a proof fails."""
     launches, proved = list_launches(program), 0
     for launch in noted("proving launches", launches, lambda one: one.dispatch.kernel):
         d = launch.dispatch
@@ -87,7 +87,7 @@ def report_proofs(program: Program, limits: Limits) -> int:
 
 
 def prove_launch(binary: bytes, launch: Launch, limits: Limits) -> Result:
-    """Proves or refutes a kernel, as a dispatch launches it."""
+    """Proves or refutes a kernel for one launch of a program."""
     module, dispatch = decode(binary), launch.dispatch
     specialize(module, {str(s.id): str(s.value).lower() for s in dispatch.spec_constants},
                defaults=True)  # fmt: skip
@@ -114,7 +114,7 @@ def prove_launch(binary: bytes, launch: Launch, limits: Limits) -> Result:
 
 
 def _reads_subgroups(module: ModuleOp) -> bool:
-    """True if a kernel can observe its subgroups: by built-ins, or by instructions of subgroups."""
+    """True if a kernel uses built-ins or instructions of subgroups."""
     return any(
         isinstance(op, spv.GroupNonUniformOperation | spv.MatrixMemoryOperation)
         or (isinstance(op, spv.GlobalVariableOp) and "Subgroup" in str(op.built_in))
@@ -123,7 +123,7 @@ def _reads_subgroups(module: ModuleOp) -> bool:
 
 
 def _find_overlap(launch: Launch, module: ModuleOp) -> str:
-    """Names two bound buffers that share memory, if the kernel may write one of them."""
+    """Returns the names of two bound buffers that share memory, if the kernel may write one."""
     buffers, written = {b.name: b for b in launch.manifest.buffers}, written_variables(module)
     changed = {
         (_number(op.descriptor_set), _number(op.binding))
@@ -149,7 +149,7 @@ def _find_overlap(launch: Launch, module: ModuleOp) -> str:
 
 
 class Sizes:
-    """The numbers of a launch, as terms of the sizes that are known only when a program runs."""
+    """Sizes of a launch, as solver terms of the program's run-time sizes."""
 
     def __init__(self, launch: Launch):
         self.launch = launch
@@ -166,7 +166,7 @@ class Sizes:
             self.facts.append(z3.ULT(self.term(launch.loop.counter), steps))
 
     def term(self, size: int | str) -> Term:
-        """Returns a size as a term."""
+        """Converts a size to a solver term."""
         if isinstance(size, int):
             return z3.BitVecVal(size, WIDE)
         return self._read(ast.parse(size, mode="eval").body)
@@ -201,7 +201,7 @@ class Sizes:
         raise Unsupported(f"a size {ast.unparse(node)}")
 
     def numbers(self, module: ModuleOp) -> Mapping[str, Term]:
-        """Returns the numbers of the launch, by the names in `Kernel.launch_numbers`."""
+        """Returns the launch's values by the names in `Kernel.launch_numbers`."""
         manifest, dispatch = self.launch.manifest, self.launch.dispatch
         made: dict[str, Term] = {}
         if manifest.subgroup_size:

@@ -1,8 +1,7 @@
 """
-Shows progress on standard error: one line on a terminal that is overwritten, else nothing.
+Shows progress on standard error, if it is a terminal.
 
-With `--progress`, plain lines are written even without a terminal, one every ten seconds, for a
-log.
+With `--progress`, a log without a terminal gets a plain line every ten seconds.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from typing import TextIO
 from xdsl_spirv.progress import Display
 
 PERIOD, PLAIN_PERIOD = 0.2, 10.0
-"""Seconds between two lines: on a terminal, and in a log."""
+"""Seconds between two lines, on a terminal and in a log."""
 WIDTH = 80
-"""Width of a terminal that does not report it."""
+"""Assumed width of a terminal that does not report its width."""
 
 
 class Line:
-    """A line of a terminal; it is erased before anything else is written there."""
+    """A progress line on a terminal, which is erased before other output is written."""
 
     def __init__(self, stream: TextIO, period: float = PERIOD):
         self.stream, self.period = stream, period
@@ -51,7 +50,7 @@ class Line:
 
 
 class Log:
-    """Progress in a log file: few lines."""
+    """Progress as occasional lines of a log."""
 
     def __init__(self, stream: TextIO, period: float = PLAIN_PERIOD):
         self.stream, self.period = stream, period
@@ -64,11 +63,11 @@ class Log:
             print(text, file=self.stream, flush=True)
 
     def clear(self) -> None:
-        """Does nothing: a log keeps its lines."""
+        """Does nothing, because lines of a log are not erased."""
 
 
 def display_on(stream: TextIO) -> Display:
-    """Returns a line if the stream is a terminal that can erase lines, else a log."""
+    """Returns a `Line` for a terminal that can erase lines, else a `Log`."""
     if stream.isatty() and os.environ.get("TERM") != "dumb":
         return Line(stream)
     return Log(stream)

@@ -1,4 +1,4 @@
-"""Makes launches from the numbers that a solver found, and runs them with all checks."""
+"""Makes launches from a solver's counterexamples, and runs them with all checks."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from xdsl_spirv.tools.kernel_test.problems import LAUNCH, Problem
 from xdsl_spirv.tools.kernel_test.running import run_test
 
 UNRUN = ("LAUNCH", "COMPILE", "STEP-01", "TIME-01")
-"""Problems of launches that did not complete."""
+"""Rules of problems because of which a launch did not complete."""
 
 
 def answers(question: str, problem: Problem) -> bool:
-    """True if a finding of the interpreter answers a question."""
-    # The rule also covers variables that are read before they are set.
+    """True if a finding of the interpreter shows the fault that a question is about."""
+    # The rule also covers unset variables, about which this question does not ask.
     shared = question != "initialization" or "before it was written" in problem.text
     return shared and problem.rule.startswith(QUESTIONS[question])
 
 
 def describe(launch: Mapping[str, int], items: Items) -> str:
-    """Describes a launch in words."""
+    """Describes a launch in one line: its sizes, constants and buffer elements."""
     said = [f"{name} = {value}" for name, value in launch.items()]
     said += [f"{name}: {size} bits at {place} are {bits:#x}" for name, some in items.items()
              for place, (bits, size) in sorted(some.items()) if bits]  # fmt: skip
@@ -54,9 +54,7 @@ def describe(launch: Mapping[str, int], items: Items) -> str:
 def try_launch(
     values: Mapping[str, int], items: Items, test: KernelTest, kernel: Kernel
 ) -> list[Problem]:
-    """
-    Returns the interpreter's findings in a launch; a launch that cannot be made is one problem.
-    """
+    """Runs a launch and returns its findings. A launch that cannot be made is a problem, too."""
     interface, given = read_interface(test)
     sizes = {name.removeprefix("len(")[:-1]: n for name, n in values.items() if "len(" in name}
     buffers = dict[str, Contents]()
@@ -86,16 +84,14 @@ def try_launch(
 
 
 def find_sizes(resource: Resource, values: Mapping[str, int]) -> list[int]:
-    """
-    Returns the sizes of an image along its axes in a launch; 1 if the launch does not give it.
-    """
+    """Returns the sizes of an image in a launch; unknown sizes are 1."""
     axes = "xyz"[: len(resource.texture.axes)] if resource.texture is not None else ""
     named = [[values.get(f"size({name}).{axis}", 1) for name in resource.names] for axis in axes]
     return [max(1, *along) for along in named]
 
 
 def read_interface(test: KernelTest) -> tuple[Interface, dict[str, Contents]]:
-    """Returns a kernel's resources, and the described buffers by descriptor set and binding."""
+    """Returns a kernel's interface, and the test's buffers by set and binding."""
     index = load_kernel(test).index
     entry = choose_entry(index, test.entry)
     interface = Interface(index, entry, Constants(index, test.specialization))
@@ -104,7 +100,7 @@ def read_interface(test: KernelTest) -> tuple[Interface, dict[str, Contents]]:
 
 
 def runtime_array(node: Node) -> tuple[int, int] | None:
-    """Returns the offset of a block's runtime array, and the stride of its elements."""
+    """Returns offset and stride in bytes of a block's runtime array; None without one."""
     offset = 0
     while isinstance(node, Struct) and node.members:
         last = node.members[-1]
@@ -117,10 +113,7 @@ def runtime_array(node: Node) -> tuple[int, int] | None:
 
 
 def array_length(node: Node, given: Contents) -> int | None:
-    """
-    Returns the length of a block's runtime array in a described buffer, if the description gives
-    it.
-    """
+    """Returns the length of a block's runtime array that a description implies, or None."""
     array = runtime_array(node)
     while given.members and isinstance(node, Struct):
         last = node.members[-1]
@@ -136,7 +129,7 @@ def array_length(node: Node, given: Contents) -> int | None:
 
 
 def block_size(node: Node, length: int) -> int:
-    """Returns the bytes of a block whose runtime array, if any, has some length."""
+    """Returns the size of a block in bytes, if its runtime array has `length` elements."""
     array = runtime_array(node)
     return node.size if array is None else max(array[0] + array[1] * length, node.size)
 
@@ -145,7 +138,7 @@ def fill_buffer(
     resource: Resource, given: Contents, length: int | None, items: Mapping[int, tuple[int, int]],
     sizes: Sequence[int],
 ) -> Contents:  # fmt: skip
-    """Makes a buffer of a length, with contents as described (or zeros), except for some items."""
+    """Makes a buffer or image as described, or of zeros, and replaces the elements of `items`."""
     plain = replace(given, expect=None, alias=None)
     if resource.texture is not None:
         return fill_image(resource.texture, plain, sizes)
@@ -172,7 +165,7 @@ def fill_buffer(
 
 
 def fill_image(texture: Texture, given: Contents, sizes: Sequence[int]) -> Contents:
-    """Makes an image of some sizes, as described or of zeros; or a sampler."""
+    """Makes the contents of an image with the given sizes, as described or zeros; or a sampler."""
     sampler = given.sampler or (Sampler() if texture.sampler else None)
     if texture.image is None:
         return replace(given, sampler=sampler)
@@ -185,7 +178,7 @@ def fill_image(texture: Texture, given: Contents, sizes: Sequence[int]) -> Conte
 
 
 def _push(node: Node, name: str, given: Any, values: Mapping[str, int | str]) -> Any:
-    """Returns a push constant: the solver's value, else the described one, else 0."""
+    """Returns a push constant: the solver's value, else the described value, else 0."""
     if isinstance(node, Struct):
         described = given if isinstance(given, Mapping) else {}
         return {
@@ -207,7 +200,7 @@ def _push(node: Node, name: str, given: Any, values: Mapping[str, int | str]) ->
 
 
 def _number(leaf: Leaf, bits: int) -> int | float:
-    """Reads bits as a number of a type."""
+    """Reinterprets bits as a number of the leaf's type."""
     if leaf.scalar.startswith("u"):
         return bits
     if leaf.scalar == "bf16":

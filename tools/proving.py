@@ -1,7 +1,4 @@
-"""
-`xdsl-spirv check-passes --prove`: proves that each pass keeps the results of kernels, for all
-contents of buffers.
-"""
+"""Implements `check-passes --prove`: proves that passes do not change the results of kernels."""
 
 from __future__ import annotations
 
@@ -24,13 +21,13 @@ from xdsl_spirv.tools.report import note
 from xdsl_spirv.upstream.equality import is_same
 
 PREMISES = (
-    "its launch is the given grid, invocations run one after another, bindings are memory of their "
-    "own, floats are IEEE's, and accesses lie in their buffers"
+    "it assumes the given grid, invocations that run one after another, bindings that do not "
+    "overlap, IEEE floats, and accesses within the bounds of their buffers"
 )
 
 
 def prove_passes(arguments: argparse.Namespace) -> int:
-    """Returns exit status 1 if a pass is refuted or not proved."""
+    """Proves each pass of the pipeline. Returns 1 if a pass is refuted or not proved."""
     ctx, grid = context(), parse_grid(arguments.grid)
     module = parse(arguments.input, ctx)
     options = Options(subgroup_size=arguments.subgroup_size or 32)
@@ -64,8 +61,8 @@ def _confirm(
     length: int,
 ) -> None:
     """
-    Runs both modules on the contents that a solver found: if they differ, the pass is refuted, else
-    nothing is known.
+    Runs both modules on a solver's counterexample. Different results refute the pass, else the
+    verdict is unknown.
     """
     subject = subject_of(before, function, options, grid, length)
     assert isinstance(subject, KernelSubject)
@@ -86,7 +83,7 @@ def _confirm(
 
 
 def _fill(subject: KernelSubject, number: int, words: Mapping[Any, int]) -> np.ndarray[Any, Any]:
-    """Returns the contents of a buffer: the words that matter, and zeros."""
+    """Returns the contents of a buffer: the counterexample's words, and zeros elsewhere."""
     given, place = subject.inputs[number], subject.places[number]
     array = np.zeros(given.shape, given.dtype)
     octets = array.reshape(-1).view(np.uint8)

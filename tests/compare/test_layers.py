@@ -161,5 +161,5 @@ def test_the_first_layer_that_overflows_is_named(
     assert "r5 is NOT FINITE: 32 of 32 elements" in capsys.readouterr().out
     assert main([*command, "interpreter", "--compare-layers"]) == 0
     printed = capsys.readouterr().out
-    assert "is the first that is not finite" in printed
+    assert "is the first whose result is not finite" in printed
     assert "product4 + residual4" in printed

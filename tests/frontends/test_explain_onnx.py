@@ -84,7 +84,7 @@ def test_nodes_that_need_no_kernel_of_their_own(
     assert {tuple(n["dispatches"]) for n in found["nodes"] if n["status"] == "kernel"} == {(0,)}
     assert main(["explain", path, "--target", "lavapipe"]) == 0
     text = capsys.readouterr().out
-    assert "without a kernel of their own: 1 Dropout, 1 Reshape" in text
+    assert "without a separate kernel: 1 Dropout, 1 Reshape" in text
     assert "folded at compile time: 1 Shape, 1 Sqrt" in text
 
 

@@ -95,10 +95,13 @@ def test_a_model_is_converted(
 @pytest.mark.parametrize(
     ("options", "cause"),
     [
-        (("--to", "int8"), "8 bits need to know"),
-        (("--to", "int8", "--calibration", "nowhere"), "there are no samples"),
-        (("--to", "int8", "--dynamic", "--calibration", "samples"), "leave one of both out"),
-        (("--to", "f16"), "open sizes"),
+        (("--to", "int8"), "needs samples of the model"),
+        (("--to", "int8", "--calibration", "nowhere"), "the folder has no .npz files"),
+        (
+            ("--to", "int8", "--dynamic", "--calibration", "samples"),
+            "leave out --dynamic or --calibration",
+        ),
+        (("--to", "f16"), "dynamic sizes"),
         (("--to", "f16", "--dim", "bath=4"), "no dimension 'bath'"),
     ],
 )

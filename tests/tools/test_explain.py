@@ -141,7 +141,7 @@ def test_layers_are_chosen_for_a_path(
     [
         ("cooperative-matrix=nobody", "no layer that multiplies is called 'nobody' (layers: half"),
         ("tensor-cores=half", "paths: cooperative-matrix, rotate, rows, dot, fma"),
-        ("fma", "names no layers for a path"),
+        ("fma", "does not have the form PATH=LAYER"),
         ("fma=full", "no path is left for it where fma is barred"),
     ],
 )

@@ -74,7 +74,7 @@ def test_a_module_is_run_and_checked_in_one_go(capsys: pytest.CaptureFixture[str
     assert "within the bound" in shown
     assert "0 findings" in shown
     assert main([*words[:-1], "reference", "--check"]) == 1
-    assert "the reference has no kernels to check" in capsys.readouterr().err
+    assert "the device reference has no kernels to check" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_sizes_of_a_model_need_not_be_known_to_list_it(
 def test_glsl_is_for_test(command: str, capsys: pytest.CaptureFixture[str]):
     assert main([command, "x.comp"]) == 1
     assert (
-        "only `xdsl-spirv test`, `debug` and `prove` read sources (x.comp)"
+        "only `xdsl-spirv test`, `debug` and `prove` read source files (x.comp)"
         in capsys.readouterr().err
     )
 

@@ -227,7 +227,7 @@ REFUSED = {
         ["--command", "false", "--device", "vulkan"],
         "--command and --device cannot be combined",
     ),
-    "passes": (["--command", "true"], "it does not fail as requested: status 0"),
+    "passes": (["--command", "true"], "the input does not fail as requested: status 0"),
     "another status": (["--command", "false", "--status", "3"], "fail as requested: status 1"),
     "other words": (["--command", "false", "--says", "Assertion"], "fail as requested: status 1"),
     "no command": (["--command", "./there-is-none"], "cannot run ./there-is-none"),

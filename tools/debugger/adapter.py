@@ -1,9 +1,9 @@
 """
 Answers an editor's requests (Debug Adapter Protocol 1.6x) about one launch.
 
-A thread of the protocol is an invocation of the workgroup in focus. All of them stop together,
-because the interpreter runs them in lockstep; the one that stopped, or was chosen for a step, is in
-focus. Requests are read on one thread; stops are reported from the launch's thread.
+A thread of the protocol is an invocation of the workgroup in focus. All invocations stop together,
+because the interpreter runs them in lockstep. A single thread reads the requests; the launch's
+thread reports stops.
 """
 
 from __future__ import annotations
@@ -54,16 +54,14 @@ CAPABILITIES: Body = {
         {
             "filter": "findings",
             "label": "Findings",
-            "description": "Stop where a check finds undefined behaviour, and at wrong results",
+            "description": "Stop at undefined behaviour that a check finds, and at wrong results",
             "default": True,
         }
     ],
 }
 
 MOST_THREADS = 64
-"""
-Largest number of invocations listed: the workgroup's, or one subgroup's if it is larger.
-"""
+"""Largest number of invocations to list. A larger workgroup lists one subgroup."""
 
 FOLLOWS: tuple[Follow, ...] = ("invocation", "subgroup", "workgroup")
 
@@ -80,30 +78,27 @@ class _Quiet(argparse.ArgumentParser):
 
 @dataclass
 class Adapter:
-    """
-    One session. `kernel` and `arguments` come from the command line; a launch request may override
-    them.
-    """
+    """A debugging session. A launch request of the editor may override `kernel` and `arguments`."""
 
     connection: Connection | Terminal
     kernel: str | None = None
     arguments: argparse.Namespace = field(default_factory=argparse.Namespace)
     launched: Launched | None = None
     moment: Moment | None = None
-    """The moment at which the launch has stopped; None while it runs."""
+    """The point at which the launch has stopped; None while the launch runs."""
     over: End | None = None
     focus: tuple[int, int] = (0, 0)
-    """Numbers of the workgroup in the grid and of the invocation in the workgroup."""
+    """Index of the workgroup in the grid, and index of the invocation in the workgroup."""
     follow: Follow = "invocation"
     _breaks: dict[str, dict[Line, str]] = field(default_factory=dict[str, dict[Line, str]])
-    """For each of the editor's files, the condition at each line."""
+    """For each file of the editor, the breakpoint's condition by line."""
     _shower: Shower | None = None
     _frames: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    """For each frame number, its invocation and its depth."""
+    """For each frame id, the invocation and the call depth."""
     _wish: Wish = lambda moment: ""
     _pausing: bool = False
     _problem: tuple[str, str] = ("", "")
-    """The rule and the text of the finding at which the launch has stopped."""
+    """Rule and text of the finding at which the launch has stopped."""
 
     def __post_init__(self) -> None:
         self.stepper = Stepper(self._launch, self._listen)
@@ -164,7 +159,7 @@ class Adapter:
         self.stepper.start(self._wish)
 
     def _on_terminate(self, given: Body) -> None:
-        """Ends the process if the launch is running, else ends the launch."""
+        """Ends the process if the launch is running, else ends only the launch."""
         if self.moment is not None:
             self.stepper.end()
             self.moment = None
@@ -177,7 +172,7 @@ class Adapter:
     # Stops.
 
     def _listen(self, moment: Moment | End, reason: str) -> None:
-        """Handles a stop or the end of the launch."""
+        """Reports to the editor that the launch has stopped or ended."""
         assert self.launched is not None
         self._pausing = False
         if isinstance(moment, End):
@@ -204,9 +199,7 @@ class Adapter:
         self.connection.event("stopped", allThreadsStopped=True, **body)
 
     def _tell_end(self, end: End) -> None:
-        """
-        Reports the launch's problems; if there are any, its last instruction can be inspected.
-        """
+        """Reports the problems of the finished launch, and selects its last line for inspection."""
         assert self.launched is not None
         last = self.stepper.now()
         problems: list[str] = []
@@ -236,9 +229,7 @@ class Adapter:
             self.focus = x + gx * (y + gy * z), finding.places[0].invocation
 
     def _choose_focus(self, moment: Moment, lanes: Any) -> None:
-        """
-        Keeps the invocation in focus if it is in the set, else focuses the first one of the set.
-        """
+        """Sets the focus to the first of some invocations, unless it is one of them already."""
         full = np.broadcast_to(lanes, moment.batch.shape).reshape(moment.batch.workgroups, -1)
         row = moment.row(self.focus[0])
         if row is not None and full[row, self.focus[1]]:
@@ -255,7 +246,7 @@ class Adapter:
         return "breakpoint" if moment.enters and np.any(self._hits(moment)) else ""
 
     def _hits(self, moment: Moment) -> Any:
-        """Returns the active invocations in which a breakpoint's condition holds."""
+        """Returns a mask of the active invocations in which a breakpoint's condition is true."""
         line, active = line_of(moment.op), moment.batch.active()
         hits = np.zeros((1, 1, 1), np.bool_)
         for lines in self._breaks.values():
@@ -273,7 +264,7 @@ class Adapter:
         return hits
 
     def _stepping(self, start: Moment, kind: str, by_instruction: bool) -> Wish:
-        """Decides if a step has ended; `kind` is in, over or out."""
+        """Returns a predicate that ends a step; `kind` is in, over or out."""
         line, follow, focus = line_of(start.op), self.follow, self.focus
 
         def wish(moment: Moment) -> str:
@@ -427,7 +418,7 @@ class Adapter:
         return {"stackFrames": frames[start:end], "totalFrames": len(frames)}
 
     def _last_op(self, moment: Moment, invocation: int) -> Any:
-        """Returns the last line that an invocation of the workgroup in focus began."""
+        """Returns the last operation that began a line in an invocation of the workgroup."""
         last, row = self.stepper.last.get(moment.batch.first), moment.row(self.focus[0])
         if last is None or row is None:
             return None
@@ -435,7 +426,7 @@ class Adapter:
         return self.stepper.ops[number] if number >= 0 else None
 
     def _place(self, op: Any) -> Body:
-        """Returns the file and line of an operation, or its text."""
+        """Returns the file and line of an operation, or its text if it has no line."""
         assert self.launched is not None
         line, source = line_of(op), source_of(op)
         if line is None:
@@ -446,7 +437,7 @@ class Adapter:
                 "source": {"name": path.name, "path": str(path)}}  # fmt: skip
 
     def _scene(self, frame: Any) -> tuple[Scene, tuple[int, int]]:
-        """Returns the views of a frame, and the invocation for which it is shown."""
+        """Returns the variables of a frame, and the workgroup and invocation to show."""
         moment, number, invocation = self._require_stop(), 0, self.focus[1]
         if isinstance(frame, int) and 0 < frame <= len(self._frames):
             invocation, number = self._frames[frame - 1]
@@ -507,7 +498,7 @@ class Adapter:
             try:
                 value, mask = Watch(scene, several).evaluate(text), several
             except ProgramError:
-                pass  # It has a value in this invocation, but not in every one.
+                pass  # The expression has a value in this invocation, but not in all.
             shown = self._shower.show_value(value, focus, mask)
         return {"result": shown.pop("value"), **shown}
 

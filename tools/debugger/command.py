@@ -1,7 +1,4 @@
-"""
-`xdsl-spirv debug`: debugs a kernel from an editor, by the Debug Adapter Protocol, or in the
-terminal.
-"""
+"""Implements `xdsl-spirv debug`: debugs a kernel in an editor or in the terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ kernel KERNEL optional  as for test, if the editor names no other one
 
 
 def debug(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv debug`."""
+    """Runs `xdsl-spirv debug`."""
     in_terminal = not arguments.dap and arguments.port is None
     if in_terminal and arguments.kernel is None:
         error = ProgramError(

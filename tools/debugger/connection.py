@@ -1,4 +1,4 @@
-"""Reads and writes messages of the Debug Adapter Protocol: a header with the length, then JSON."""
+"""Reads and writes messages of the Debug Adapter Protocol."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import IO, Any
 from xdsl_spirv.runtime.errors import ProgramError
 
 MOST = 16 << 20
-"""Longest message that is read, in bytes."""
+"""Largest size of a message, in bytes."""
 
 
 class Connection:
-    """Two streams of bytes to an editor; messages are numbered and may come from any thread."""
+    """A connection to an editor. Any thread may send messages."""
 
     def __init__(self, reader: IO[bytes], writer: IO[bytes]):
         self._reader, self._writer = reader, writer
@@ -21,9 +21,7 @@ class Connection:
         self._lock = threading.Lock()
 
     def read(self) -> dict[str, Any] | None:
-        """
-        Returns the next message, or None at the end. Raises `ProgramError` for a malformed one.
-        """
+        """Returns the next message, or None at the end. Raises `ProgramError` if malformed."""
         length = None
         while (line := self._reader.readline(1024)).strip():
             name, _, value = line.decode("ascii", "replace").partition(":")
@@ -39,12 +37,12 @@ class Connection:
             raise ProgramError(
                 "the input is not a message of the Debug Adapter Protocol",
                 "",
-                "an editor starts `xdsl-spirv debug --dap`; in a terminal leave out --dap",
+                "leave out --dap in a terminal: it is for editors",
             )
         return message  # pyright: ignore
 
     def send(self, type: str, **fields: Any) -> None:
-        """Writes a message."""
+        """Sends a message to the editor."""
         with self._lock:
             self._number += 1
             text = json.dumps({"seq": self._number, "type": type, **fields}).encode()
@@ -52,5 +50,5 @@ class Connection:
             self._writer.flush()
 
     def event(self, name: str, **body: Any) -> None:
-        """Writes an event."""
+        """Sends an event to the editor."""
         self.send("event", event=name, body=body)

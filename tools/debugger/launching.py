@@ -1,6 +1,4 @@
-"""
-Makes a launch that can be run repeatedly: from the kernel's description, its buffers, its lines.
-"""
+"""Prepares the launch of a kernel so that the debugger can run it repeatedly."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from xdsl_spirv.tools.kernel_test.starting import assume_launch
 
 
 def find_test(path: str, arguments: argparse.Namespace) -> tuple[KernelTest, str]:
-    """Returns the launch of a kernel, and a note if no description exists; raises `Misuse`."""
+    """Returns the described launch of a kernel, or a default launch and a note; raises `Misuse`."""
     if Path(path).is_dir():
         raise Misuse(f"{path} is a folder", "", "debug one kernel")
     collection = collect([path])
@@ -46,7 +44,7 @@ def find_test(path: str, arguments: argparse.Namespace) -> tuple[KernelTest, str
 
 
 class Launched:
-    """The launch of a test for debugging. Raises `Misuse`, and the errors of `load_kernel`."""
+    """A kernel launch that can be debugged. Raises `Misuse` and the errors of `load_kernel`."""
 
     def __init__(self, test: KernelTest):
         self.test = test
@@ -58,14 +56,14 @@ class Launched:
         self.report = Report()
 
     def run(self, stepper: Stepper) -> None:
-        """Restores the buffers and runs the launch from its beginning."""
+        """Restores the initial contents of the buffers, and runs the launch."""
         for buffer, data in zip(self.plan.arguments.buffers, self._before, strict=True):
             buffer.data[:] = data
         checks: Checks | None = self.options.checks
         if checks is not None:
             self.report = Report()
             pairs = (text.partition(":") for text in self.test.allow)
-            # `xdsl-spirv test` also runs other orders; the debugger does not.
+            # Unlike `xdsl-spirv test`, the debugger runs the invocations in only one order.
             checks = replace(
                 checks,
                 permute=False,
@@ -78,21 +76,21 @@ class Launched:
         self.plan.run(self.module, options)
 
     def problems(self, findings: bool) -> list[str]:
-        """Returns the mismatches of a finished run; its findings too if `findings` is true."""
+        """Returns the mismatches of a finished launch, and with `findings` also its findings."""
         found = [str(finding) for finding in self.report.findings] if findings else []
         return found + [problem.text for problem in self.plan.mismatches()]
 
     # Places.
 
     def path(self, file: str) -> Path:
-        """Returns the path of a source file named in debug information."""
+        """Returns the path of a source file that debug information names."""
         kernel = self.test.kernel
         beside = kernel.parent / file
         chosen = kernel if not file else beside if beside.exists() else Path(file)
         return chosen.resolve()
 
     def line(self, path: str, number: int) -> Line | None:
-        """Returns the first line with instructions at or after a line of the editor's file."""
+        """Returns the first line at or after `number` that has instructions, or None."""
         wanted = Path(path).resolve()
         for file, lines in self.lines.items():
             if self.path(file) == wanted:
@@ -102,7 +100,7 @@ class Launched:
 
 
 def _lines(module: Operation) -> dict[str, Sequence[int]]:
-    """The lines of functions that have instructions, by file."""
+    """Returns the sorted line numbers that have instructions, by file."""
     semantics.load()
     lines: dict[str, set[int]] = {}
     for function in module.regions[0].block.ops:

@@ -1,9 +1,9 @@
 """
-Formats values for an editor, in the invocation that is in focus.
+Formats values for an editor, as seen by the invocation in focus.
 
-A number on which all active invocations of the workgroup agree is shown alone. A divergent number
-also shows their range, and can be expanded to one line for each invocation. Arrays are read as far
-as the editor requests.
+A value that is equal in all active invocations is shown once. A divergent number is shown with its
+range, and can be expanded to one line per invocation. Only the elements of an array that the
+editor requests are read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xdsl_spirv.interpreter.stepper import Moment
 from xdsl_spirv.runtime.errors import ProgramError
 
 Shown = dict[str, Any]
-"""A `Variable` of the protocol."""
+"""A `Variable` of the Debug Adapter Protocol."""
 
 UNKNOWN = (InterpreterError, ProgramError, VerifyException, ArithmeticError, LookupError,
            TypeError, ValueError)  # fmt: skip
@@ -33,7 +33,7 @@ UNKNOWN = (InterpreterError, ProgramError, VerifyException, ArithmeticError, Loo
 
 @dataclass
 class Shower:
-    """Formats the values at one stop; `references` holds the lists that an editor may expand."""
+    """Formats values at one stop. `references` lists the children of expandable values."""
 
     moment: Moment
     references: list[Callable[[int, int | None], list[Shown]]] = field(
@@ -41,12 +41,12 @@ class Shower:
     )
 
     def refer(self, children: Callable[[int, int | None], list[Shown]]) -> int:
-        """Returns a number by which an editor can request a list."""
+        """Registers a list of children; returns the number by which an editor requests it."""
         self.references.append(children)
         return len(self.references)
 
     def show(self, view: View, focus: tuple[int, int], path: str = "") -> Shown:
-        """Formats a view in an invocation (workgroup, invocation); `path` is its expression."""
+        """Formats a variable for the (workgroup, invocation) in focus; `path` is its expression."""
         path = path or view.name
         shown: Shown = {"name": view.name, "value": "", "variablesReference": 0,
                         "evaluateName": path}  # fmt: skip
@@ -58,7 +58,7 @@ class Shower:
             return shown | {"value": f"<{cause}>"}
 
     def show_value(self, value: Any, focus: tuple[int, int], mask: Array) -> Shown:
-        """Formats a computed value that is known in some invocations."""
+        """Formats a computed value for the focus; `mask` selects the invocations with a value."""
         array = np.broadcast_to(np.asarray(value), self.moment.batch.shape)
         numbers, known = self._of_workgroup(array, focus[0]), self._of_workgroup(mask, focus[0])
         return self._numbers(numbers, np.zeros_like(known), known, focus)
@@ -90,10 +90,7 @@ class Shower:
         return shown
 
     def masks(self, focus: tuple[int, int]) -> tuple[Array, Array]:
-        """
-        Returns masks of the workgroup's active invocations and of the one in focus: a pointer may
-        be out of bounds in other invocations but not in this one.
-        """
+        """Returns masks of the workgroup's active invocations, and of the invocation in focus."""
         batch, row = self.moment.batch, self.moment.row(focus[0])
         several, one = np.zeros(batch.shape, np.bool_), np.zeros(batch.shape, np.bool_)
         if row is not None:
@@ -103,8 +100,10 @@ class Shower:
 
     def _read(self, view: View, focus: tuple[int, int]) -> tuple[Array, Array, Array]:
         """
-        Reads the numbers of a view over the workgroup's (invocations, ...); also returns masks of
-        undefined numbers and of the invocations in which it could be read.
+        Reads a variable in the invocations of the workgroup in focus.
+
+        Returns arrays whose first axis is the invocation: the numbers, a mask of undefined
+        numbers, and a mask of the invocations in which the variable could be read.
         """
         several, one = self.masks(focus)
         try:
@@ -156,7 +155,6 @@ class Shower:
         }
 
     def _matrix(self, view: View, focus: tuple[int, int]) -> Shown:
-        """Formats a cooperative matrix of the invocation's subgroup, or of its workgroup."""
         matrix = np.asarray(view.read())
         row = self.moment.row(focus[0]) or 0
         subgroup = focus[1] // self.moment.batch.lanes
@@ -189,7 +187,7 @@ class Shower:
         return {"value": text, "variablesReference": show}
 
     def _of_workgroup(self, full: Array, workgroup: int) -> Array:
-        """Selects one workgroup, (invocations, ...), of a value over the whole batch."""
+        """Selects one workgroup of an array over the batch; the first axis is the invocation."""
         batch, row = self.moment.batch, self.moment.row(workgroup) or 0
         return full[row].reshape(-1, *full.shape[3:])[: batch.geometry.invocations]
 
@@ -209,7 +207,7 @@ def number_text(value: Any) -> str:
 
 
 def type_text(view: View) -> str:
-    """Names a type in a few words."""
+    """Returns a short name of a variable's type."""
     match view.plain:
         case spv.StructType() as struct:
             return struct.identifier.data or "struct"

@@ -1,4 +1,4 @@
-"""Runs the debugger in a terminal: each typed line is a request, each answer is printed."""
+"""Runs the debugger in a terminal, where each typed line is a request."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ n next line, s into a call, o out of it, b a line back, c continue, r back to th
 break LINE [CONDITION], locals, q quit, help; p EXPRESSION (as in p tile[l + 1]; p may be left out)
 """
 SHOWN = 16
-"""Number of elements of an array that are shown."""
+"""Number of array elements to print."""
 
 
 class Terminal:
-    """Plays the editor's part of the protocol for the user; the launch runs on another thread."""
+    """Replaces the connection to an editor by standard input and printed answers."""
 
     def __init__(self, kernel: str):
         self._waiting = deque[Body]()
@@ -40,7 +40,7 @@ class Terminal:
         print(HELP, end="")
 
     def read(self) -> Body | None:
-        """Returns the next request, or None at the end."""
+        """Returns the next request, or None at the end of the session."""
         while not self._waiting:
             if self._runs:
                 self._wait()
@@ -50,7 +50,7 @@ class Terminal:
         return self._waiting.popleft()
 
     def send(self, type: str, **answer: Any) -> None:
-        """Prints an answer."""
+        """Prints the answer to a request."""
         command, body = answer["command"], answer.get("body") or {}
         if not answer["success"]:
             print(f"error: {answer['message']}")
@@ -76,7 +76,7 @@ class Terminal:
                 self._add("variables", variablesReference=body["variablesReference"], **part)
 
     def event(self, name: str, **body: Any) -> None:
-        """Prints an event of the launch; keeps stops and the end for `read`."""
+        """Prints output of the launch, and queues stops and the end of the launch."""
         if name == "output":
             print(body["output"], end="")
         elif name in ("stopped", "terminated"):

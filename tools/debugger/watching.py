@@ -1,9 +1,8 @@
 """
-Evaluates expressions over the names of the source: `tile[l + s]`, `i < n && value > 2.0`,
-`gl_WorkGroupID.x`.
+Evaluates expressions over the variables of the source, such as `i < n && tile[l + s] > 2.0`.
 
-An expression is evaluated for all invocations of the batch at once. The syntax is the part of C's
-that Python shares; `&&`, `||` and `!` are translated, and some of GLSL's functions can be called.
+An expression is evaluated for all invocations of the batch at once. The syntax is the subset of
+C's expressions that Python shares, with `&&`, `||`, `!` and some functions of GLSL.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from xdsl_spirv.tools.kernel_test.description import Misuse
 from xdsl_spirv.tools.kernel_test.expressions import BINARY, COMPARISONS, UNARY
 
 MAX_TEXT = 1000
-"""Longest expression, in characters."""
+"""Maximum length of an expression, in characters."""
 
 TRANSLATED = (
     (r"&&", " and "),
@@ -30,7 +29,7 @@ TRANSLATED = (
     (r"!(?!=)", " not "),
     (r"\b(0[xX][0-9a-fA-F]+|\d+)[uU]\b", r"\1"),
     (r"(\d\.\d*|\.\d+)(?:[fF]|lf|LF)\b", r"\1"),
-    # Python's keywords may be names in the source.
+    # A variable of the source may have the name of a Python keyword.
     (rf"\b({'|'.join(sorted({*kwlist} - {'and', 'or', 'not'}))})\b", r"\1_"),
     (r"\btrue\b", "True"),
     (r"\bfalse\b", "False"),
@@ -54,13 +53,16 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 class Watch:
-    """Evaluates expressions in a scene, for the invocations of a mask."""
+    """Evaluates expressions at one stop, for the invocations of a mask."""
 
     def __init__(self, scene: Scene, mask: Any):
         self.scene, self.mask = scene, mask
 
     def evaluate(self, text: str) -> Any:
-        """Returns a view, or an array over (workgroups, subgroups, lanes); raises `Misuse`."""
+        """
+        Evaluates an expression to a variable, or to an array over (workgroups, subgroups, lanes).
+        Raises `Misuse` for an invalid expression.
+        """
         if text.strip()[:1] in "%#":
             view = self.scene.find(text.strip())
             if view is not None:
@@ -71,7 +73,7 @@ class Watch:
         try:
             if len(text) > MAX_TEXT:
                 raise Misuse(
-                    f"the expression has {len(text)} characters", "", "write at most {MAX_TEXT}"
+                    f"the expression has {len(text)} characters", "", f"write at most {MAX_TEXT}"
                 )
             with np.errstate(all="ignore"):
                 return self._node(ast.parse(translated.strip(), mode="eval").body)
@@ -83,7 +85,6 @@ class Watch:
             raise Misuse(f"{text!r} has no value: {error}", "", "") from error
 
     def _value(self, node: ast.expr) -> Any:
-        """Evaluates a node to a number."""
         value = self._node(node)
         if not isinstance(value, View):
             return value
@@ -129,7 +130,7 @@ class Watch:
 
     @staticmethod
     def _binary(op: ast.operator, left: Any, right: Any) -> Any:
-        """Applies a binary operator; integers are divided toward zero, as in the source."""
+        """Applies a binary operator. Integer division rounds toward zero, as in GLSL."""
         kinds = {np.asarray(side).dtype.kind for side in (left, right)}
         if isinstance(op, ast.Div) and kinds <= set("iu"):
             exact = np.trunc(np.true_divide(left, right))

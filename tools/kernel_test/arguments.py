@@ -1,9 +1,8 @@
 """
-Makes a launch's buffers and push constants as bytes, in the module's layout.
+Makes a launch's buffers and push constants as bytes, in the module's memory layout.
 
-Everything that the kernel reads must be given, and nothing else: unknown names, missing members and
-unknown sizes are refused with a remedy. Nothing is allocated before the sum of all sizes is known
-to fit this machine's memory.
+A test must give all buffers and constants that the kernel reads, and no unknown ones. Memory is
+allocated only after the total size is known to fit this machine.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ from xdsl_spirv.tools.kernel_test.interface import (
 )
 
 ADDRESS = "&"
-"""The prefix of a value `&NAME`: the physical address of a buffer."""
+"""Prefix of a value `&NAME`, which stands for the physical address of the buffer NAME."""
 
 SHARE = 8
-"""Fraction of the machine's memory that buffers may use, because checks need copies and shadows."""
+"""Buffers may use 1 / SHARE of the machine's memory, because checks need copies and shadows."""
 
 UNBOUND = 1 << 20
-"""The descriptor set of buffers that are reached only by their address."""
+"""Descriptor set number of buffers that have only a physical address."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A regular part of a buffer: the whole, or a member of its block."""
+    """A buffer, or a member of its block, whose elements form a strided array."""
 
     path: tuple[str, ...]
     leaf: Leaf
@@ -54,21 +53,21 @@ class Part:
 
     @property
     def label(self) -> str:
-        """Name of the part in messages: its path in the description."""
+        """Path of the part in the description, for messages."""
         return "buffers." + ".members.".join(self.path)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape, with 0 for the length of a runtime array."""
+        """Shape of the part; the length of a runtime array counts as 0."""
         return tuple(n or 0 for n in self.leaf.shape)
 
     @property
     def end(self) -> int:
-        """Offset in bytes of the part's end."""
+        """Offset of the part's end in the buffer, in bytes."""
         return self.offset + self.leaf.size
 
     def view(self, data: Array) -> Array:
-        """Returns a view of the part in a buffer's bytes."""
+        """Returns the part's elements as a view of the buffer's bytes."""
         kind = dtype(self.leaf.scalar)
         return np.ndarray(self.shape, kind, data, self.offset, self.leaf.strides)
 
@@ -84,17 +83,17 @@ class Buffer:
     bytes: int
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
     image: Image | Sampler | None = None
-    """The image or sampler that this buffer holds; None if it is neither."""
+    """The image or sampler, if the buffer stands for one."""
 
     @property
     def array(self) -> Array:
-        """The array given to the interpreter: of the buffer's element type if it has just one."""
+        """Returns the memory as an array of the element type, or of bytes if types differ."""
         whole = len(self.parts) == 1 and not self.parts[0].offset and self.parts[0].leaf.packed
         kind = dtype(self.parts[0].leaf.scalar) if whole else np.dtype(np.uint8)
         return self.data.view(kind) if self.bytes % kind.itemsize == 0 else self.data
 
     def value(self) -> Any:
-        """The contents for expressions: an array, or members by name."""
+        """Returns a copy of the contents for expressions: an array, or nested members by name."""
         tree: dict[str, Any] = {}
         for part in self.parts:
             node = tree
@@ -113,18 +112,22 @@ class Arguments:
     push_values: Mapping[str, Any]
 
     def arrays(self) -> dict[Place, Array]:
-        """Arrays by descriptor set and binding; an alias has the array of its buffer."""
+        """Returns the buffers' arrays by descriptor set and binding. Aliases share an array."""
         return {place: b.array for b in self.buffers for place in b.places}
 
     def images(self) -> dict[Place, Image | Sampler]:
-        """Images and samplers by place."""
+        """Returns the images and samplers by descriptor set and binding."""
         return {place: b.image for b in self.buffers if b.image for place in b.places}
 
 
 def prepare(
     interface: Interface, given: Mapping[str, Contents], push: Mapping[str, Given], base: Path
 ) -> Arguments:
-    """Makes the arguments of a launch; `base` is the folder of its files."""
+    """
+    Makes the arguments of a launch. File names in the description are relative to `base`.
+
+    Raises `Misuse` if the description does not fit the kernel.
+    """
     _refuse_strangers(interface, given, push)
     buffers = _plan_buffers(interface, given, base)
     _refuse_beyond_memory(buffers)
@@ -144,7 +147,7 @@ def prepare(
 def _refuse_strangers(
     interface: Interface, given: Mapping[str, Contents], push: Mapping[str, Given]
 ) -> None:
-    """Refuses buffers that the kernel neither names nor reaches by an address."""
+    """Raises `Misuse` for a buffer that the kernel does not use, by name or by address."""
     known = by_name(interface.resources)
     addressed = set(_addressed_buffers(push)) | {n for c in given.values() for n in _in_contents(c)}
     for name in given:
@@ -154,7 +157,7 @@ def _refuse_strangers(
 
 
 def _addressed_buffers(value: Given) -> Iterator[str]:
-    """Returns the buffers whose addresses are passed as constants."""
+    """Yields the names of the buffers whose addresses a push constant contains."""
     if isinstance(value, str) and value.startswith(ADDRESS):
         yield value.removeprefix(ADDRESS)
     for one in value.values() if isinstance(value, Mapping) else value if _is_list(value) else ():
@@ -172,7 +175,7 @@ def _in_contents(contents: Contents) -> Iterator[str]:
 
 
 def _plan_buffers(interface: Interface, given: Mapping[str, Contents], base: Path) -> list[Buffer]:
-    """Plans the sizes and parts of buffers, without allocating memory."""
+    """Computes the sizes and parts of the buffers, without allocating memory."""
     resources = by_name(interface.resources)
     planned: dict[str, Buffer] = {}
     owners: dict[Place, str] = {}
@@ -182,9 +185,9 @@ def _plan_buffers(interface: Interface, given: Mapping[str, Contents], base: Pat
             other = owners.setdefault(resource.place, name)
             if other != name:
                 raise Misuse(
-                    f"buffers.{name} and buffers.{other} are the same buffer",
+                    f"buffers.{name} and buffers.{other} are two names of one buffer",
                     "",
-                    "describe it once",
+                    "leave one of the names out",
                 )
         if contents.alias is None:
             planned[name] = _buffer(name, resource, contents, base, len(planned))
@@ -230,7 +233,7 @@ def _join(
     resources: Mapping[str, Resource],
     planned: Mapping[str, Buffer],
 ) -> None:
-    """Binds an alias to the memory of the buffer that it names."""
+    """Binds an alias to the memory of another buffer."""
     if name not in resources:
         raise Misuse(f"the kernel has no buffer {name!r}", "", suggest(name, list(resources)))
     owner = next((b for b in planned.values() if contents.alias in (b.name, *b.names)), None)
@@ -242,7 +245,7 @@ def _join(
 
 
 def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) -> Iterator[Part]:
-    """Yields the regular parts of a block from its description."""
+    """Yields the parts that a description gives to a block."""
     label = "buffers." + ".members.".join(path)
     if (contents.format, contents.levels, contents.sampler) != (None, 1, None):
         raise Misuse(
@@ -258,7 +261,7 @@ def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) ->
             whole = (0, replace(whole[1], shape=(node.size // whole[1].itemsize,)))
     if whole is None:
         raise Misuse(
-            f"{label} does not contain only one array",
+            f"{label} is a block with several members",
             "",
             f"describe its members, {described(node, path[-1])}, or give type and size of "
             "the whole buffer",
@@ -282,11 +285,11 @@ def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) ->
 def _members(path: tuple[str, ...], node: Node, contents: Contents, base: Path) -> Iterator[Part]:
     label = "buffers." + ".members.".join(path)
     if isinstance(node, Struct) and contents.size is not None:
-        raise Misuse(f"{label} has members, so that it cannot have a size", "", "leave size out")
+        raise Misuse(f"{label} has members, so it cannot have a size", "", "leave size out")
     if isinstance(node, Structs):
         node = _distribute_structs(node, contents, label)
     if not isinstance(node, Struct):
-        raise Misuse(f"{label} has no members: it is {node}", "", "describe it as a whole")
+        raise Misuse(f"{label} has no members: it is {node}", "", "leave members out")
     known = {m.name: m for m in node.members}
     for name in contents.members:
         if name not in known:
@@ -304,7 +307,7 @@ def _members(path: tuple[str, ...], node: Node, contents: Contents, base: Path) 
 
 
 def _distribute_structs(node: Structs, contents: Contents, label: str) -> Node:
-    """Splits the description of an array of structs into descriptions of its members' arrays."""
+    """Converts the description of an array of structs to descriptions of an array per member."""
     count = node.count
     if contents.size is not None:
         said = math.prod(contents.size)
@@ -327,10 +330,7 @@ def _spread(node: Node, count: int, stride: int) -> Node:
 
 
 def flat(node: Node) -> tuple[int, Leaf] | None:
-    """
-    Returns the offset and type of the only array in a block; None if the block contains anything
-    else.
-    """
+    """Returns the offset and the array of a block that contains only one array; else None."""
     offset = 0
     while isinstance(node, Struct) and len(node.members) == 1:
         offset, node = offset + node.members[0].offset, node.members[0].node
@@ -338,7 +338,7 @@ def flat(node: Node) -> tuple[int, Leaf] | None:
 
 
 def pack_scalar(scalar: str, shape: tuple[int, ...]) -> Leaf:
-    """Returns the layout of an array of scalars without padding."""
+    """Returns the layout of a packed array of scalars."""
     steps = [Leaf(scalar).itemsize]
     for length in reversed(shape[1:]):
         steps.append(steps[-1] * length)
@@ -346,9 +346,7 @@ def pack_scalar(scalar: str, shape: tuple[int, ...]) -> Leaf:
 
 
 def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int, ...]:
-    """
-    Returns the stated shape, or the one that the block or the content implies; raises `Misuse`.
-    """
+    """Returns the shape of a part, from the description or implied by its content or its block."""
     known = tuple(n for n in leaf.shape if n is not None)
     has_known_size = len(known) == len(leaf.shape)
     size = contents.size
@@ -377,7 +375,7 @@ def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int,
 
 
 def _length_of(content: Given, label: str, base: Path) -> tuple[int, ...] | None:
-    """Returns the shape of an array whose elements are all given."""
+    """Returns the shape of a list or of a `.npy` file; None for other contents."""
     if isinstance(content, list):
         shape = np.shape(np.array(content, dtype=object))  # pyright: ignore
         return tuple(int(n) for n in shape)
@@ -423,7 +421,7 @@ def _refuse_beyond_memory(buffers: list[Buffer]) -> None:
 def _push_constants(
     block: Struct | None, given: Mapping[str, Given], addresses: Mapping[str, int]
 ) -> tuple[bytes, Mapping[str, Any]]:
-    """Returns the bytes of push constants, and the values by name for expressions."""
+    """Returns the push constants as bytes, and as values by name for expressions."""
     if block is None:
         if given:
             raise Misuse("the kernel has no push constants", "", "leave [push-constants] out")
@@ -441,7 +439,7 @@ def _write(
     where: str,
     addresses: Mapping[str, int],
 ) -> Any:
-    """Writes one value to its place; returns it in the form that expressions use."""
+    """Writes a value to a buffer, and returns the value in the form that expressions use."""
     if isinstance(node, Struct):
         return _write_struct(node, value, data, offset, where, addresses)
     if isinstance(node, Structs):
@@ -457,7 +455,7 @@ def _write(
         if (node.scalar, node.shape) == ("u32", (2,)):
             value = [value & 0xFFFFFFFF, value >> 32]
     if isinstance(value, dict | str) or isinstance(value, list) != bool(node.shape):
-        raise Misuse(f"{where} is {value!r}, but {node} is wanted", "", f"give {node}")
+        raise Misuse(f"{where} is {value!r}, but must be {node}", "", f"give {node}")
     if node.shape:
         array = make(Contents(content=value), node.scalar, part.shape, where, Path())
     else:
@@ -495,7 +493,7 @@ def _write_struct(
 
 
 def value_of(node: Node, integer: str = "0", real: str = "0.0") -> str:
-    """Returns a TOML value of a type, filled with the number `integer` or `real`."""
+    """Returns an example value of a type in TOML, filled with the text `integer` or `real`."""
     if isinstance(node, Struct):
         members = (f"{m.name} = {value_of(m.node, integer, real)}" for m in node.members)
         return "{ " + ", ".join(members) + " }"
@@ -508,7 +506,7 @@ def value_of(node: Node, integer: str = "0", real: str = "0.0") -> str:
 
 
 def key(name: str) -> str:
-    """Returns a name as a TOML key, quoted if needed."""
+    """Returns a name as a TOML key, quoted if necessary."""
     return name if name.replace("-", "_").isidentifier() and name.isascii() else f'"{name}"'
 
 

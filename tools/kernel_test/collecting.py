@@ -1,4 +1,4 @@
-"""Collects the tests that a command line, or a folder, names."""
+"""Collects the kernel tests that a command line or a folder contains."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from xdsl_spirv.tools.kernel_test.toml_file import beside, read_test
 
 @dataclass
 class Collection:
-    """Tests, files that could not be read, and kernels without a description."""
+    """Tests, errors of unreadable files, and kernels without a description."""
 
     tests: list[KernelTest] = field(default_factory=list[KernelTest])
     refused: list[tuple[Path, Misuse]] = field(default_factory=list[tuple[Path, Misuse]])
     undescribed: list[Path] = field(default_factory=list[Path])
 
     def add_file(self, path: Path) -> None:
-        """Adds a description, or a kernel with or without one next to it."""
+        """Adds the test of a description or of a kernel; the kernel's description is optional."""
         if path.name.endswith(SUFFIX):
             self._read(path)
         elif path.suffix not in KERNELS:
@@ -52,7 +52,7 @@ class Collection:
         self.tests.append(test)
 
     def add_folder(self, folder: Path) -> None:
-        """Adds every description in a folder and its subfolders; notes kernels without one."""
+        """Adds all descriptions in a folder and its subfolders, and lists undescribed kernels."""
         first = len(self.tests)
         descriptions = sorted(folder.rglob(f"*{SUFFIX}"))
         for path in descriptions:
@@ -68,7 +68,7 @@ def _same(a: Path, b: Path) -> bool:
 
 
 def collect(paths: Iterable[str]) -> Collection:
-    """Returns the tests of a command line."""
+    """Collects the tests in files and folders."""
     collection = Collection()
     for text in paths:
         path = Path(text)
@@ -82,7 +82,7 @@ def collect(paths: Iterable[str]) -> Collection:
 
 
 def missing(path: Path) -> Misuse:
-    """Explains why a file cannot be read, and suggests files that may be meant."""
+    """Returns an error for a file that cannot be read, with similar file names."""
     if path.is_symlink():
         try:
             path.stat()

@@ -1,9 +1,8 @@
 """
-`xdsl-spirv test`: exit status 0 if every launch passed, 1 if one failed, 2 if a test is described
-wrongly or there was nothing to run.
+Implements `xdsl-spirv test`.
 
-A small test spends nearly all its time importing dialects and semantics. The garbage collector is
-off meanwhile, because it takes a tenth of that time and finds no garbage.
+The garbage collector is off, because imports take most of a small test's time and the collector
+would add 10 % to it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,10 @@ from xdsl_spirv.upstream.collection import without_collection
 
 
 def test(arguments: argparse.Namespace) -> int:
-    """Runs `xdsl-spirv test`."""
+    """
+    Runs `xdsl-spirv test`. Returns 0 if all launches pass, 1 if one fails, 2 if a description is
+    wrong or there is no test.
+    """
     with without_collection():
         from xdsl_spirv.tools.kernel_test.suite import run_suite
     try:

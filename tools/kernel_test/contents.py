@@ -1,7 +1,7 @@
 """
-Makes arrays of a type for memory: from a pattern, a number, a list or a `.npy` file.
+Makes the initial or expected arrays of buffers from patterns, numbers, lists or `.npy` files.
 
-Numbers that the type cannot hold are refused. Only `range` wraps, in narrow integers.
+Numbers outside the type's range are errors, except that `range` wraps in narrow integers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def make(contents: Contents, scalar: str, shape: tuple[int, ...], where: str, base: Path) -> Array:
-    """Returns the array that a content describes; raises `Misuse`."""
+    """Makes the array that a description's content specifies. Raises `Misuse`."""
     content, count, kind = contents.content, math.prod(shape), dtype(scalar)
     match content:
         case None:
@@ -62,7 +62,7 @@ def _refuse_empty(low: float, high: float, where: str) -> None:
 
 
 def listed(content: list[Given], scalar: str, where: str) -> Array:
-    """Returns the array of nested lists of numbers, each of which the type must be able to hold."""
+    """Returns nested lists of numbers as an array. Raises `Misuse` for numbers out of range."""
     try:
         shape = np.array(content, dtype=object).shape
     except ValueError:
@@ -70,7 +70,9 @@ def listed(content: list[Given], scalar: str, where: str) -> Array:
     flat: list[Any] = []
     _flatten(content, scalar, where, flat)
     if shape is None or math.prod(shape) != len(flat):
-        raise Misuse(f"{where}: the rows of the list differ in length", "", "make them equal")
+        raise Misuse(
+            f"{where}: the rows of the list differ in length", "", "give rows of equal length"
+        )
     return np.array(flat, dtype(scalar)).reshape(shape)
 
 
@@ -96,7 +98,7 @@ def read_npy(path: Path, where: str) -> Array:
 
 
 def fit(array: Array, scalar: str, shape: tuple[int, ...], where: str) -> Array:
-    """Converts an array to a type and shape; raises `Misuse` if one of them does not fit."""
+    """Converts an array to a type and a shape. Raises `Misuse` if the array does not fit."""
     from xdsl_spirv.runtime.elements import as_element_type
     from xdsl_spirv.tools.kernel_test.description import ELEMENT_TYPES
 
@@ -110,6 +112,6 @@ def fit(array: Array, scalar: str, shape: tuple[int, ...], where: str) -> Array:
     if seen.size != math.prod(shape) or (seen.ndim > 1 and len(shape) > 1 and seen.shape != shape):
         raise Misuse(
             f"{where}: the array has shape {array.shape}, but must have {shape}", "",
-            "correct one of them",
+            "change the array or the size",
         )  # fmt: skip
     return seen.reshape(shape)

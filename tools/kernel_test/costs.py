@@ -1,11 +1,9 @@
 """
-Bounds the cost of a step of an expression before it runs: the number of elements that it makes,
-plus the products that it sums.
+Computes the cost of a step of an expression before it runs: elements made plus products summed.
 
-Descriptions may come from untrusted sources, and numpy's functions cannot be interrupted. So the
-cost of every step is taken in advance from one budget, which bounds both memory and time. A step
-that is not listed here makes at most as many elements as its arguments do when they are broadcast
-or concatenated.
+Descriptions may come from untrusted sources, and a numpy call cannot be interrupted. A budget of
+costs therefore limits memory and time. A function that is not in `KINDS` makes at most as many
+elements as its arguments broadcast or concatenated.
 """
 
 from __future__ import annotations
@@ -21,14 +19,14 @@ Shape = tuple[int, ...]
 
 
 def size(value: Any) -> int:
-    """Returns the number of elements of an array, of a list of arrays, or of a number (1)."""
+    """Returns the number of elements of an array, a list of arrays, or a number."""
     if isinstance(value, list | tuple):
         return sum(map(size, value))  # pyright: ignore
     return int(np.size(value)) if isinstance(value, np.ndarray) else 1
 
 
 def shape(value: Any) -> Shape:
-    """Returns the shape that numpy would give a value; a ragged list counts as flat."""
+    """Returns the shape of the value as a numpy array; a ragged list counts as flat."""
     if isinstance(value, list | tuple):
         parts = {shape(part) for part in value}  # pyright: ignore
         return (len(value), *parts.pop()) if len(parts) == 1 else (size(value),)  # pyright: ignore
@@ -36,7 +34,7 @@ def shape(value: Any) -> Shape:
 
 
 def broadcast(values: Arguments) -> int:
-    """Returns the cost of combining arrays element by element, or of concatenating them."""
+    """Returns the cost of an elementwise operation or a concatenation."""
     try:
         spread = math.prod(np.broadcast_shapes(*map(shape, values)))
     except ValueError:
@@ -45,12 +43,12 @@ def broadcast(values: Arguments) -> int:
 
 
 def product(values: Arguments) -> int:
-    """Returns the cost of combining each element of one array with all elements of the others."""
+    """Returns the cost of an outer product of all arrays."""
     return math.prod(max(size(value), 1) for value in values)
 
 
 def contraction(left: Any, right: Any) -> int:
-    """Returns the cost of a matrix product: batches broadcast, k products an element."""
+    """Returns the cost of a matrix product with broadcast batches."""
     a, b = shape(left), shape(right)
     if len(a) < 2 or len(b) < 2:
         return size(left) * size(right) // max(a[-1] if a else 1, 1)
@@ -59,10 +57,10 @@ def contraction(left: Any, right: Any) -> int:
 
 def subscript(value: Any, index: Any) -> int:
     """
-    Returns the cost of indexing by arrays.
+    Returns the cost of indexing with arrays.
 
-    Index arrays select a place for each of their broadcast elements, times the rest of the shape. A
-    mask selects at most its own elements. Numbers and slices make views, which cost nothing.
+    The cost of index arrays is their broadcast size times the size of the other axes. A mask costs
+    at most its size. Numbers and slices make views, which cost nothing.
     """
     arrays = [i for i in (index if isinstance(index, tuple) else (index,)) if size(i) > 1]  # pyright: ignore
     if not arrays or not isinstance(value, np.ndarray):
@@ -74,12 +72,12 @@ def subscript(value: Any, index: Any) -> int:
 
 
 def _axes(index: Any) -> int:
-    """Returns the number of axes that an index covers: a mask covers as many as it has."""
+    """Returns the number of axes that an index consumes; a mask consumes one per dimension."""
     return np.ndim(index) if np.asarray(index).dtype == np.bool_ else 1
 
 
 def call(name: str, arguments: Arguments, keywords: Mapping[str, Any]) -> float:
-    """Returns the cost of a function's call."""
+    """Returns the cost of a function call."""
     given = (*arguments, *keywords.values())
     return float(KINDS.get(name, _broadcast)(arguments, keywords)) + sum(map(size, given))
 
@@ -97,23 +95,20 @@ def _contraction(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
 
 
 def _dot(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
-    """
-    Returns the cost of `dot`, which combines every batch of one operand with every batch of the
-    other.
-    """
+    """Returns the cost of `numpy.dot`, which combines all batches of both operands."""
     left, right = arguments[:2]
     return product((left, right)) // max((shape(left) or (1,))[-1], 1)
 
 
 def _einsum(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
-    """Returns the cost of einsum: every combination of the letters' values."""
+    """Returns the cost of einsum: the product of the sizes of all subscript letters."""
     subscripts, *operands = arguments
     if not isinstance(subscripts, str):
         return product(arguments)
     letters = subscripts.split("->")[0].replace(" ", "").split(",")
     lengths: dict[str, int] = {}
     for own, operand in zip(letters, operands, strict=True):
-        if len(own) != len(shape(operand)):  # `...`
+        if len(own) != len(shape(operand)):  # The ellipsis `...`.
             return product(operands)
         for letter, length in zip(own, shape(operand), strict=True):
             lengths[letter] = max(lengths.get(letter, 1), length)
@@ -159,7 +154,7 @@ def _pad(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
 
 
 def _cost_of_count(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
-    """Returns the cost of a result whose length is the largest value."""
+    """Returns the cost of a function whose largest argument is the length of its result."""
     return _most((*arguments, *keywords.values()))
 
 
@@ -183,19 +178,19 @@ def _take_along_axis(arguments: Arguments, keywords: Mapping[str, Any]) -> float
 
 
 def _triangle(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
-    """Returns the cost for a matrix; numpy makes a vector a square matrix."""
+    """Returns the cost of `tril` or `triu`, which make a square matrix from a vector."""
     array = arguments[0]
     return size(array) ** (2 if len(shape(array)) == 1 else 1)
 
 
 def _volume(sizes: Any) -> float:
-    """Returns the number of elements of an array of these sizes, which may be one number."""
+    """Returns the number of elements of an array with these sizes (a sequence or one number)."""
     numbers = np.asarray(sizes, np.float64)
     return float(np.prod(np.maximum(np.abs(numbers), 1)))
 
 
 def _most(numbers: Any) -> float:
-    """Returns the largest of numbers, lists and arrays, at least 1."""
+    """Returns the largest value in numbers, lists and arrays, at least 1."""
     if isinstance(numbers, list | tuple):
         return max(map(_most, numbers), default=1.0)  # pyright: ignore
     if numbers is None or isinstance(numbers, str) or not np.size(numbers):
@@ -229,4 +224,4 @@ KINDS: Mapping[str, Callable[[Arguments, Mapping[str, Any]], float]] = {
     "triu": _triangle,
     "zeros": _cost_of_fill,
 }
-"""Functions that may make more elements than their arguments have, or sum many products."""
+"""Cost functions of numpy functions whose result may exceed the size of their arguments."""

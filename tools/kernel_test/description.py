@@ -1,8 +1,8 @@
 """
-Describes a kernel's test: the launch, its inputs, and the expected results.
+Data classes for a kernel's test: the launch, its inputs, and the expected results.
 
-A record holds only the values of the description: None and empty mean "not given". A launch's
-values have no defaults, except the subgroup size (32, or the target's) and the checks (all).
+None or an empty value means that the description does not give a value. A launch has no default
+values, except for the subgroup size (32, or the target's) and the checks (all).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.speech import did_you_mean
 
 FAILED, MISUSED = 1, 2
-"""Exit statuses: a launch failed; a test is described wrongly."""
+"""Exit statuses: a launch failed; a test's description is wrong."""
 
 SUFFIX = ".kernel.toml"
 SOURCES = (".comp", ".glsl", ".slang", ".hlsl", ".wgsl")
-"""Endings of sources that are compiled to SPIR-V (compilers.py)."""
+"""File endings of sources that `compilers.py` compiles to SPIR-V."""
 KERNELS = (*SOURCES, ".spv", ".spvasm", ".mlir", ".ttir")
-"""Endings of files that can be tested."""
+"""File endings of kernels that can be tested."""
 
 ELEMENT_TYPES: Mapping[str, str] = {
     "f16": "f16",
@@ -39,10 +39,10 @@ ELEMENT_TYPES: Mapping[str, str] = {
     "i64": "i64",
     "u64": "ui64",
 }
-"""Element types as tests write them, mapped to the names in runtime/elements.py."""
+"""Maps the element types in tests to the names in `runtime/elements.py`."""
 
 DEFAULT_TIMEOUT = 300.0
-"""Default time limit in seconds: much more than a test should take, even on a slow machine."""
+"""Default time limit of a launch, in seconds."""
 
 QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "bounds": ("BOUNDS-",),
@@ -52,27 +52,25 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "shifts": ("UNDEF-03",),
     "initialization": ("UNDEF-01",),
 }
-"""Questions about all launches, each with the rules whose findings show a fault in one launch."""
+"""Maps a question about all launches to the rules whose findings answer it negatively."""
 
 PROOF_TIMEOUT = 60.0
-"""Time limit of a proof in seconds of processor time: 95 % of proofs take less."""
+"""Default limit of processor time for a proof, in seconds. 95 % of proofs take less."""
 
 PATTERNS = ("zeros", "ones", "random", "range")
-"""Contents that have a name."""
+"""Names of content patterns."""
 
 Given: TypeAlias = Any
-"""A value of TOML: a boolean, a number, a string, a list or a table of them."""
+"""A TOML value: a boolean, a number, a string, a list or a table."""
 
 
 class Misuse(ProgramError):
-    """A test is described wrongly: nothing was run. The command's exit status is then 2."""
+    """A test's description is wrong, so that nothing was run. The exit status is 2."""
 
 
 @dataclass(frozen=True)
 class Compile:
-    """
-    Options for compiling a source; `target_env` also selects the environment of the validation.
-    """
+    """Options for compiling a source; `target_env` is also the environment of the validation."""
 
     target_env: str | None = None
     options: tuple[str, ...] = ()
@@ -83,10 +81,10 @@ class Compile:
 @dataclass(frozen=True)
 class Tolerance:
     """
-    Tolerance of a comparison.
+    The tolerance of a comparison.
 
-    A value is accepted if |actual - expected| <= absolute + relative |expected|, or if it is within
-    `ulp` units in the last place of the buffer's type.
+    A value is accepted if |actual - expected| <= absolute + relative * |expected|, or if the
+    difference is at most `ulp` units in the last place of the buffer's type.
     """
 
     absolute: float = 0.0
@@ -97,12 +95,12 @@ class Tolerance:
 @dataclass(frozen=True)
 class Contents:
     """
-    The contents of a buffer or a member: before the launch, and as expected after it.
+    The contents of a buffer or a member before the launch, and the expected contents after it.
 
-    `size` is a shape in elements of `type`; if they are not given, a fixed block or a `.npy` file
-    supplies both. `content` is a pattern's name, a number, a list, or the path of a `.npy` file.
-    `low` and `high` bound random numbers. `alias` names another buffer whose memory this one
-    shares. An image has a format, and no type; its size is width, height, depth and layers.
+    `size` is a shape in elements of `type`. A fixed-size block or a `.npy` file implies both.
+    `content` is a pattern's name, a number, a list, or the path of a `.npy` file. `low` and `high`
+    bound random numbers. `alias` names another buffer with the same memory. An image has a
+    `format` instead of a `type`; its size is width, height, depth and layers.
     """
 
     type: str | None = None
@@ -122,9 +120,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class KernelTest:
-    """
-    One kernel and its launch; `source` is the TOML file, or the kernel's file if there is none.
-    """
+    """A kernel and its launch; `source` is the TOML file, or the kernel's file if there is none."""
 
     source: Path
     kernel: Path
@@ -143,22 +139,22 @@ class KernelTest:
     push_constants: Mapping[str, Given] = field(default_factory=dict[str, Given])
     buffers: Mapping[str, Contents] = field(default_factory=dict[str, Contents])
     assume: tuple[str, ...] = ()
-    """Premises of proofs."""
+    """Premises of the proof."""
     prove: tuple[str, ...] = ()
-    """The questions to prove for all launches."""
+    """Names of the questions to prove for all launches."""
     prove_timeout: float = PROOF_TIMEOUT
-    """Time limit of a proof in seconds of processor time."""
+    """Limit of processor time for the proof, in seconds."""
     findings: tuple[str, ...] = ()
     error: str | None = None
 
     @property
     def name(self) -> str:
-        """Name in reports."""
+        """Name of the test in reports."""
         return str(self.source).removesuffix(SUFFIX)
 
 
 def suggest(name: str, known: Mapping[str, Any] | list[str] | tuple[str, ...]) -> str:
-    """Returns a remedy for an unknown name: the most similar name, and all known ones."""
+    """Returns a remedy for an unknown name: the most similar known name, and all known names."""
     names = list(known)
     meant = did_you_mean(name, names)
     return f"{meant} there are: {', '.join(names) or 'none'}".strip()

@@ -24,10 +24,7 @@ def work_of(
     block: bytes,
     subgroup_size: int | None,
 ) -> Work:
-    """
-    Returns a launch in the form that a device takes: names of buffers by place, their bytes by
-    name.
-    """
+    """Converts a launch to the form that a device runs. Buffers are identified by name."""
     kinds = {c.id: c.scalar for c in interface.constants.specialized}
     constants = interface.constants.values.items()
     step = Step(

@@ -1,11 +1,10 @@
 """
-Evaluates expected results, given as numpy expressions, node by node: `eval` is never used.
+Evaluates expected results, given as numpy expressions, without `eval`.
 
 An expression may contain numbers, names of buffers and constants, arithmetic, comparisons,
-subscripts, `a if b else c`, and calls of the functions of this file, by their names or as
-`np.NAME`. Attributes, assignments and loops are not allowed, so that an expression cannot reach
-files, modules or other objects of Python. The cost of every step is limited before it runs
-(costs.py), and numbers are not wider than numpy's.
+subscripts, `a if b else c`, and calls of the functions in this file (also as `np.NAME`).
+Attributes, assignments and loops are forbidden, so that an expression cannot access files, modules
+or Python objects. The cost of each step is checked before the step runs.
 """
 
 from __future__ import annotations
@@ -22,15 +21,13 @@ from xdsl_spirv.tools.kernel_test.constants import dtype
 from xdsl_spirv.tools.kernel_test.description import ELEMENT_TYPES, Misuse, suggest
 
 MAX_TEXT = 10_000
-"""Longest expression, in characters."""
+"""Maximum length of an expression, in characters."""
 
 MAX_WORK = 1 << 28
-"""
-Limit of the elements that an expression makes, plus the products that it sums, over all steps.
-"""
+"""Maximum cost of an expression: elements made plus products summed, over all steps."""
 
 MAX_BITS = 4096
-"""Largest width of a plain integer, in bits."""
+"""Maximum width of a Python integer, in bits."""
 
 NUMPY = """
 abs absolute all any arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin
@@ -46,10 +43,10 @@ right_shift rint roll rot90 round searchsorted sign signbit sin sinc sinh size s
 squeeze stack std subtract sum swapaxes take take_along_axis tan tanh tensordot tile trace transpose
 tril triu true_divide trunc unique var where zeros zeros_like
 """.split()
-"""Functions of numpy that only compute."""
+"""Functions of numpy that have no side effects."""
 
 TEXTS = ("einsum", "pad", "searchsorted", "convolve", "take")
-"""Functions that take a text: subscripts, a mode, a side."""
+"""Functions with a string argument, such as the subscripts of einsum."""
 
 KEYWORDS = ("axis", "axes", "keepdims", "minlength", "mode", "initial", "shift", "repeats", "k",
             "side", "ddof", "decimals", "bins", "range", "descending", "stable")  # fmt: skip
@@ -86,7 +83,7 @@ COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 
 def _bits(value: Any) -> Any:
-    """Returns the bits of numbers as unsigned integers."""
+    """Reinterprets numbers as unsigned integers."""
     array = np.ascontiguousarray(value)
     return array.view(f"u{array.itemsize}").reshape(np.shape(value))
 
@@ -106,7 +103,7 @@ CONSTANTS: Mapping[str, Any] = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np
 
 
 class Evaluator:
-    """Evaluates one expression over names; an ambiguous name has the value None."""
+    """Evaluates one expression; `names` maps names to values, and ambiguous names to None."""
 
     def __init__(self, names: Mapping[str, Any], where: str):
         self.names = {name: _shield_contents(value) for name, value in names.items()}
@@ -117,11 +114,11 @@ class Evaluator:
     def error(
         self, cause: str, remedy: str = "docs/kernel-tests.md lists what an expression may contain"
     ):
-        """Makes the error for an expression that is refused."""
+        """Returns the error for a refused expression."""
         return Misuse(f"{self.where}: {cause}", "", remedy)
 
     def evaluate(self, text: str) -> Any:
-        """Returns the value; raises `Misuse` for a forbidden expression, or one without a value."""
+        """Returns the value of the expression. Raises `Misuse` for a forbidden or failing step."""
         if len(text) > MAX_TEXT:
             raise self.error(
                 f"the expression has more than {MAX_TEXT} characters", "use a .npy file"
@@ -138,11 +135,11 @@ class Evaluator:
             raise self.error("the expression is too large", "use a .npy file") from error
         except (ArithmeticError, TypeError, ValueError, IndexError, KeyError) as error:
             raise self.error(
-                f"{text!r} has no value: {error}", "use operands for which the step is defined"
+                f"{text!r} has no value: {error}", "use operands for which the operation is defined"
             ) from error
 
     def array(self, text: str) -> np.ndarray[Any, np.dtype[Any]]:
-        """Returns the value as an array; raises `Misuse` like `evaluate`, and for other values."""
+        """Returns the value of the expression as an array. Raises `Misuse` for other values."""
         value = self.evaluate(text)
         try:
             return np.asarray(value)
@@ -185,13 +182,13 @@ class Evaluator:
         return value
 
     def _narrow(self, value: Any) -> Any:
-        """Converts a plain number to numpy's type, so that numpy does not compute with objects."""
+        """Converts a Python number to a numpy type, because numpy would compute with objects."""
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
             raise self.error(f"{float(value):.3g} has more than 64 bits")
         return value
 
     def _numeric(self, value: Any) -> Any:
-        """Returns a step's result; refuses results other than real numbers."""
+        """Returns the result of a step. Raises `Misuse` if the result is not real."""
         kinds = {v.dtype.kind for v in (value if isinstance(value, tuple) else (value,))
                  if isinstance(v, np.ndarray | np.generic)}  # fmt: skip
         if isinstance(value, complex) or kinds & set("cOSU"):
@@ -201,10 +198,12 @@ class Evaluator:
         return value
 
     def _pay(self, work: float) -> None:
-        """Charges a step's cost; refuses an expression that becomes too expensive."""
+        """Adds a step's cost. Raises `Misuse` if the expression becomes too expensive."""
         self.work += work
         if not self.work <= MAX_WORK:
-            raise self.error(f"it makes more than {MAX_WORK} elements", "use a .npy file")
+            raise self.error(
+                f"the expression makes more than {MAX_WORK} elements", "use a .npy file"
+            )
 
     def _subscript(self, value: Any, index: Any) -> Any:
         self._pay(costs.subscript(value, index))
@@ -217,7 +216,9 @@ class Evaluator:
             return self.names[name]
         if name in CONSTANTS:
             return CONSTANTS[name]
-        raise self.error(f"{name!r} is not a name of the test", suggest(name, self.names))
+        raise self.error(
+            f"{name!r} is not the name of a buffer or constant", suggest(name, self.names)
+        )
 
     def _binary(self, op: ast.operator, left: Any, right: Any) -> Any:
         if isinstance(op, ast.Pow | ast.LShift | ast.Mult) and (
@@ -267,7 +268,7 @@ class Evaluator:
         return self._numeric(self.functions[name](*arguments, **keywords))
 
     def _argument(self, function: str, node: ast.expr) -> Any:
-        """Evaluates an argument, which may also be None and, for some functions, a text."""
+        """Evaluates an argument; None is allowed, and for some functions a string."""
         if isinstance(node, ast.Constant) and (
             node.value is None or (isinstance(node.value, str) and function in TEXTS)
         ):
@@ -276,7 +277,7 @@ class Evaluator:
 
 
 def _shield_contents(value: Any) -> Any:
-    """Returns a read-only view of a buffer: `abs(x, x)` would overwrite it."""
+    """Returns a read-only view of a buffer, because `abs(x, x)` would overwrite it."""
     if isinstance(value, Mapping):
         return {name: _shield_contents(inner) for name, inner in value.items()}  # pyright: ignore
     if isinstance(value, np.ndarray):
@@ -286,7 +287,7 @@ def _shield_contents(value: Any) -> Any:
 
 
 def _called_name(function: ast.expr) -> str | None:
-    """Returns the name of a function: `where`, or `np.where`."""
+    """Returns the name of a called function such as `where` or `np.where`, or None."""
     match function:
         case ast.Name(id=name):
             return name

@@ -1,4 +1,4 @@
-"""Makes the images and samplers of a launch, from its description and the kernel's types."""
+"""Makes the images and samplers of a launch from its description."""
 
 from __future__ import annotations
 
@@ -10,25 +10,23 @@ from xdsl_spirv.serialization.validation.images import Image as ImageType
 from xdsl_spirv.tools.kernel_test.description import Contents, Misuse
 
 AXES = {"1D": ("WIDTH",), "3D": ("WIDTH", "HEIGHT", "DEPTH"), "Buffer": ("TEXELS",)}
-"""Number of size components of an image by Dim, if it is not 2."""
+"""Names of an image's size components by SPIR-V Dim; other Dims have width and height."""
 
 
 class Texture(NamedTuple):
-    """The type of an image or a sampler: its image, and whether it has a sampler."""
+    """The SPIR-V type of an image, a sampler or a sampled image."""
 
     image: ImageType | None
     sampler: bool
 
     @property
     def format(self) -> str | None:
-        """The format that the type names."""
+        """Returns the image format in the type, or None."""
         return None if self.image is None or self.image.format == "Unknown" else self.image.format
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """
-        Names of the size's components; for an arrayed image, the last one counts layers or cubes.
-        """
+        """Returns the names of the size components. In an arrayed image, the last is the layers."""
         dim = self.image.dim if self.image else ""
         layers = ("CUBES" if dim == "Cube" else "LAYERS",)
         return AXES.get(dim, ("WIDTH", "HEIGHT")) + layers * bool(self.image and self.image.arrayed)
@@ -37,7 +35,7 @@ class Texture(NamedTuple):
         return f"an image ({self.image.dim})" if self.image else "a sampler"
 
     def example(self, written: bool) -> list[str]:
-        """Returns lines of TOML that describe an example."""
+        """Returns TOML lines that describe an example of this type."""
         texels = [
             f'format = "{self.format or "rgba8"}"',
             f"size = {[16] * len(self.axes)}  # {', '.join(self.axes)}",
@@ -47,7 +45,7 @@ class Texture(NamedTuple):
         return (texels if self.image else []) + sampler
 
     def fits(self, given: Image | Sampler | None) -> bool:
-        """True if the type accepts an image or a sampler."""
+        """True if an image or a sampler has this type."""
         if self.image is None or not isinstance(given, Image):
             return self.image is None and isinstance(given, Sampler)
         return (
@@ -60,14 +58,14 @@ class Texture(NamedTuple):
 
 
 def describe(label: str, type: Texture, contents: Contents) -> Image | Sampler:
-    """Returns the image or sampler of a description; raises `Misuse` with the text to write."""
+    """Makes the image or sampler that a test describes. Raises `Misuse` with an example."""
     made, size, format = contents.sampler, contents.size, contents.format or type.format
     problem = None
     try:
         if type.image is None:
             problem = None if contents == Contents(sampler=made) else "a sampler has no texels"
         elif contents.type is not None or contents.members:
-            problem = "it has neither type nor members"
+            problem = "an image cannot have type or members"
         elif type.sampler and made is None:
             problem = "it needs a sampler"
         elif format is None or size is None or len(size) != len(type.axes):
@@ -90,8 +88,9 @@ def view_texels(
     type: Texture, image: Image, contents: Contents
 ) -> tuple[str, tuple[int, ...], Contents]:
     """
-    Returns the type and shape of an image's numbers, and its contents; random numbers are limited
-    to the range of a normalized format.
+    Returns the element type, shape and contents of an image's texels.
+
+    Random numbers are limited to the range of a normalized format.
     """
     texel, kind, bits = image.texel, image.texel.dtype.kind, 8 * image.texel.dtype.itemsize
     layers = (image.layers,) * (len(type.axes) > len(image.size) or image.layers > 1)

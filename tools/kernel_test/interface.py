@@ -1,11 +1,10 @@
 """
-Reads the interface of an entry point: buffers, push constants, specialization constants, with their
-names.
+Reads the interface of an entry point from the SPIR-V binary: buffers, push constants,
+specialization constants.
 
-The interface is read from the binary, which has names, offsets and strides as the compiler wrote
-them. Sizes that depend on specialization constants use the values of one launch (`Constants`).
-Memory is represented as in numpy: scalars, vectors, matrices and arrays of them are one strided
-array (`Leaf`), so that row-major matrices and std140's padding are only other strides.
+Sizes may depend on the specialization constants of a launch (`Constants`). Scalars, vectors,
+matrices and arrays are represented as one strided array (`Leaf`), so that row-major matrices and
+std140's padding are only different strides.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ BOOLEAN_BYTES = 4
 
 @dataclass(frozen=True)
 class Leaf:
-    """Scalars of one type in a regular grid; an axis of length None belongs to a runtime array."""
+    """A strided array of scalars; the length of a runtime array is None."""
 
     scalar: str
     shape: tuple[int | None, ...] = ()
@@ -39,14 +38,12 @@ class Leaf:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a scalar."""
+        """Size of a scalar in bytes."""
         return {"bf16": 2}.get(self.scalar) or int(self.scalar[1:]) // 8
 
     @property
     def size(self) -> int:
-        """
-        Size in bytes, with the padding after the last element; a runtime array counts as empty.
-        """
+        """Size in bytes, including padding; a runtime array counts as empty."""
         if any(n in (None, 0) for n in self.shape):
             return 0
         steps = zip(self.shape, self.strides, strict=True)
@@ -54,7 +51,7 @@ class Leaf:
 
     @property
     def packed(self) -> bool:
-        """True if the scalars lie next to each other."""
+        """True if there is no padding between the scalars."""
         stride = self.itemsize
         for count, step in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if step != stride and count != 1:
@@ -68,7 +65,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Struct:
-    """A struct: its members at their offsets."""
+    """The layout of a struct."""
 
     name: str
     members: tuple[Member, ...]
@@ -80,7 +77,7 @@ class Struct:
 
 @dataclass(frozen=True)
 class Structs:
-    """An array of structs, or of arrays of them; a length of None belongs to a runtime array."""
+    """An array of structs, or of arrays of structs; the length of a runtime array is None."""
 
     element: Node
     count: int | None
@@ -88,7 +85,7 @@ class Structs:
 
     @property
     def size(self) -> int:
-        """Bytes; a runtime array counts as empty."""
+        """Size in bytes; a runtime array counts as empty."""
         return (self.count or 0) * self.stride
 
     def __str__(self) -> str:
@@ -108,28 +105,26 @@ class Member:
 
 
 Place: TypeAlias = tuple[int, int] | tuple[int, int, int]
-"""Descriptor set and binding; in an array of buffers also the index."""
+"""Descriptor set and binding, followed by the index in an array of buffers."""
 
 
 @dataclass(frozen=True)
 class Resource:
-    """Variables at one place, which share its memory; the largest block describes it."""
+    """The variables with one descriptor set and binding; `block` is their largest type."""
 
     place: Place
     names: tuple[str, ...]
-    """
-    Names that a test may use, the best first; the last is SET.BINDING. In an array: `name[0]`.
-    """
+    """Names that a test may use; the last is SET.BINDING. An element of an array is `name[0]`."""
     block: Node
     written: bool = True
     read: bool = True
     texture: Texture | None = None
-    """The type of an image or a sampler, whose block is bytes."""
+    """The type of an image or a sampler; None for buffers."""
 
 
 @dataclass
 class Interface:
-    """The interface of a module's entry point, for given specialization constants."""
+    """The interface of an entry point, for given specialization constants."""
 
     module: Module
     entry: EntryPoint
@@ -138,7 +133,7 @@ class Interface:
 
     @cached_property
     def variables(self) -> list[int]:
-        """Returns the module's variables that the entry point's functions name."""
+        """Returns the ids of the module's variables that the entry point's functions use."""
         m = self.module
         used: set[int] = set()
         for function in reachable(m, self.entry):
@@ -149,19 +144,19 @@ class Interface:
         return [i.result for i in variables if i.result in used]
 
     def storage(self, id: int) -> str:
-        """Returns a variable's storage class."""
+        """Returns the storage class of a variable."""
         type_ = self.module.type_of(id)
         return "" if type_ is None else type_.storage
 
     def pointee(self, id: int) -> Type | None:
-        """Returns the type that a variable points to; None if it has none."""
+        """Returns the type that a variable points to, or None for an untyped variable."""
         at = self.module.definitions[id]
         if at.op == "UntypedVariableKHR":
             return self.module.types.get(at.words[4]) if len(at.words) > 4 else None
         return self.module.pointee(self.module.type_of(id))
 
     def of_class(self, *classes: str) -> Iterator[tuple[int, Type]]:
-        """Yields the variables in the given storage classes, with their types."""
+        """Yields the variables in some storage classes, with the types that they point to."""
         for id in self.variables:
             type_ = self.pointee(id)
             if type_ is not None and self.storage(id) in classes:
@@ -169,7 +164,7 @@ class Interface:
 
     @cached_property
     def resources(self) -> list[Resource]:
-        """Returns the buffers, by their places."""
+        """Returns the buffers, images and samplers, sorted by descriptor set and binding."""
         places: dict[Place, list[tuple[int, Type]]] = {}
         for id, type_ in self.of_class(*BUFFERS, "UniformConstant"):
             for place, block in self._bindings(id, type_):
@@ -177,7 +172,7 @@ class Interface:
         return [self._resource(place, places[place]) for place in sorted(places)]
 
     def _bindings(self, id: int, type_: Type) -> Iterator[tuple[Place, Type]]:
-        """Returns the place of a variable, or the places of an array of buffers."""
+        """Yields the descriptor set and binding of a variable, or of each element of an array."""
         place, element = self._place(id), type_.element
         arrays = type_.kind in ("Array", "RuntimeArray")
         if not arrays or not element or element.kind not in ("Struct", *TEXTURES):
@@ -187,7 +182,7 @@ class Interface:
             raise Misuse(
                 f"{self.module.spell(id)} is an array of buffers without a length",
                 "",
-                "give the array a length: kernels without one cannot be tested here",
+                "give the array a constant length in the kernel",
             )
         for number in range(int(self.constants.value(type_.count_id))):
             yield (*place, number), element
@@ -222,7 +217,7 @@ class Interface:
         return Resource(place, labels, largest, written, read, texture)
 
     def _all(self, id: int, type_: Type, decoration: str) -> bool:
-        """True if a variable or all members of its block have a decoration."""
+        """True if a variable, or each member of its block, has a decoration."""
         members = range(len(type_.members))
         return self.module.has(id, decoration) or (
             bool(members) and all(self.module.has(type_.id, decoration, n) for n in members)
@@ -230,7 +225,7 @@ class Interface:
 
     @cached_property
     def push_constants(self) -> Struct | None:
-        """Returns the block of push constants, or None if there is none."""
+        """Returns the block of push constants, or None."""
         for _, type_ in self.of_class("PushConstant"):
             node = self.node(type_)
             return node if isinstance(node, Struct) else Struct("", (Member("", 0, node),))
@@ -238,7 +233,7 @@ class Interface:
 
     @cached_property
     def workgroup_bytes(self) -> int:
-        """Returns the bytes that invocations of a workgroup share; blocks overlap each other."""
+        """Returns the size of the Workgroup memory in bytes. Explicitly laid out blocks overlap."""
         sizes = {True: [0], False: [0]}
         for _, type_ in self.of_class("Workgroup"):
             sizes[self.module.has(type_.id, "Block")].append(self.node(type_).size)
@@ -247,7 +242,7 @@ class Interface:
     # Types.
 
     def node(self, type_: Type, stride: int = 0, row_major: bool = False) -> Node:
-        """Returns a type's layout; `stride` and `row_major` come from the enclosing member."""
+        """Returns the layout of a type; the enclosing member gives `stride` and `row_major`."""
         m = self.module
         match type_.kind:
             case "Struct":
@@ -294,7 +289,7 @@ class Interface:
         return Struct(m.names.get(type_.id, ""), tuple(members), -(-end // widest) * widest)
 
     def scalar(self, type_: Type) -> str:
-        """Returns a scalar's type as tests write it."""
+        """Returns the name of a scalar type in tests."""
         if type_.kind == "Bool":
             return f"u{8 * BOOLEAN_BYTES}"
         if type_.kind == "Float":
@@ -302,14 +297,14 @@ class Interface:
         if type_.kind == "Int":
             return f"{'i' if type_.signed else 'u'}{type_.width}"
         raise Misuse(
-            f"the kernel has a buffer with elements of {type_}, which tests cannot give",
+            f"the kernel has a buffer with elements of {type_}, which tests do not support",
             "",
             "use another element type",
         )
 
 
 def member_names(m: Module, struct: int) -> dict[int, str]:
-    """Returns the OpMemberNames of a struct."""
+    """Returns the names of a struct's members by index."""
     names: dict[int, str] = {}
     for i in m.by_op.get("MemberName", ()):
         if i.words[1] == struct and i.read is not None and str(i.read[2].value):
@@ -318,7 +313,7 @@ def member_names(m: Module, struct: int) -> dict[int, str]:
 
 
 def alignment(node: Node) -> int:
-    """Returns the bytes of the largest scalar; a struct's size is a multiple of it."""
+    """Returns the size of the largest scalar in bytes, to which the size of a struct is padded."""
     if isinstance(node, Leaf):
         return node.itemsize
     if isinstance(node, Structs):
@@ -333,7 +328,7 @@ def _repeat_element(element: Node, count: int | None, stride: int) -> Node:
 
 
 def _matrix(column: Leaf, columns: int, stride: int, row_major: bool) -> Leaf:
-    """Returns the layout of a matrix, whose element is (column, row) as GLSL indexes it."""
+    """Returns the layout of a matrix, indexed by column and row as in GLSL."""
     rows = column.shape[0] or 1
     if row_major:
         strides = (column.itemsize, stride or columns * column.itemsize)
@@ -343,7 +338,7 @@ def _matrix(column: Leaf, columns: int, stride: int, row_major: bool) -> Leaf:
 
 
 def choose_entry(m: Module, wanted: str | None) -> EntryPoint:
-    """Returns the entry point of that name, or the only one; raises `Misuse` that lists them."""
+    """Returns the entry point with the wanted name, or the only one. Raises `Misuse`."""
     kernels = [e for e in m.entry_points if e.model in ("GLCompute", "Kernel")]
     named = [e for e in kernels if e.name == wanted] if wanted is not None else kernels
     if len(named) == 1:
@@ -357,7 +352,7 @@ def choose_entry(m: Module, wanted: str | None) -> EntryPoint:
 
 
 def described(node: Node, name: str) -> str:
-    """Describes a declaration for people."""
+    """Returns a readable declaration of a type."""
     if isinstance(node, Struct):
         return f"{name}: {{{', '.join(described(m.node, m.name) for m in node.members)}}}"
     if isinstance(node, Structs):
@@ -367,7 +362,7 @@ def described(node: Node, name: str) -> str:
 
 
 def by_name(resources: Iterable[Resource]) -> Mapping[str, Resource]:
-    """Maps every name of every buffer, except names that two buffers share."""
+    """Maps each name to its buffer; names that two buffers share are left out."""
     named: dict[str, Resource] = {}
     twice: set[str] = set()
     for resource in resources:

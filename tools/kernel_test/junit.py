@@ -1,4 +1,4 @@
-"""Writes JUnit XML for CI systems: a suite for each kernel, a case for each launch."""
+"""Writes JUnit XML for CI systems: a test suite for each kernel, a test case for each launch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """
-Compares a kernel and its launch with the limits in a device's target file.
+Checks a kernel and its launch against the limits in a device's target file.
 
-Without a target only two limits are checked: a workgroup, or its memory, must not be too large for
-every device of `targets/`.
+Without a target, only the workgroup size and the Workgroup memory are checked, against the largest
+limits of all files in `targets/`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from xdsl_spirv.tools.kernel_test.interface import Interface
 
 RULES = {
     "LIMIT-01": (
-        "a workgroup has at most as many invocations, along each axis and in all, as the "
-        "device supports"
+        "the workgroup size, along each axis and in total, is at most what the device supports"
     ),
-    "LIMIT-02": "the memory that a workgroup shares is at most what the device has",
-    "LIMIT-03": "the subgroup size is one of the device's",
-    "LIMIT-04": "the grid has at most as many workgroups along each axis as the device takes",
-    "LIMIT-05": "push constants are at most as many bytes as the device takes",
-    "LIMIT-06": "a buffer is at most as large as the device takes",
-    "LIMIT-07": "the device has the capabilities that the module declares",
-    "LIMIT-08": "a cooperative matrix, and a multiplication of such, is one of the device's list "
+    "LIMIT-02": "the Workgroup memory is at most the device's limit",
+    "LIMIT-03": "the device supports the subgroup size",
+    "LIMIT-04": "the grid size along each axis is at most the device's limit",
+    "LIMIT-05": "the size of the push constants is at most the device's limit",
+    "LIMIT-06": "the size of a buffer is at most the device's limit",
+    "LIMIT-07": "the device supports the capabilities that the module declares",
+    "LIMIT-08": "the device lists the types and the multiplications of cooperative matrices "
     "(CM-29)",
-    "LIMIT-09": "the device takes the module's version of SPIR-V",
+    "LIMIT-09": "the device supports the module's SPIR-V version",
 }
 
 
@@ -45,7 +44,7 @@ class Breach(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """The numbers of a launch to which limits apply, and the module."""
+    """Properties of a launch that are limited, and its module."""
 
     grid: tuple[int, int, int]
     workgroup: tuple[int, int, int]
@@ -54,7 +53,7 @@ class Launch(NamedTuple):
 
 
 def breaches(interface: Interface, launch: Launch, target: Target | None) -> Iterator[Breach]:
-    """Returns every limit of the target, or of all known ones, that a launch exceeds."""
+    """Yields the limits of the target (or of all known targets) that a launch exceeds."""
     if target is None:
         yield from _beyond_all(interface, launch)
         return
@@ -83,7 +82,7 @@ def breaches(interface: Interface, launch: Launch, target: Target | None) -> Ite
         yield Breach(
             "LIMIT-04",
             f"{_times(launch.grid)} workgroups, but {name} takes {_times(target.max_grid)}",
-            "launch fewer, or along another axis",
+            "launch fewer workgroups, or use another axis",
         )
     block = interface.push_constants
     if block is not None and block.size > target.push_constant_bytes:
@@ -124,7 +123,7 @@ def _shared_memory_breach(size: int, limit: str, interface: Interface) -> Breach
 
 @cache
 def _largest() -> tuple[int, int]:
-    """Returns the most invocations, and the most shared memory, of all known devices."""
+    """Returns the largest workgroup size and Workgroup memory of all known devices."""
     known = [load(name) for name in names()]
     return max(t.max_invocations for t in known), max(t.workgroup_memory_bytes for t in known)
 
@@ -136,7 +135,7 @@ def _beyond_all(interface: Interface, launch: Launch) -> Iterator[Breach]:
             "LIMIT-01",
             f"a workgroup has {math.prod(launch.workgroup)} invocations, but no known "
             f"target supports more than {invocations}",
-            "make it smaller, or name its target",
+            "use a smaller workgroup, or name the target",
         )
     if interface.workgroup_bytes > memory:
         limit = f"no known target has more than {memory}"
@@ -168,7 +167,7 @@ def _features(interface: Interface, target: Target) -> Iterator[Breach]:
 
 
 def has_capability(target: Target, capability: str) -> bool | None:
-    """True if a target has a SPIR-V capability; None if its file does not tell."""
+    """True if a target supports a SPIR-V capability; None if the target file does not tell."""
     from xdsl_spirv.runtime.needs import Feature, tables, version_in
     from xdsl_spirv.runtime.vulkan.describe import NAMES, OPERATIONS
 
@@ -189,14 +188,14 @@ def has_capability(target: Target, capability: str) -> bool | None:
 
 
 def unknown_capabilities(interface: Interface, target: Target) -> list[str]:
-    """Returns the declared capabilities that the target's file does not mention."""
+    """Returns the module's capabilities about which the target's file says nothing."""
     return [n for n in interface.module.declared if has_capability(target, n) is None]
 
 
 def _matrices(interface: Interface, target: Target) -> Iterator[Breach]:
     seen: set[CooperativeMatrixProperty] = set()
     types: set[int] = set()
-    """Types of multiplications that are not listed."""
+    """Result ids of matrix types in multiplications that the target does not list."""
     listed = f"it has: {'; '.join(str(p) for p in target.cooperative_matrix) or 'none'}"
     for at in interface.module.by_op.get("CooperativeMatrixMulAddKHR", ()):
         product = _property(interface, at)
@@ -228,7 +227,7 @@ def _matrices(interface: Interface, target: Target) -> Iterator[Breach]:
 
 
 class Matrix(NamedTuple):
-    """A matrix by its type; the signedness of integers is not part of that."""
+    """A type of cooperative matrix, without the signedness of integers."""
 
     rows: int
     columns: int
@@ -238,7 +237,7 @@ class Matrix(NamedTuple):
 
 
 def _matrices_of(target: Target) -> set[Matrix]:
-    """Returns the matrices that a target's lines list as operands and results."""
+    """Returns all matrix types in the multiplications that a target supports."""
     return {
         Matrix(rows, columns, re.sub("^[su]", "i", kind), use, p.scope)
         for p in target.cooperative_matrix
@@ -260,16 +259,14 @@ def _matrix(interface: Interface, type_: Type) -> Matrix:
 
 
 def _types(interface: Interface, at: Instruction) -> dict[str, Type | None]:
-    """Returns the types of a multiplication's operands and result."""
+    """Returns the types of the operands (`a`, `b`, `c`) and of the result."""
     m = interface.module
     ids = dict(zip(("a", "b", "c"), at.words[3:6], strict=False))
     return {key: m.type_of(id) for key, id in ids.items()} | {"result": m.types.get(at.type_id)}
 
 
 def _property(interface: Interface, at: Instruction) -> CooperativeMatrixProperty | None:
-    """
-    Returns a multiplication as a line of a target's list; None for a module that is not valid.
-    """
+    """Returns a multiplication's shape and types as a target lists them; None if it is invalid."""
     from xdsl_spirv.grammar import grammar
     from xdsl_spirv.runtime.needs import SATURATING, SIGNED
 

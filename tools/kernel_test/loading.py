@@ -1,4 +1,4 @@
-"""Loads a kernel's file as a binary and a module, by its kind."""
+"""Loads a kernel's file as a SPIR-V binary and a module."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from xdsl_spirv.dialects.spirv.structure import ModuleOp
 
 MAX_BYTES = 256 << 20
-"""Limit of the size of a kernel's file, in bytes."""
+"""Maximum size of a kernel's file, in bytes."""
 
 
 @dataclass
 class Kernel:
-    """A kernel in its forms."""
+    """A kernel as a binary and as a module."""
 
     path: Path
     binary: bytes
     environment: str
-    """The environment of the validation."""
+    """Target environment of the validation, such as `vulkan1.3`."""
     index: Module
     parsed: ModuleOp | None = None
-    """The module of an MLIR file, with the line of each operation."""
+    """The module of an MLIR file, with the line of each operation; None for other files."""
 
     def module(self) -> ModuleOp:
-        """Returns a copy of the module to execute, because specialization changes it."""
+        """Returns a copy of the module for a launch, because specialization changes the module."""
         if self.parsed is not None:
             return _clone_with_lines(self.parsed)
         from xdsl_spirv.serialization.decode.decoder import decode as decode_module
@@ -44,7 +44,7 @@ class Kernel:
 
 
 def _clone_with_lines(module: ModuleOp) -> ModuleOp:
-    """Copies a module; the operations of the copy have the original's lines."""
+    """Copies a module, including the source line of each operation."""
     from xdsl_spirv.interpreter.checks.places import LINES
 
     clone = module.clone()
@@ -109,7 +109,7 @@ def _read(path: Path) -> bytes:
             f"cannot read the kernel: {error.strerror}", str(path), "name a file"
         ) from error
     if len(data) > MAX_BYTES:
-        raise Misuse(f"{path} has more than {MAX_BYTES} bytes", "", "it is too large for a kernel")
+        raise Misuse(f"{path} has more than {MAX_BYTES} bytes", "", "give a smaller file")
     return data
 
 
@@ -118,11 +118,11 @@ PREAMBLE = re.compile(
     r"Op(Capability|Extension|ExtInstImport|MemoryModel|EntryPoint|ExecutionMode)"
 )
 UNPLACED = re.compile(r"Op(Function(Parameter|End)?|Label)$")
-"""Instructions that never have a line of their own."""
+"""Matches instructions that never get a source line."""
 
 
 def _with_lines(assembly: str, path: Path) -> str:
-    """Returns the assembly of a module without debug lines, with its own lines as OpLine."""
+    """Adds OpLine instructions with the line numbers of the assembly file itself."""
     lines: list[str] = []
     named = inside = merging = False
     for number, line in enumerate(assembly.split("\n"), 1):
@@ -140,14 +140,14 @@ def _with_lines(assembly: str, path: Path) -> str:
 
 
 def _lower_triton(path: Path, test: KernelTest) -> bytes:
-    """Compiles a kernel of Triton to a binary for the test's target."""
+    """Compiles a Triton kernel to a binary for the test's target."""
     from xdsl_spirv.compiler.tiles import named_binary
     from xdsl_spirv.frontends.triton.convert import convert, kernel_of
     from xdsl_spirv.frontends.triton.reading import read
 
     if test.target is None:
         raise Misuse(
-            "a kernel of Triton is lowered for a target", str(path), 'write target = "nvidia-h200"'
+            "compiling a Triton kernel requires a target", str(path), 'write target = "nvidia-h200"'
         )
     made = convert(kernel_of(read(_read(path).decode(errors="replace"), str(path)), test.entry))
     return named_binary(made.program, [p.name for p in made.parameters], test.target)

@@ -1,4 +1,4 @@
-"""The options of `xdsl-spirv test`."""
+"""Declares the options of `xdsl-spirv test`."""
 
 from xdsl_spirv.tools.options import Options
 
@@ -16,6 +16,6 @@ kernels KERNEL several
 --junit FILE  for a CI system's list of tests
 --sarif FILE  for a code review (SARIF 2.1.0)
 """,
-    epilog="""Exit status: 0 if every launch did what it should, 1 if one did not, 2 if a test is
+    epilog="""Exit status: 0 if every launch passed, 1 if one failed, 2 if a test is
 described wrongly or there is nothing to run. docs/kernel-tests.md has the file's format.""",
 )

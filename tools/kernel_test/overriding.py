@@ -1,7 +1,7 @@
 """
-Overrides the values of a test's file by the command's options, which may also replace the file.
+Overrides the values of a test's TOML file with the command's options.
 
-Options are parsed by the same functions as the file: `--grid 4x2` is `grid = [4, 2]`.
+Options are parsed by the same functions as the file: `--grid 4x2` equals `grid = [4, 2]`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from xdsl_spirv.tools.kernel_test.description import Contents, KernelTest, Misus
 COMMAND = Path("command line")
 
 LONGEST_NUMBER = 20
-"""Largest number of digits of a number: Python refuses to parse numbers of thousands of digits."""
+"""Maximum number of digits, because Python refuses to parse very long numbers."""
 
 
 def override(test: KernelTest, arguments: argparse.Namespace) -> KernelTest:
-    """Returns the test, with the options' values in place of its own."""
+    """Returns a copy of the test in which the options replace values."""
     table = read.Table({}, COMMAND)
 
     def said(option: str, reader: Any, value: Any, otherwise: Any) -> Any:
@@ -63,7 +63,7 @@ def override(test: KernelTest, arguments: argparse.Namespace) -> KernelTest:
 
 
 def _numbers(option: str, text: str | None) -> list[int] | None:
-    """Parses `4x2`, `4,2` or `4`."""
+    """Parses numbers such as `4x2`, `4,2` or `4`."""
     if text is None:
         return None
     parts = text.replace("x", ",").split(",")
@@ -85,7 +85,7 @@ def _defines(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _constants(option: str, texts: Iterable[str]) -> dict[str, Any]:
-    """Returns constants by name; `a.b` names a member of a struct."""
+    """Parses options NAME=VALUE to nested dictionaries; `a.b` names a member of the struct `a`."""
     constants: dict[str, Any] = {}
     for name, text in _pairs(option, texts):
         node, *rest = name.split(".")
@@ -94,7 +94,7 @@ def _constants(option: str, texts: Iterable[str]) -> dict[str, Any]:
             place, node = place.setdefault(node, {}), inner
             if not isinstance(place, dict):
                 raise Misuse(
-                    f"{option} {name}={text}: a part of it already has a value",
+                    f"{option} {name}={text}: another option sets a member or the whole of {name}",
                     "",
                     "give either the whole or its members",
                 )
@@ -103,7 +103,7 @@ def _constants(option: str, texts: Iterable[str]) -> dict[str, Any]:
 
 
 def _constant(option: str, text: str) -> Any:
-    """Parses a value as TOML writes it, also Python's `True` and an address."""
+    """Parses a TOML value; Python's `True` and an address are allowed, too."""
     if text.startswith("&"):
         return text
     try:
@@ -140,7 +140,7 @@ def _buffers(
 
 
 def _with_tolerance(buffers: Mapping[str, Contents], tolerance: Tolerance) -> dict[str, Contents]:
-    """Sets a tolerance for buffers, and members of buffers, that are compared."""
+    """Sets a tolerance for all buffers and their members."""
     return {
         name: replace(
             buffer, tolerance=tolerance, members=_with_tolerance(buffer.members, tolerance)

@@ -1,9 +1,8 @@
 """
-The pytest plugin: `pytest --xdsl-spirv` collects `*.kernel.toml` files; an item is a launch or a
-proof.
+A pytest plugin: `pytest --xdsl-spirv` collects `*.kernel.toml` files.
 
-pytest loads this file in every environment that has the package, so it imports other modules of the
-package only when such a file is collected.
+An item is a launch or a proof. pytest loads this file in every environment with this package, so
+it imports other modules only when it collects a `*.kernel.toml` file.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ SUFFIX = ".kernel.toml"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the option that turns on the collection."""
+    """Adds the option `--xdsl-spirv`."""
     group = parser.getgroup("xdsl-spirv", "tests of GPU kernels")
     group.addoption(
         OPTION,
@@ -37,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Returns a collector for a description, if the option is given."""
+    """Returns a collector for a `*.kernel.toml` file, if `--xdsl-spirv` is given."""
     if not file_path.name.endswith(SUFFIX) or not parent.config.getoption("xdsl_spirv"):
         return None
     return KernelFile.from_parent(parent, path=file_path)
@@ -47,7 +46,7 @@ class KernelFile(pytest.File):
     """Collects one description."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Yields an item for each subgroup size; the kernel is compiled when the item runs."""
+        """Yields an item for each subgroup size, and an item for the proof if one is requested."""
         from xdsl_spirv.tools.kernel_test.description import Misuse
         from xdsl_spirv.tools.kernel_test.running import subgroup_sizes
         from xdsl_spirv.tools.kernel_test.toml_file import read_test
@@ -66,7 +65,7 @@ class KernelFile(pytest.File):
 
 
 class KernelItem(pytest.Item):
-    """Runs one launch, or proves the test for all launches if it has no subgroup size."""
+    """A launch of a kernel, or the test's proof if there is no subgroup size."""
 
     def __init__(self, *, test: KernelTest, size: int | None, **keywords: Any):
         super().__init__(**keywords)
@@ -74,7 +73,7 @@ class KernelItem(pytest.Item):
         self.size = size
 
     def runtest(self) -> None:
-        """Runs the launch or the proof; raises its report as the failure."""
+        """Runs the launch or the proof. Raises `KernelFailure` if it fails."""
         from dataclasses import replace
 
         from xdsl_spirv.tools.kernel_test.proving import prove_test
@@ -90,7 +89,7 @@ class KernelItem(pytest.Item):
                 raise KernelFailure(describe_launch(outcome), _first_of(outcome))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Returns the report, without a traceback of this package."""
+        """Returns the report of the failure instead of a traceback."""
         if isinstance(excinfo.value, KernelFailure):
             return KernelReport(*excinfo.value.args)
         return super().repr_failure(excinfo, style)
@@ -101,18 +100,18 @@ class KernelItem(pytest.Item):
 
 
 class KernelFailure(Exception):
-    """A launch failed: the report, and its line for the summary of pytest."""
+    """A failed launch or proof: its report, and a line for pytest's summary."""
 
 
 class KernelReport(TerminalRepr):
-    """The report of a launch; pytest shows the message of its crash in the summary."""
+    """A report of a failure, in the form that pytest prints."""
 
     def __init__(self, report: str, first: str):
         self.report = report
         self.reprcrash = ReprFileLocation("", 0, first)
 
     def toterminal(self, tw: TerminalWriter) -> None:
-        """Writes the report."""
+        """Writes the report to the terminal."""
         tw.write(f"{self.report}\n")
 
     def __str__(self) -> str:
@@ -120,7 +119,7 @@ class KernelReport(TerminalRepr):
 
 
 def _first_of(outcome: Outcome) -> str:
-    """Returns the first problem as `RULE: cause`, or the reason why nothing ran."""
+    """Returns the first problem as `RULE: cause`, or the fault of the description."""
     if not outcome.problems:
         return outcome.misuse or ""
     problem = outcome.problems[0]

@@ -1,6 +1,4 @@
-"""
-Reports of a test: findings, mismatches and errors as one type, each with its places in the source.
-"""
+"""Represents findings, mismatches and errors of a test as problems with source locations."""
 
 from __future__ import annotations
 
@@ -22,23 +20,21 @@ UNMET = "UNMET"
 UNPROVED = "UNPROVED"
 
 MAX_SOURCE = 16 << 20
-"""Largest source file that is quoted, in bytes."""
+"""Maximum size of a source file that reports quote, in bytes."""
 
 RULES = {
     MISMATCH: "a buffer contains the expected values",
     LAUNCH: "a launch can be executed",
     COMPILE: "a kernel compiles and decodes",
     UNMET: "a finding or an error that the test expects occurs",
-    UNPROVED: (
-        "the questions of a test about all launches are proved, under the premises that it states"
-    ),
+    UNPROVED: ("the test's questions about all launches are proved under the test's premises"),
 }
-"""Rules about tests themselves."""
+"""Rules that a test as a whole must meet, by id."""
 
 
 @dataclass(frozen=True)
 class Location:
-    """A place in a file; `line` and `column` are 0 where they are unknown."""
+    """A location in a file; an unknown `line` or `column` is 0."""
 
     file: str
     line: int = 0
@@ -54,7 +50,7 @@ class Location:
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem; `text` is the full message."""
+    """A problem of a test; `text` is the complete message."""
 
     rule: str
     message: str
@@ -64,7 +60,7 @@ class Problem:
     related: tuple[Location, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the problem as data for JSON."""
+        """Returns the problem as data for a JSON report."""
         return {
             "rule": self.rule,
             "message": self.message,
@@ -77,7 +73,7 @@ class Problem:
 
 @dataclass
 class Outcome:
-    """The outcome of a launch; `subgroup_size` is None if the launch could not be made."""
+    """The outcome of a launch or a proof. `subgroup_size` is None if nothing was launched."""
 
     test: KernelTest
     subgroup_size: int | None = None
@@ -85,31 +81,29 @@ class Outcome:
     expected: list[Problem] = field(default_factory=list[Problem])
     """Findings that the test expects."""
     misuse: str = ""
-    """The reason why nothing could run: a fault of the description."""
+    """The fault of the description because of which nothing ran."""
     notes: list[str] = field(default_factory=list[str])
     compared: int = 0
-    """Number of elements that were compared with an expectation."""
+    """Number of elements that were compared with expected values."""
     checked: bool = False
     ran: bool = False
     """True if the launch completed."""
     arguments: Arguments | None = None
-    """Buffers of the launch, with their contents after it."""
+    """The launch's buffers with their final contents."""
     seconds: float = 0.0
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Settings on which the verdict depends (tools/settings.py); empty without a launch."""
+    """Settings that affect the verdict (`tools/settings.py`); empty if nothing was launched."""
     proof: dict[str, Any] | None = None
-    """
-    Questions about all launches, the answer, and its premises; None if the outcome is a launch's.
-    """
+    """The questions, the verdict and the premises of a proof; None for a launch."""
 
     @property
     def passed(self) -> bool:
-        """True if the launch ran and met the test's expectations."""
+        """True if the launch or proof ran and met all expectations."""
         return not self.problems and not self.misuse
 
     @property
     def name(self) -> str:
-        """Name of the launch in reports."""
+        """Name of the outcome in reports."""
         if self.proof is not None:
             return f"{self.test.name}[proof]"
         size = "" if self.subgroup_size is None else f"[subgroup {self.subgroup_size}]"
@@ -120,24 +114,21 @@ class Outcome:
 
 
 class Sources:
-    """Reads lines of source files, if they are available."""
+    """Reads source files for reports, if they are available."""
 
     def __init__(self, kernel: Path):
         self.kernel = kernel
         self._files: dict[str, list[str]] = {}
 
     def line(self, file: str, number: int) -> str:
-        """Returns the text of a line; empty if it is not known."""
+        """Returns the text of a line, or an empty text if the file is not available."""
         if file not in self._files:
             self._files[file] = self._read(file)
         lines = self._files[file]
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
     def _read(self, file: str) -> list[str]:
-        """
-        Reads a file in the kernel's folder or below; others are not read, because a module may name
-        any path.
-        """
+        """Reads a file below the kernel's folder; refuses other paths that a module names."""
         try:
             path = Path(file).resolve()
             near = path.is_relative_to(self.kernel.resolve().parent)
@@ -148,14 +139,11 @@ class Sources:
             return []
 
     def location(self, file: str, line: int, column: int = 0, message: str = "") -> Location:
-        """Returns a location with the text of its line."""
+        """Makes a location with the text of its line."""
         return Location(file, line, column, self.line(file, line), message)
 
     def place(self, source: SourceLocation | None, line: int, message: str = "") -> Location | None:
-        """
-        Returns the location of a finding's place: in the source, or in the file from which the
-        module was parsed.
-        """
+        """Makes the location of a finding: in the source, else in the file with the module."""
         if source is not None:
             text = source.text or self.line(source.file, source.line)
             return Location(source.file, source.line, source.column, text, message)
@@ -163,7 +151,7 @@ class Sources:
 
 
 def of_finding(finding: Finding, sources: Sources) -> Problem:
-    """Converts a finding of the checks to a problem."""
+    """Converts a finding of the interpreter's checks to a problem."""
     place = sources.place(finding.source, finding.line) or Location(str(sources.kernel))
     related = [
         sources.place(other.source, other.line, ", ".join(filter(None, (other.role, other.detail))))

@@ -1,8 +1,8 @@
 """
-Runs the proofs of a test in addition to its launches: `prove = ["races", "bounds"]`.
+Runs the proofs that a test requests with a line such as `prove = ["races", "bounds"]`.
 
-Only a proof under the premises that the test states is a success. A refutation is reported as the
-interpreter's finding in the refuting launch; an undecided question is a problem, too.
+A proof succeeds only under the premises that the test states. A refutation is reported as the
+interpreter's finding in the refuting launch. An undecided question is a problem.
 """
 
 from __future__ import annotations
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
     from xdsl_spirv.tools.kernel_proving import Reason, Result
 
 QUESTION_SECONDS = 5.0
-"""Time limit of one solver call for one question, in seconds."""
+"""Time limit of a solver call, in seconds."""
 
 
 def judge_test(test: KernelTest) -> list[Outcome]:
-    """
-    Returns the outcomes of a test's launches, if it describes any, and of its proof, if it has one.
-    """
+    """Runs a test's launches and its proof, if it has them, and returns their outcomes."""
     proved = [prove_test(test)] if test.prove else []
     launched = run_test(test) if test.grid is not None or not proved else []
     return [*launched, *proved]
@@ -49,7 +47,7 @@ def prove_test(test: KernelTest) -> Outcome:
 
 
 def _expect_asked(test: KernelTest) -> KernelTest:
-    """Keeps only the expected findings that belong to the test's questions."""
+    """Removes the expected findings to which no question of the test belongs."""
     prefixes = tuple(prefix for name in (*test.prove, "barriers") for prefix in QUESTIONS[name])
     asked = (t for t in test.findings if any(r.startswith(prefixes) for r in t.split("|")))
     return replace(test, findings=tuple(asked), error=None)
@@ -80,14 +78,14 @@ def _problems(test: KernelTest, outcome: Outcome) -> Iterator[Problem]:
 
 def _list_unproved(test: KernelTest, result: Result) -> Iterator[Problem]:
     if result.verdict == "proved":
-        cause = "the proof needs premises that the test does not state"
+        cause = "the proof depends on premises that the test does not state"
         stated = ", ".join(f'"{text}"' for text in (*result.premises, *result.offered))
-        remedy = f"check them, and write\n  [assume]\n  premises = [{stated}]"
+        remedy = f"check the premises, and write\n  [assume]\n  premises = [{stated}]"
         yield _problem_at(cause, Location(str(test.source)), remedy)
         return
     for reason in result.reasons:
         remedy = (
-            "state a premise under [assume], give it more time (prove-timeout), or remove "
+            "state a premise under [assume], raise the time limit (prove-timeout), or remove "
             "the question"
         )
         yield _problem_at(f"unknown: {reason.text}", _locate(test, reason), remedy)

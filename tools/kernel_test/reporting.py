@@ -1,4 +1,4 @@
-"""Prints outcomes for people: each failure in full, then one line for all."""
+"""Formats the outcomes of tests as text and JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xdsl_spirv.tools.kernel_test.problems import Outcome
 
 
 def describe_launch(outcome: Outcome) -> str:
-    """Describes one launch: a line, and below it the problems."""
+    """Returns a line with the verdict of a launch, followed by its problems."""
     verdict = "ok" if outcome.passed else "not run" if outcome.misuse else "FAILED"
     lines = [f"{outcome.name}: {verdict}{_passing_remark(outcome)}"]
     texts = [problem.text for problem in outcome.problems]
@@ -33,7 +33,7 @@ COLOURS = {"ok": "32", "FAILED": "1;31", "not run": "33"}
 
 
 def colour_verdicts(text: str) -> str:
-    """Colours the verdicts and rules of a text, if standard output is a terminal."""
+    """Colours verdicts and rules in a text, if standard output is a terminal."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     text = VERDICT.sub(lambda m: f"{m[1]}\x1b[{COLOURS[m[2]]}m{m[2]}\x1b[0m", text)
@@ -41,9 +41,7 @@ def colour_verdicts(text: str) -> str:
 
 
 def _passing_remark(outcome: Outcome) -> str:
-    """
-    Returns a remark on a launch that passed: its findings, and the number of compared elements.
-    """
+    """Returns the expected findings and the number of compared elements of a passed launch."""
     if not outcome.passed:
         return ""
     shown: list[str] = []
@@ -65,7 +63,7 @@ def _indent_text(text: str) -> str:
 
 
 def summary(outcomes: Sequence[Outcome], undescribed: int = 0) -> str:
-    """Returns a line like `3 kernels, 5 launches: 1 failed`."""
+    """Returns a summary such as `3 kernels, 5 launches: 1 failed`."""
     kernels = len({outcome.test.kernel for outcome in outcomes})
     launches = sum(o.subgroup_size is not None and not o.misuse for o in outcomes)
     failed = sum(bool(outcome.problems) for outcome in outcomes)
@@ -80,7 +78,7 @@ def summary(outcomes: Sequence[Outcome], undescribed: int = 0) -> str:
 
 
 def record(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Returns all outcomes as data for JSON."""
+    """Returns all outcomes as data for a JSON report."""
     launches = [
         {
             "test": str(outcome.test.source),

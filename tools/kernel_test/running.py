@@ -1,10 +1,9 @@
 """
-Runs a test: loads and validates the kernel, then for each subgroup size launches it with checks and
-compares.
+Runs a test: validates the kernel, launches it once per subgroup size, and compares buffers.
 
-As many problems as possible are reported: an invalid module still runs if it can be decoded, and
-exceeded limits do not prevent a launch. Only a description that does not fit the kernel (`Misuse`)
-ends a test early.
+An invalid module still runs if it can be decoded, and a launch runs in spite of exceeded limits,
+so that the report shows all problems. A description that does not fit the kernel (`Misuse`) ends
+the test.
 """
 
 from __future__ import annotations
@@ -51,13 +50,11 @@ if TYPE_CHECKING:
 DEFAULT_SUBGROUP = 32
 
 RULE = re.compile(r"([A-Z]+(?:-[0-9]+)?): ")
-"""Matches the start of an error that is a finding: `STEP-01: more than ...`."""
+"""Matches the rule at the start of an error text: `STEP-01: more than ...`."""
 
 
 def run_test(test: KernelTest) -> list[Outcome]:
-    """
-    Returns the outcomes of a test's launches; one outcome without a launch if none could be made.
-    """
+    """Runs a test, and returns an outcome for each launch, or one outcome with the error."""
     start = time.perf_counter()
     outcome = Outcome(test)
     try:
@@ -72,21 +69,18 @@ def run_test(test: KernelTest) -> list[Outcome]:
 
 
 def _refuse_failures(allowed: tuple[str, ...]) -> None:
-    """
-    Refuses expected problems that are not findings: a launch that did not run, or a wrong result,
-    cannot be expected.
-    """
+    """Raises `Misuse` if `allow` names a rule that is not a finding of the checks."""
     for text in allowed:
         rule = text.partition(":")[0]
         if rule in RULES:
             raise Misuse(
                 f"allow {text!r}: {rule} is not a finding", "",
-                "leave it out; [expect] error asks for a launch that is refused",
+                'leave it out; write error = "..." under [expect] for a refused launch',
             )  # fmt: skip
 
 
 def subgroup_sizes(test: KernelTest) -> tuple[int, ...]:
-    """Returns the subgroup sizes with which a test runs."""
+    """Returns the subgroup sizes to test."""
     if test.subgroup_sizes:
         return test.subgroup_sizes
     target = target_of(test)
@@ -94,7 +88,7 @@ def subgroup_sizes(test: KernelTest) -> tuple[int, ...]:
 
 
 def target_of(test: KernelTest) -> Target | None:
-    """Returns the target whose limits the test must keep, or None."""
+    """Returns the target whose limits apply to the test, or None."""
     if test.target is None:
         return None
     beside = test.source.parent / test.target
@@ -123,14 +117,11 @@ def _launches(test: KernelTest) -> Iterator[Outcome]:
         outcome.seconds = time.perf_counter() - start
         yield outcome
         if outcome.misuse:
-            return  # It would be the same for every size.
+            return  # Other subgroup sizes would fail for the same reason.
 
 
 def _report_refusal(test: KernelTest, error: Misuse, outcome: Outcome) -> list[Problem]:
-    """
-    Reports a launch without a required value: a faulty description, unless the test expects the
-    error.
-    """
+    """Reports an error of the description, unless the test expects the error."""
     text = str(error)
     if test.error is None or test.error not in text:
         outcome.misuse = text
@@ -140,9 +131,10 @@ def _report_refusal(test: KernelTest, error: Misuse, outcome: Outcome) -> list[P
 
 def settle_expected(test: KernelTest, problems: list[Problem], outcome: Outcome) -> list[Problem]:
     """
-    Returns the problems without the expected ones, plus the expected ones that did not occur.
+    Removes the expected problems, and adds a problem for each expectation that is not met.
 
-    `UNDEF-01|UNDEF-02` expects either, because an optimizer may turn one into the other.
+    The expectation `UNDEF-01|UNDEF-02` accepts either rule, because an optimizer may turn one into
+    the other.
     """
     from xdsl_spirv.tools.kernel_test.compilers import faults_of_compiler
 
@@ -165,14 +157,14 @@ def settle_expected(test: KernelTest, problems: list[Problem], outcome: Outcome)
     expected_rules = {p.rule for p in outcome.expected}
     for rules, text in zip(asked, test.findings, strict=True):
         if not rules & expected_rules:
-            left.append(_unmet(test, f"the test expects the finding {text}, which did not occur"))
+            left.append(_unmet(test, f"the expected finding {text} did not occur"))
     if test.error is not None and not expected_rules & {LAUNCH, COMPILE}:
-        left.append(_unmet(test, f"the launch was not refused with {test.error!r}"))
+        left.append(_unmet(test, f"the expected error {test.error!r} did not occur"))
     return left
 
 
 def _is_allowed(test: KernelTest, problem: Problem) -> bool:
-    """True if the description lists a finding as intended, by rule and a part of its text."""
+    """True if the test's `allow` list contains the problem's rule and a part of its text."""
     pairs = (text.partition(":") for text in test.allow)
     return any(rule == problem.rule and part in problem.text for rule, _, part in pairs)
 
@@ -184,7 +176,7 @@ def _unmet(test: KernelTest, cause: str) -> Problem:
 
 
 def fail_loading(test: KernelTest, error: Exception) -> Problem:
-    """Returns the outcome for an error that a kernel can cause; raises any other error."""
+    """Converts an error that a kernel can cause to a problem; raises any other error."""
     from xdsl_spirv.tools.kernel_test.compilers import CompileError
     from xdsl_spirv.tools.messages import message
 
@@ -217,7 +209,7 @@ def fail_loading(test: KernelTest, error: Exception) -> Problem:
 
 
 def _validate(test: KernelTest, kernel: Kernel) -> tuple[list[Problem], list[str]]:
-    """Validates a kernel: problems, and notes for the report."""
+    """Validates a kernel, and returns problems and notes."""
     from xdsl_spirv.serialization.validation import Severity, validate
     from xdsl_spirv.serialization.validation.differences import known_difference
     from xdsl_spirv.tools import khronos
@@ -253,9 +245,7 @@ def _split(source: str | None) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Plan:
-    """
-    A launch that is ready to run: the kernel's interface, its arguments, and the expected contents.
-    """
+    """A launch that is ready to run, and the expected contents of its buffers."""
 
     test: KernelTest
     kernel: Kernel
@@ -264,7 +254,7 @@ class Plan:
     wanted: list[tuple[Buffer, Part, Array]]
 
     def module(self) -> ModuleOp:
-        """Returns the module to execute, specialized."""
+        """Returns the specialized module."""
         from xdsl_spirv.passes.spirv.specialize import specialize
 
         module, constants = self.kernel.module(), self.interface.constants
@@ -272,7 +262,7 @@ class Plan:
         return module
 
     def run(self, module: ModuleOp, options: Options) -> None:
-        """Launches the kernel; raises `InterpreterError`."""
+        """Launches the kernel. Raises `InterpreterError`."""
         from xdsl_spirv.interpreter import dispatch
 
         assert self.test.grid is not None
@@ -287,7 +277,7 @@ class Plan:
         )
 
     def mismatches(self) -> Iterator[Problem]:
-        """Compares the buffers with the expected contents."""
+        """Yields a problem for each buffer that differs from the expected contents."""
         for buffer, part, array in self.wanted:
             mismatch = compare(part.label, part.view(buffer.data), array, part.contents.tolerance)
             if mismatch is not None:
@@ -297,7 +287,7 @@ class Plan:
 
 
 def plan_launch(test: KernelTest, kernel: Kernel) -> Plan:
-    """Makes the arguments of a launch; raises `Misuse` if the description does not fit."""
+    """Makes the arguments of a launch. Raises `Misuse` if the description does not fit."""
     constants = Constants(kernel.index, test.specialization)
     interface = Interface(kernel.index, choose_entry(kernel.index, test.entry), constants)
     if test.grid is None:
@@ -327,12 +317,12 @@ def _launch(
     outcome.arguments = plan.arguments
     if target is not None and (unknown := unknown_capabilities(plan.interface, target)):
         outcome.notes.append(
-            f"it is not known whether the target {target.name} has {', '.join(unknown)}"
+            f"the file of target {target.name} does not tell if it supports {', '.join(unknown)}"
         )
     if test.checks == "none" and not plan.wanted and not test.findings:
         raise Misuse(
-            "there are no checks and no expectations", str(test.source),
-            'nothing would be tested: leave checks = "none" out, or give a buffer an expect',
+            "the test has no checks and no expected values", str(test.source),
+            'leave checks = "none" out, or give a buffer an expected value (expect = ...)',
         )  # fmt: skip
     yield from _limits(plan, size, target)
     yield from _run(plan, size, outcome)
@@ -342,7 +332,7 @@ def _launch(
 
 
 def _refuse_idle(interface: Interface, arguments: Arguments) -> None:
-    """Refuses a kernel without buffers: its results could be neither right nor wrong."""
+    """Raises `Misuse` for a kernel without buffers, which has no results."""
     if not arguments.buffers and not interface.resources:
         raise Misuse(
             f"the entry point {interface.entry.name!r} uses no buffer", "",
@@ -351,7 +341,7 @@ def _refuse_idle(interface: Interface, arguments: Arguments) -> None:
 
 
 def _named_values(constants: Constants) -> dict[str, Any]:
-    """Returns the values of specialization constants that have names."""
+    """Returns the values of specialization constants by name."""
     return {c.name: constants.values.get(c.id, c.default) for c in constants.specialized if c.name}
 
 
@@ -417,12 +407,12 @@ def _late(seconds: float) -> InterpreterError:
     return InterpreterError(
         f"the launch takes more than {seconds:g} s",
         "",
-        "the kernel may not end: launch fewer workgroups, or give it more time (timeout)",
+        "check if a loop never ends, launch fewer workgroups, or raise the time limit (timeout)",
     )
 
 
 def options_of(test: KernelTest, size: int) -> Options:
-    """Returns the options of the interpreter; raises `InterpreterError` for unsupported ones."""
+    """Returns the interpreter's options for a subgroup size. Raises `InterpreterError`."""
     from xdsl_spirv.interpreter import Options
     from xdsl_spirv.interpreter.checks import Checks
 
@@ -439,5 +429,5 @@ def options_of(test: KernelTest, size: int) -> Options:
 
 
 def _text(value: Any) -> str:
-    """Formats a value as `specialize` parses it."""
+    """Formats a value for the parser of `specialize`."""
     return str(value).lower() if isinstance(value, bool) else repr(value)

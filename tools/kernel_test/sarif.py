@@ -1,9 +1,9 @@
 """
-Writes SARIF 2.1.0 for code reviews: findings with their source lines.
+Writes SARIF 2.1.0 reports for code reviews.
 
-A rule's help links to its page in the documentation. Paths of files in the working directory are
-relative to it, so that the review of a checkout finds them. A fingerprint consists of a rule, a
-file and the text of its line, so that it does not change when lines move.
+Paths of files in the working directory are relative, so that a review of a checkout finds the
+files. A fingerprint consists of a rule, a file and the text of a line, so that it does not depend
+on line numbers.
 """
 
 from __future__ import annotations
@@ -25,19 +25,16 @@ from xdsl_spirv.tools.kernel_test.problems import Location, Outcome, Problem
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ROOT = "SRCROOT"
 LONGEST = 20_000
-"""Longest message, in characters."""
+"""Maximum length of a message, in characters."""
 
 
 def to_sarif(outcomes: Sequence[Outcome]) -> str:
-    """
-    Returns the document: one run, with a result for each problem and a notification for each test
-    that did not run.
-    """
+    """Returns the report: a result per problem, a notification per test that did not run."""
     results: dict[tuple[Any, ...], dict[str, Any]] = {}
     for outcome in outcomes:
         for problem in outcome.problems:
             key = (problem.rule, problem.location, problem.message, outcome.test.kernel)
-            if key in results:  # The same problem with another subgroup size.
+            if key in results:  # Another subgroup size had this problem.
                 _add_launch(results[key], outcome)
             else:
                 results[key] = _result(problem, outcome)
@@ -94,26 +91,26 @@ def _rule(rule: str) -> dict[str, Any]:
 
 
 def describe(rule: str) -> str:
-    """Describes a rule in one sentence."""
+    """Returns one sentence about a rule."""
     own = problems.RULES | limits.RULES
     if rule in own:
         return own[rule]
     said = _checks().get(rule) or _validation(rule)
-    return said or CHECKS.get(_family(rule), f"rule {rule} is kept")
+    return said or CHECKS.get(_family(rule), f"the kernel follows rule {rule}")
 
 
 EXTENSIONS = frozenset({"DOT", "CM", "ROT", "BF"})
-"""Families of rules that are in docs/rules.md."""
+"""Prefixes of the rules that docs/rules.md describes."""
 
 
 def _family(rule: str) -> str:
-    """Returns the check that finds breaches of a rule, or empty text."""
+    """Returns the name of the check that enforces a rule, or an empty text."""
     family = rule.partition("-")[0]
     return family if family in ("STEP", "WAIT") else FAMILIES.get(family, "")
 
 
 def page_of(rule: str) -> str:
-    """Returns the page of the documentation that contains a rule."""
+    """Returns the documentation page that describes a rule."""
     if rule in problems.RULES or rule in limits.RULES:
         return "kernel-tests.md"
     if rule.partition("-")[0] in EXTENSIONS:
@@ -123,7 +120,7 @@ def page_of(rule: str) -> str:
 
 @cache
 def _checks() -> dict[str, str]:
-    """Returns the rules of docs/checks.md, if the documentation is next to the package."""
+    """Returns the descriptions of rules in docs/checks.md, if the documentation is available."""
     page = Path(__file__).resolve().parents[2] / "docs" / "checks.md"
     try:
         text = page.read_text()

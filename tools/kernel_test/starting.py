@@ -1,6 +1,4 @@
-"""
-`xdsl-spirv test x.comp --init`: writes a first description of a test from the kernel's interface.
-"""
+"""Implements `xdsl-spirv test x.comp --init`: writes an initial test description."""
 
 from __future__ import annotations
 
@@ -22,14 +20,14 @@ from xdsl_spirv.tools.kernel_test.toml_file import beside, parse_test
 
 
 def write_descriptions(tests: Sequence[KernelTest], arguments: argparse.Namespace) -> int:
-    """Writes a description next to each kernel; existing files are not changed."""
+    """Writes missing descriptions next to the kernels. Returns the exit status."""
     if not tests:
         raise Misuse("there is no kernel to describe", "", "name one")
     status = 0
     for test in tests:
         path = beside(test.kernel)
         if path.exists():
-            print(f"{path} exists already, so it is not changed", file=sys.stderr)
+            print(f"{path} exists already and was not changed", file=sys.stderr)
             status = MISUSED
             continue
         from xdsl_spirv.tools.output import write
@@ -47,16 +45,14 @@ def write_descriptions(tests: Sequence[KernelTest], arguments: argparse.Namespac
 
 
 def assume_launch(test: KernelTest) -> KernelTest:
-    """
-    Returns a test for a kernel without a description, with the values that `--init` would write.
-    """
+    """Returns the test that `--init` would write for a kernel."""
     path = beside(test.kernel)
     assumed = parse_test(tomllib.loads(describe(test, path)), path)
     return replace(assumed, source=test.source, kernel=test.kernel, compile=test.compile)
 
 
 def describe(test: KernelTest, path: Path) -> str:
-    """Returns the file's text."""
+    """Returns the TOML text that describes a launch of the kernel with example values."""
     kernel = load_kernel(test)
     constants = Constants(kernel.index, test.specialization)
     interface = Interface(kernel.index, choose_entry(kernel.index, test.entry), constants)
@@ -92,7 +88,7 @@ def _specialization(constants: Constants) -> Iterator[str]:
 
 
 def _push_constants(interface: Interface, length: int) -> Iterator[str]:
-    """Returns example push constants; none is 0, because a count of 0 would leave nothing to do."""
+    """Yields lines with example push constants. They are not 0, because 0 often means no work."""
     block = interface.push_constants
     if block is None:
         return

@@ -1,4 +1,4 @@
-"""Runs the tests of a command line, and reports the results."""
+"""Runs the tests that a command line selects, and writes reports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xdsl_spirv.tools.report import note
 
 
 def run_suite(arguments: argparse.Namespace) -> int:
-    """Runs the tests and returns the exit status; raises `Misuse` for invalid options."""
+    """Runs the tests and returns the exit status. Raises `Misuse` for invalid options."""
     collection = collect(arguments.kernels)
     tests = [override(test, arguments) for test in collection.tests]
     if arguments.init:
@@ -32,9 +32,7 @@ def run_suite(arguments: argparse.Namespace) -> int:
         try:
             with stage(f"running {test.name}"):
                 launches = judge_test(test)
-        except (
-            Exception
-        ) as error:  # A defect of this package. The other tests run first, and reports are written.
+        except Exception as error:  # A defect of this package must not stop the other tests.
             crash = crash or error
             cause = f"xdsl-spirv itself has a defect: {type(error).__name__}: {error}"
             launches = [Outcome(test, misuse=cause)]

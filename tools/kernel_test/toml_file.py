@@ -1,4 +1,4 @@
-"""Reads `*.kernel.toml`; refuses unknown keys and values of wrong types, by their names."""
+"""Reads a test from a `*.kernel.toml` file. Refuses unknown keys and values of wrong types."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from xdsl_spirv.tools.kernel_test.description import (
 Value = TypeVar("Value")
 
 MAX_FILE = 16 << 20
-"""Largest description, in bytes; larger arrays belong into .npy files."""
+"""Maximum size of a description, in bytes. Large arrays belong into .npy files."""
 
 MAX_COUNT = 2**31 - 1
-"""Limit of workgroups along an axis, steps, and seeds."""
+"""Maximum of workgroups along an axis, of steps, and of seeds."""
 
 MAX_GRID = 2**32 - 1
 MAX_SECONDS = 1_000_000
@@ -40,7 +40,7 @@ MAX_ELEMENTS = 1 << 40
 
 
 class Table:
-    """A table of the file. Each key is taken once; `finish` refuses the keys that are left."""
+    """A TOML table. `take` reads a key once; `finish` refuses the keys that were not read."""
 
     def __init__(self, data: Mapping[str, Any], path: Path, where: str = ""):
         self.data = dict(data)
@@ -49,40 +49,40 @@ class Table:
         self._known: list[str] = []
 
     def error(self, cause: str, remedy: str, key: str = "") -> Misuse:
-        """Makes an error about the table, or one of its values."""
+        """Returns an error about the table, or about one of its keys."""
         place = ".".join(filter(None, (self.where, key)))
         return Misuse(f"{self.path}: {place}: {cause}" if place else f"{self.path}: {cause}", "",
                       remedy)  # fmt: skip
 
     def take(self, key: str, default: Value, read: Callable[[Table, str, Any], Value]) -> Value:
-        """Returns the value of a key, parsed by `read`."""
+        """Returns the value of a key, converted by `read`, or the default value."""
         self._known.append(key)
         return read(self, key, self.data.pop(key)) if key in self.data else default
 
     def finish(self) -> None:
-        """Refuses keys that were not used."""
+        """Raises `Misuse` for a key that was not read."""
         for key in self.data:
-            raise self.error("this key is unknown", suggest(key, self._known), key)
+            raise self.error("the key is unknown", suggest(key, self._known), key)
 
 
 def text(table: Table, key: str, value: Any) -> str:
-    """Reads a string that is not empty."""
+    """Checks that a value is a string that is not empty."""
     if not isinstance(value, str) or not value or "\0" in value:
         raise table.error(f"{value!r} is not text", 'write it in quotes, as in "main"', key)
     return value
 
 
 def texts(table: Table, key: str, value: Any) -> tuple[str, ...]:
-    """Reads a list of strings; a single string counts as a list of one."""
+    """Converts a string or a list of strings to a tuple."""
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list):
-        raise table.error(f"{value!r} is not a list of texts", 'write ["A", "B"]', key)
+        raise table.error(f"{value!r} is not a list of strings", 'write ["A", "B"]', key)
     return tuple(text(table, key, item) for item in value)  # pyright: ignore
 
 
 def questions(table: Table, key: str, value: Any) -> tuple[str, ...]:
-    """Reads names of questions about all launches."""
+    """Checks a list of names of questions about all launches."""
     asked = texts(table, key, value)
     for name in asked:
         if name not in QUESTIONS:
@@ -91,19 +91,19 @@ def questions(table: Table, key: str, value: Any) -> tuple[str, ...]:
 
 
 def names(table: Table, key: str, value: Any) -> str:
-    """Reads a comma-separated list, or a list of strings."""
+    """Converts a comma-separated string or a list of strings to a comma-separated string."""
     return ",".join(texts(table, key, value))
 
 
 def flag(table: Table, key: str, value: Any) -> bool:
-    """Reads a boolean."""
+    """Checks that a value is a boolean."""
     if not isinstance(value, bool):
         raise table.error(f"{value!r} is neither true nor false", "write true or false", key)
     return value
 
 
 def count(table: Table, key: str, value: Any, most: int = MAX_COUNT, least: int = 1) -> int:
-    """Reads an integer of a range."""
+    """Checks that a value is an integer from `least` to `most`."""
     if type(value) is not int or not least <= value <= most:
         raise table.error(
             f"{value!r} is not an integer from {least} to {most}", "write a number", key
@@ -112,14 +112,14 @@ def count(table: Table, key: str, value: Any, most: int = MAX_COUNT, least: int 
 
 
 def number(table: Table, key: str, value: Any) -> float:
-    """Reads a finite number."""
+    """Checks that a value is a finite number."""
     if type(value) not in (int, float) or not math.isfinite(value):
-        raise table.error(f"{value!r} is not a finite number", "write one, as in 0.5", key)
+        raise table.error(f"{value!r} is not a finite number", "write a number such as 0.5", key)
     return float(value)
 
 
 def duration(table: Table, key: str, value: Any) -> float:
-    """Reads a positive number of seconds."""
+    """Checks that a value is a positive number of seconds."""
     seconds = number(table, key, value)
     if not 0 < seconds <= MAX_SECONDS:
         remedy = f"write a number above 0, up to {MAX_SECONDS}"
@@ -128,7 +128,7 @@ def duration(table: Table, key: str, value: Any) -> float:
 
 
 def counts(table: Table, key: str, value: Any, most: int = MAX_COUNT) -> tuple[int, ...]:
-    """Reads positive integers: a list, or one."""
+    """Converts a positive integer or a list of positive integers to a tuple."""
     given: list[Any] = value if isinstance(value, list) else [value]
     if not given:
         raise table.error("the list is empty", "write a number, or a list of numbers", key)
@@ -136,7 +136,7 @@ def counts(table: Table, key: str, value: Any, most: int = MAX_COUNT) -> tuple[i
 
 
 def grid(table: Table, key: str, value: Any) -> tuple[int, int, int]:
-    """Reads the workgroups along x, y and z; missing numbers are 1."""
+    """Converts one to three numbers of workgroups to a grid; missing numbers are 1."""
     given = counts(table, key, value, MAX_GRID)
     if len(given) > 3:
         raise table.error(f"{len(given)} numbers", "a grid has at most three numbers", key)
@@ -145,15 +145,15 @@ def grid(table: Table, key: str, value: Any) -> tuple[int, int, int]:
 
 
 def shape(table: Table, key: str, value: Any) -> tuple[int, ...]:
-    """Reads the number of elements of a buffer, or their shape."""
+    """Converts a number of elements or a list of sizes to a shape."""
     sizes = counts(table, key, value, MAX_ELEMENTS)
     if math.prod(sizes) > MAX_ELEMENTS or len(sizes) > 32:
-        raise table.error(f"{value} elements are too many", "test with fewer", key)
+        raise table.error(f"{value} elements are too many for a buffer", "test with fewer", key)
     return sizes
 
 
 def subtable(table: Table, key: str, value: Any) -> Table:
-    """Reads a table within this one."""
+    """Checks that a value is a table, and wraps it."""
     if not isinstance(value, dict):
         where = ".".join(filter(None, (table.where, key)))
         raise table.error(f"{value!r} is not a table", f"write [{where}] and its keys below", key)
@@ -161,7 +161,7 @@ def subtable(table: Table, key: str, value: Any) -> Table:
 
 
 def element_type(table: Table, key: str, value: Any) -> str:
-    """Reads the name of an element type."""
+    """Checks that a value is the name of an element type."""
     name = text(table, key, value)
     if name not in ELEMENT_TYPES:
         raise table.error(
@@ -171,9 +171,7 @@ def element_type(table: Table, key: str, value: Any) -> str:
 
 
 def given(table: Table, key: str, value: Any) -> Given:
-    """
-    Reads a constant: booleans, numbers, and lists and tables of them; its type is checked later.
-    """
+    """Checks that a value consists of booleans, numbers, lists and tables."""
     if isinstance(value, dict):
         inner = subtable(table, key, value)
         return {name: given(inner, name, item) for name, item in value.items()}  # pyright: ignore
@@ -185,13 +183,13 @@ def given(table: Table, key: str, value: Any) -> Given:
 
 
 def constants(table: Table, key: str, value: Any) -> dict[str, Given]:
-    """Reads a table of constants by their names."""
+    """Reads a table of constants by name."""
     inner = subtable(table, key, value)
     return {name: given(inner, name, constant) for name, constant in inner.data.items()}
 
 
 def content(table: Table, key: str, value: Any) -> Given:
-    """Reads a buffer's content: a pattern, a number, a list, or a file."""
+    """Reads a buffer's initial content: a pattern, a number, a list, or a file."""
     known_text = value in PATTERNS if isinstance(value, str) else True
     if not known_text and not value.startswith("&") and not value.endswith(".npy"):
         known = f"{suggest(value, PATTERNS)}, a number, a list or a path that ends in .npy"
@@ -202,7 +200,7 @@ def content(table: Table, key: str, value: Any) -> Given:
 
 
 def expectation(table: Table, key: str, value: Any) -> Given:
-    """Reads an expected result: an expression, a `.npy` file, a number or a list."""
+    """Reads an expected value: an expression, a `.npy` file, a number or a list."""
     if isinstance(value, dict):
         raise table.error(
             "an expectation is an expression, a file, a number or a list, not a table",
@@ -213,7 +211,7 @@ def expectation(table: Table, key: str, value: Any) -> Given:
 
 
 def tolerance(table: Table, key: str, value: Any) -> Tolerance:
-    """Reads a table of absolute, relative and ulp, or one number for the first two."""
+    """Reads a table with `absolute`, `relative` and `ulp`, or a number for the first two."""
     if type(value) in (int, float):
         both = number(table, key, value)
         inner, bounds = Table({}, table.path, f"{table.where}.{key}"), Tolerance(both, both)
@@ -231,7 +229,7 @@ def tolerance(table: Table, key: str, value: Any) -> Tolerance:
 
 
 def contents(table: Table, key: str, value: Any) -> Contents:
-    """Reads one buffer or member: a table, or only its content."""
+    """Reads the description of a buffer or member: a table, or only its content."""
     if not isinstance(value, dict):
         return Contents(content=content(table, key, value))
     inner = subtable(table, key, value)
@@ -266,8 +264,8 @@ def _refuse_contradictions(table: Table, description: Contents) -> None:
     if description.alias and (
         description.members or judged or filled or description.size is not None
     ):
-        cause = "an alias takes the other buffer's content and expectation, and cannot have its own"
-        raise table.error(cause, "leave out the alias, or its own content and expectation", "alias")
+        cause = "an alias has the content and expectation of the other buffer"
+        raise table.error(cause, "leave out alias, or content and expect", "alias")
     bounded = (description.low, description.high) != (None, None)
     if bounded and description.content != "random":
         raise table.error(
@@ -276,10 +274,7 @@ def _refuse_contradictions(table: Table, description: Contents) -> None:
 
 
 def sampler(table: Table, key: str, value: Any) -> Sampler:
-    """
-    Reads the settings of a sampler, with the names of `Sampler`; one address mode applies to all
-    axes.
-    """
+    """Reads the fields of a `Sampler`; a single address mode applies to all axes."""
     inner = subtable(table, key, value)
     readers: dict[type, Callable[[Table, str, Any], Any]] = {
         bool: flag, float: number,
@@ -297,18 +292,18 @@ def sampler(table: Table, key: str, value: Any) -> Sampler:
 
 
 def buffers(table: Table, key: str, value: Any) -> dict[str, Contents]:
-    """Reads buffers, or members of one, by their names."""
+    """Reads the descriptions of buffers or members by name."""
     inner = subtable(table, key, value)
     return {name: contents(inner, name, buffer) for name, buffer in inner.data.items()}
 
 
 def macros(table: Table, key: str, value: Any) -> dict[str, str]:
-    """Reads macros by their names; true and false are written as in GLSL."""
+    """Reads preprocessor macros by name. Booleans are converted to `true` and `false`."""
     inner = subtable(table, key, value)
     for name, macro in inner.data.items():
         if not isinstance(macro, bool | int | float | str):
             raise inner.error(
-                f"{macro!r} cannot be the text of a macro", "write a number or a text", name
+                f"{macro!r} cannot be the value of a macro", "write a number or a string", name
             )
     return {
         name: str(macro).lower() if isinstance(macro, bool) else str(macro)
@@ -317,7 +312,7 @@ def macros(table: Table, key: str, value: Any) -> dict[str, str]:
 
 
 def compilation(table: Table, key: str, value: Any) -> Compile:
-    """Reads the options for compiling a source."""
+    """Reads the options for compiling a source file."""
     inner = subtable(table, key, value)
     options = Compile(
         target_env=inner.take("target-env", None, text),
@@ -330,12 +325,12 @@ def compilation(table: Table, key: str, value: Any) -> Compile:
 
 
 def read_test(path: Path) -> KernelTest:
-    """Reads the test of a `.kernel.toml` file; raises `Misuse` with the key that is wrong."""
+    """Reads a `.kernel.toml` file. Raises `Misuse` that names the faulty key."""
     return parse_test(_parse(path), path)
 
 
 def parse_test(data: Mapping[str, Any], path: Path) -> KernelTest:
-    """Parses the test of a description for a given path; raises `Misuse`."""
+    """Converts the data of a TOML file at `path` to a test. Raises `Misuse`."""
     table = Table(data, path)
     kernel = table.take("kernel", None, text)
     if kernel is None:
@@ -380,16 +375,18 @@ def _parse(path: Path) -> dict[str, Any]:
         raise Misuse(f"cannot read the test: {error.strerror}", str(path), "name a file") from error
     if len(data) > MAX_FILE:
         raise Misuse(
-            f"{path}: the file has more than {MAX_FILE} bytes", "", "put arrays into .npy files"
+            f"{path}: the file has more than {MAX_FILE} bytes",
+            "",
+            "put large arrays into .npy files",
         )
     try:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise Misuse(
-            f"{path}: this is not valid TOML: {error}", "", "correct the file there"
+            f"{path}: the file is not valid TOML: {error}", "", "correct the file there"
         ) from error
 
 
 def beside(kernel: Path) -> Path:
-    """Returns the path at which the test of a kernel is searched."""
+    """Returns the path of the description that belongs to a kernel's file."""
     return kernel.with_name(kernel.stem + SUFFIX)

@@ -1,4 +1,1 @@
-"""
-A language server for kernels: `server.py` answers editors (LSP, by pygls), `diagnosing.py` finds
-the problems of a saved file, and `explaining.py` writes hovers and finds definitions.
-"""
+"""A language server for kernels (Language Server Protocol)."""

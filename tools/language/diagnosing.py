@@ -1,6 +1,4 @@
-"""
-Finds the problems of a saved kernel: of its compiler, of the validator and of its launch.
-"""
+"""Finds the problems of a saved kernel with its compiler, the validator and a test launch."""
 
 from __future__ import annotations
 
@@ -15,12 +13,12 @@ from xdsl_spirv.tools.kernel_test.proving import judge_test
 from xdsl_spirv.tools.kernel_test.starting import assume_launch
 
 SECONDS = 20.0
-"""Time limit of a launch in seconds: the user of an editor is waiting."""
+"""Time limit of the test launch, in seconds."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A problem. If it is `unsure`, the cause may be an assumed launch or a missing proof."""
+    """A problem. `unsure` is true if an assumed launch or a missing proof may be the cause."""
 
     problem: Problem
     unsure: bool = False
@@ -28,7 +26,7 @@ class Diagnosis:
 
 
 def diagnose(path: Path) -> list[Diagnosis]:
-    """Returns the problems of a kernel's file, as `xdsl-spirv test` finds them."""
+    """Returns the problems that `xdsl-spirv test` finds in a kernel's file."""
     collection = collect([str(path)])
     found = [_note(path, error) for _, error in collection.refused]
     if path.suffix == ".mlir" and "spirv.module" not in path.read_text(errors="replace"):

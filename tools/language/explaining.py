@@ -1,7 +1,4 @@
-"""
-Writes hovers and finds definitions: an instruction's documentation, and the SPIR-V of a source
-line.
-"""
+"""Makes hover texts (documentation and the SPIR-V of a source line), and finds definitions."""
 
 from __future__ import annotations
 
@@ -19,22 +16,20 @@ from xdsl_spirv.tools.kernel_test.loading import load_kernel
 WORD = re.compile(r"[%@#^]?[\w.$]+")
 LINE = re.compile(r"OpLine %\S+ (\d+)|DebugLine %\S+ %u?int_(\d+)\b")
 END = re.compile(r" ; 0x[0-9a-f]{8}\n")
-"""
-Matches the end of an instruction in a disassembly with offsets; strings may contain line ends, too.
-"""
+"""Matches the end of an instruction in a disassembly with offsets."""
 ENDS_BLOCK = re.compile(r"Op(FunctionEnd|Branch|Switch|Return|Kill|Unreachable|NoLine)")
 MOST = 60
-"""Number of a line's instructions that a hover shows."""
+"""Maximum number of instructions in a hover text."""
 
 
 def word_at(line: str, column: int) -> str:
-    """Returns the word at a column of a line of text; empty between words."""
+    """Returns the word at a column of a line, or an empty text."""
     words = (m for m in WORD.finditer(line) if m.start() <= column <= m.end())
     return next((match[0].rstrip(".") for match in words), "")
 
 
 def lower(path: Path) -> dict[int, list[str]]:
-    """Returns the SPIR-V assembly of a kernel by line of its source; raises like `load_kernel`."""
+    """Returns a kernel's SPIR-V assembly by source line. Raises the errors of `load_kernel`."""
     (test,) = collect([str(path)]).tests
     text = disassemble(load_kernel(test).index.raw, header=False, indent=False, offsets=True)
     lines: dict[int, list[str]] = {}
@@ -51,7 +46,7 @@ def lower(path: Path) -> dict[int, list[str]]:
 
 
 def hover(path: Path, lines: list[str], row: int, column: int) -> str:
-    """Returns the text for a place, in Markdown; empty if there is nothing to say."""
+    """Returns the hover text for a position in Markdown, or an empty text."""
     word = word_at(lines[row], column) if row < len(lines) else ""
     if path.suffix in SOURCES:
         lowered = lower(path).get(row + 1, [])
@@ -76,21 +71,21 @@ def _operations() -> dict[str, type]:
 
 
 def _opcode(name: str) -> str:
-    """Returns the instruction of an operation: `spirv.KHR.Expect` is OpExpectKHR."""
+    """Converts an operation's name to its SPIR-V instruction: `spirv.KHR.Expect` to OpExpectKHR."""
     *vendor, last = name.split(".")[1:]
     with_vendor = f"Op{last}{''.join(vendor)}"
     return with_vendor if with_vendor in grammar() else f"Op{last}"
 
 
 def _of_operation(name: str) -> Iterator[str]:
-    """Returns the documentation of an operation of the dialect."""
+    """Yields the documentation of a dialect's operation."""
     operation = _operations().get(name)
     if operation is not None and operation.__doc__:
         yield f"**{name}**: {' '.join(operation.__doc__.split())}"
 
 
 def _of_instruction(name: str) -> Iterator[str]:
-    """Returns operands, capabilities and rules of an instruction."""
+    """Yields the operands, capabilities and validation rules of an instruction."""
     from xdsl_spirv.serialization.validation import validator
     from xdsl_spirv.serialization.validation.registry import INSTRUCTION_CHECKS
 
@@ -109,14 +104,14 @@ def _of_instruction(name: str) -> Iterator[str]:
 
 
 DECLARES = r"(?:^|[\w>\]\)*&]\s+|,\s*|[(<{{]\s*){name}\s*(?:[=;,:\[({{)]|$)"
-"""Matches a declaration of a name in GLSL, Slang, HLSL and WGSL: after a type or a keyword."""
+"""Matches a declaration of a name in GLSL, Slang, HLSL and WGSL."""
 STATEMENT = re.compile(r"\b(return|else|case)\s")
 
 
 def definition(path: Path, lines: list[str], row: int, word: str) -> tuple[int, int] | None:
     """
-    Returns the line and column (from 0) of a word's definition: the nearest one above, or the
-    first.
+    Returns the line and column of a word's definition, counted from 0. Prefers the nearest
+    definition above.
     """
     name = re.escape(word)
     if path.suffix == ".spvasm":

@@ -1,6 +1,8 @@
 """
-`xdsl-spirv language-server`: diagnostics when a file is opened or saved, hovers, definitions, and
-the SPIR-V of a file (`xdsl-spirv/lowered`, a request with `uri`), on standard input and output.
+Implements `xdsl-spirv language-server`, which talks to an editor on standard input and output.
+
+The server supports diagnostics, hovers, definitions, and the request `xdsl-spirv/lowered` (with
+`uri`) for the SPIR-V of a file.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from xdsl_spirv.tools.messages import message
 from xdsl_spirv.tools.options import Options
 from xdsl_spirv.tools.output import take_streams
 
-add_options = Options("--stdio  what editors say; nothing changes")
+add_options = Options("--stdio  accepted without effect, because editors pass it")
 
 
 def serve(arguments: argparse.Namespace) -> int:
@@ -38,7 +40,7 @@ def serve(arguments: argparse.Namespace) -> int:
 
 
 def _register(server: Any) -> None:
-    """Registers the requests that the server answers."""
+    """Registers the handlers of requests."""
     from lsprotocol import types as lsp
 
     newest: dict[str, int] = {}
@@ -50,7 +52,7 @@ def _register(server: Any) -> None:
         newest[uri] = number = newest.get(uri, 0) + 1
         async with one_at_a_time:
             if newest[uri] != number:
-                return  # The file was saved again in the meantime.
+                return  # A later save made these diagnostics obsolete.
             path = Path(server.workspace.get_text_document(uri).path)
             try:
                 found = await asyncio.to_thread(diagnose, path)
@@ -101,9 +103,7 @@ def _register(server: Any) -> None:
 
 
 def _uri(place: Location, kernel: Path) -> str:
-    """
-    Returns the URI of a place's file, which a compiler may name relative to the kernel's folder.
-    """
+    """Returns the URI of a location's file; relative paths start at the kernel's folder."""
     return _path(place, kernel).as_uri()
 
 
@@ -135,7 +135,7 @@ def _diagnostic(diagnosis: Diagnosis, kernel: Path) -> Any:
 
 
 def _range(place: Location, kernel: Path) -> Any:
-    """Returns the range of a place's line, if its file can be read."""
+    """Returns the range of a location's line, if the file can be read."""
     from lsprotocol import types as lsp
 
     row = max(place.line - 1, 0)

@@ -1,1 +1,1 @@
-"""`xdsl-spirv reduce`: finds the smallest kernel, launch or model that still fails."""
+"""Finds the smallest kernel, launch or model that still fails."""

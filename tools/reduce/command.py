@@ -1,4 +1,4 @@
-"""`xdsl-spirv reduce`: finds the smallest kernel, launch or model that fails like the given one."""
+"""Implements `xdsl-spirv reduce`: finds a smallest input with the original failure."""
 
 from __future__ import annotations
 
@@ -35,14 +35,12 @@ from xdsl_spirv.tools.reduce.judging import HERE, fit, plain
 from xdsl_spirv.tools.reduce.searching import Candidates, Case, search
 
 RUN = f"xdsl-spirv run {HERE} --random 0 --no-cache --json"
-"""Command that tests a model, unless another command is given."""
+"""Default command that tests a model."""
 MODEL = ".onnx"
 TRIES = ".tries"
-"""
-Suffix of the folder of an unfinished search: its verdicts, and the candidates that were tried.
-"""
+"""Suffix of the folder with the verdicts and candidates of an unfinished search."""
 FIRST_SECONDS = 60.0
-"""Time limit of the first try in seconds, unless one is given."""
+"""Default time limit of the first try, in seconds."""
 JOBS = min(os.cpu_count() or 1, 8)
 
 add_options = Options(
@@ -60,7 +58,7 @@ failing KERNEL|MODEL.onnx  as for test, or a model
 -o --output FILE  the smallest: .spv, .spvasm, .onnx (x.reduced.spv)
 @launch
 """,
-    epilog="""A search that was ended goes on where it was when the same command is given again.
+    epilog="""The same command continues an interrupted search.
 docs/reduce.md says what counts as the same failure.""",
 )
 
@@ -98,7 +96,7 @@ def reduce(arguments: argparse.Namespace) -> int:
 
 
 def read_case(path: Path, arguments: argparse.Namespace) -> Case:
-    """Reads the kernel or model to reduce; raises `ProgramError`."""
+    """Reads the kernel or model to reduce. Raises `ProgramError`."""
     tests = collect([str(path)])
     if path.suffix == MODEL and path.exists():
         return Case(path.name, models.load(str(path)))
@@ -118,7 +116,7 @@ def read_case(path: Path, arguments: argparse.Namespace) -> Case:
 
 @dataclass
 class Judge:
-    """Tries candidates, keeps the verdicts, and saves the smallest failing one so far."""
+    """Tries candidates, stores the verdicts, and saves the smallest failing candidate."""
 
     arguments: argparse.Namespace
     case: Case
@@ -128,19 +126,19 @@ class Judge:
     output: Path
     progress: Stage
     wanted: str = ""
-    """The failures that must remain."""
+    """The failure that a candidate must have."""
     known: set[str] = field(default_factory=set[str])
-    """Failures of the original; a smaller case must not have other ones."""
+    """Failures of the original. A candidate with another failure is rejected."""
     tried: int = 0
     seconds: float = 0.0
-    """Time limit of a try in seconds."""
+    """Time limit of a try, in seconds."""
 
     def __post_init__(self) -> None:
         self.seconds = self.first = self.arguments.try_seconds or FIRST_SECONDS
 
     @property
     def command(self) -> list[str]:
-        """Returns the words of the command that tests candidates; none for a kernel's test."""
+        """Returns the words of the command that tests candidates; empty for a kernel's test."""
         text = self.arguments.tried or ("" if self.case.test else RUN)
         words = shlex.split(text)
         if self.arguments.device and not self.arguments.tried and words:
@@ -149,8 +147,8 @@ class Judge:
 
     def ways(self, case: Case) -> list[Any]:
         """
-        Returns the edits to try; only edits of the launch, if a test expects results of its
-        instructions.
+        Returns the kinds of edits to try. If results are wrong, only the launch is edited, because
+        the expected results depend on the instructions.
         """
         if case.name.endswith(MODEL):
             return list(models.MODEL)
@@ -158,7 +156,7 @@ class Judge:
         return [kernels.LAUNCH, *whole]
 
     def look_at_original(self, case: Case) -> None:
-        """Runs the original to learn its failures; raises `ProgramError` if it does not fail."""
+        """Runs the original and records its failures. Raises `ProgramError` if there are none."""
         result = next(iter(self._results([case])))[1]
         if result.status == "refused":
             cause = f"the case cannot be tried: {result.cause}"
@@ -176,9 +174,9 @@ class Judge:
         if not chosen:
             said = ", ".join(failures) or "no failure"
             raise ProgramError(
-                f"it does not fail as requested: {said}",
+                f"the input does not fail as requested: {said}",
                 self.arguments.failing,
-                "describe the launch, the command or --device with which it fails",
+                "give the launch, --command or --device with which the input fails",
             )
         self.wanted, self.known = chosen[0], set(failures)
         if result.status != "late":
@@ -186,12 +184,12 @@ class Judge:
             self._limit_tries(result)
 
     def _limit_tries(self, smallest: Result) -> None:
-        """Limits the time of the next tries, so that a candidate that hangs does not take long."""
+        """Sets the time limit of later tries from the smallest failing candidate's time."""
         if self.arguments.try_seconds is None:
             self.seconds = self.first + 10 * smallest.seconds
 
     def first_failing(self, way: str, candidates: Candidates) -> tuple[int, Case] | None:
-        """Returns the first candidate that fails like the original."""
+        """Returns the first candidate, with its index, that fails like the original."""
         rest = iter(candidates)
         while group := list(islice(rest, self.arguments.jobs)):
             results = dict(self._results([case for _, case in group]))
@@ -225,7 +223,7 @@ class Judge:
 
     @contextmanager
     def _files(self, cases: list[Case]) -> Generator[list[tuple[Path, Case]]]:
-        """Writes each candidate to a folder that is named after its contents."""
+        """Writes each candidate to a folder whose name is a digest of its contents."""
         paths: list[tuple[Path, Case]] = []
         for case in cases:
             files = {case.name: case.data}
@@ -244,9 +242,7 @@ class Judge:
                 shutil.rmtree(path.parent, ignore_errors=True)
 
     def save(self, case: Case) -> None:
-        """
-        Writes the smallest case so far; removes from the launch what its kernel no longer has.
-        """
+        """Saves the smallest case, without buffers and constants that its kernel no longer uses."""
         data = case.data
         if self.output.suffix == ".spvasm":
             data = disassemble(decode(data)).encode()
@@ -257,14 +253,14 @@ class Judge:
             write(str(beside(self.output)), description)
 
     def again(self, output: Path) -> str:
-        """Returns the command that reproduces the failure of the smallest case."""
+        """Returns the command that reproduces the failure."""
         if not self.command:
             return f"xdsl-spirv test {output}"
         return shlex.join(word.replace(HERE, str(output)) for word in self.command)
 
 
 def failures_of(result: Result) -> list[str]:
-    """Returns the failures of a candidate; empty if it did not fail, or could not be tried."""
+    """Returns the failures of a candidate; empty if the candidate passed or could not run."""
     if result.ok:
         return result.value
     if result.status == "refused":
@@ -278,7 +274,7 @@ def _status(failure: str) -> int | None:
 
 
 def _digest_of_program(command: list[str]) -> str:
-    """Returns a digest of the scripts that a command names, because verdicts depend on them."""
+    """Returns a digest of the script files in a command, because stored verdicts depend on them."""
     digest = hashlib.sha256()
     for word in command:
         if Path(word).is_file() and Path(word).stat().st_size < 1 << 20:

@@ -1,4 +1,4 @@
-"""Writes the description of a kernel's test as `*.kernel.toml`."""
+"""Writes a kernel's test as a `*.kernel.toml` file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ APART = ("source", "kernel", "findings", "error", "assume")
 
 
 def write_description(test: KernelTest, kernel: str) -> bytes:
-    """Returns the text of a test for a kernel of that name."""
+    """Returns the TOML text of a test; `kernel` is the kernel's file name."""
     lines = [f"kernel = {_value(kernel)}"]
     buffers = test.buffers
     for name, value in _read_fields(replace(test, buffers={})).items():
@@ -27,7 +27,7 @@ def write_description(test: KernelTest, kernel: str) -> bytes:
 
 
 def _read_fields(record: Any) -> dict[str, Any]:
-    """Returns the fields of a record that differ from their defaults, by their names in TOML."""
+    """Returns the fields that differ from their defaults, by TOML key."""
     plain = type(record)(Path(), Path()) if isinstance(record, KernelTest) else type(record)()
     values = {one.name: getattr(record, one.name) for one in fields(record)}
     return {
@@ -52,7 +52,7 @@ def _value(value: Any) -> str:
 
 
 def with_absolute_paths(test: KernelTest, kernel: Path) -> KernelTest:
-    """Returns the test with absolute paths of arrays, so that the description can be moved."""
+    """Returns the test with absolute paths of arrays, so that the TOML file can be moved."""
     base = test.source.parent.resolve()
 
     def path_of(value: Given) -> Given:

@@ -1,9 +1,9 @@
 """
-Tries a candidate: by a kernel's test, with or without comparison with a device, or by a command.
+Tests a candidate, with a kernel's test (optionally against a device) or with a command.
 
-These functions run in separate processes (`jobs/`) with limits of time and memory, because a
-candidate may crash them. Each returns the kinds of failures as texts without names and numbers, so
-that they can be compared with the original's failures.
+The tests run in separate processes (`jobs/`) with limits of time and memory, because a candidate
+may crash. Failures are texts without names and numbers, so that failures of different candidates
+can be compared.
 """
 
 from __future__ import annotations
@@ -26,18 +26,15 @@ from xdsl_spirv.tools.kernel_test.description import KernelTest
 from xdsl_spirv.tools.kernel_test.problems import MISMATCH
 
 HERE = "{}"
-"""Placeholder for the candidate's file in a command."""
+"""Placeholder for the candidate's path in a command."""
 OURS, MODULES = "xdsl-spirv", "xdsl_spirv."
 DETAILS = re.compile(r"'[^']*'|`[^`]*`|\"[^\"]*\"|%\w+|\d[\w.]*|\S*/\S*")
-"""Patterns of details (names, numbers, paths) that may differ in a smaller case."""
+"""Patterns of names, numbers and paths, which may differ between candidates."""
 WRONG = "different from the device"
 
 
 def failures(data: dict[str, Any]) -> list[str]:
-    """
-    Returns the failures of a candidate, in the order in which they are found. This is a job's
-    function.
-    """
+    """Runs a job that tests a candidate, and returns its failures in order."""
     path = Path(data["path"])
     if data["command"]:
         words = [word.replace(HERE, str(path)) for word in data["command"]]
@@ -67,7 +64,7 @@ def _ending(status: int, text: str, said: str) -> str:
 
 
 def _run_ours(words: list[str], text: str) -> list[str]:
-    """Runs a command of this package in this process, which saves the time of the imports."""
+    """Runs a command of this package in this process, which saves imports."""
     from xdsl_spirv.tools.main import main
 
     status, out, err = _call(lambda: main(words[1:]))
@@ -96,7 +93,7 @@ def _run_module(words: list[str], text: str) -> list[str]:
 
 
 def _call(function: Callable[[], Any]) -> tuple[int, str, str]:
-    """Calls a function; returns its exit status and its two outputs."""
+    """Calls a function, and returns the exit status, standard output and standard error."""
     out, err = io.StringIO(), io.StringIO()
     try:
         with redirect_stdout(out), redirect_stderr(err):
@@ -109,7 +106,7 @@ def _call(function: Callable[[], Any]) -> tuple[int, str, str]:
 
 
 def plain(text: str) -> str:
-    """Replaces names and numbers in a message by `_`, so that similar messages are equal."""
+    """Replaces names and numbers in a message by `_`."""
     return " ".join(DETAILS.sub("_", text).split())
 
 
@@ -133,7 +130,7 @@ def _failures_of_test(path: Path, device: str | None) -> Iterator[str]:
 
 
 def fit(test: KernelTest) -> KernelTest:
-    """Removes from a test the buffers and numbers that its kernel no longer has."""
+    """Removes buffers, push constants and specialization that the test's kernel does not have."""
     from xdsl_spirv.tools.kernel_test.constants import Constants
     from xdsl_spirv.tools.kernel_test.interface import Interface, by_name, choose_entry
     from xdsl_spirv.tools.kernel_test.loading import load_kernel
@@ -154,7 +151,7 @@ def fit(test: KernelTest) -> KernelTest:
 
 
 def _compare_with_device(test: KernelTest, device: str) -> Iterator[str]:
-    """Runs the test's launches on a device and compares all buffers with the interpreter's."""
+    """Runs the launches on a device, and yields differences from the interpreter's buffers."""
     from xdsl_spirv.runtime.vulkan.device import open_device
     from xdsl_spirv.tools.kernel_test.comparing import compare
     from xdsl_spirv.tools.kernel_test.loading import load_kernel
@@ -175,7 +172,7 @@ def _compare_with_device(test: KernelTest, device: str) -> Iterator[str]:
 
 
 def _run_on(device: Any, plan: Any, size: int) -> None:
-    """Runs one launch on a device, which writes to the plan's buffers."""
+    """Runs a launch on a device, and stores the results in the plan's buffers."""
     import numpy as np
 
     from xdsl_spirv.tools.kernel_test.devices import work_of

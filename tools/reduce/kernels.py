@@ -1,4 +1,4 @@
-"""Edits of kernels: of a module's functions, the workgroup's size, and the launch."""
+"""Edits that make a kernel smaller: of its functions, its workgroup size, and its launch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from xdsl_spirv.tools.reduce.searching import Case, Edits
 
 FIXED = MERGES | {"OpLabel", "OpVariable"}
 FEW = 16
-"""Small values to try in place of a stored one."""
+"""Maximum number of earlier values to try in place of a stored value."""
 INLINE = ("--inline-entry-points-exhaustive", "--eliminate-dead-functions")
 
 
@@ -44,7 +44,7 @@ def of_module(
     find: Callable[[Program], Iterator[Any]],
     apply: Callable[[Program, Sequence[Any]], Program | None],
 ) -> tuple[Callable[[Case], list[Any]], Callable[[Case, Sequence[Any]], Case | None]]:
-    """Wraps edits of a module as edits of a case; `apply` may leave a module that needs repair."""
+    """Converts edits of a module to edits of a case. `apply` may leave uses of removed values."""
 
     def parts(case: Case) -> list[Any]:
         return list(find(_program(case.data)))
@@ -61,7 +61,7 @@ def of_module(
 
 
 def _go_to(block: Block, target: int) -> Block:
-    """Ends the block in a branch; it stays a header only of a construct that it enters."""
+    """Replaces the terminator by a branch to `target`, and the merge instruction if it is left."""
     leaves = block[-2].op == "OpSelectionMerge" or target in merge_targets(block)[:1]
     return (*block[: -2 if leaves else -1], make("OpBranch", target, refs=1))
 
@@ -70,7 +70,7 @@ def _go_to(block: Block, target: int) -> Block:
 
 
 def _callees(program: Program) -> Iterator[int]:
-    """Returns the functions other than entry points."""
+    """Yields the indices of functions that are not entry points."""
     entries = {row.used[0] for row in program.globals if row.op == "OpEntryPoint"}
     for k, function in enumerate(program.functions):
         if function.blocks and function.head[0].result not in entries:
@@ -78,7 +78,7 @@ def _callees(program: Program) -> Iterator[int]:
 
 
 def _start_in(program: Program, chosen: Sequence[int]) -> Program:
-    """Makes another function's body that of the entry point, with variables for its pointers."""
+    """Replaces the entry point's body by another function's body, with variables for pointers."""
     callee = program.functions[chosen[0]]
     kinds = {row.result: row for row in program.globals}
     variables = [
@@ -103,7 +103,7 @@ def _start_in(program: Program, chosen: Sequence[int]) -> Program:
 
 
 def _constructs(program: Program) -> Iterator[tuple[Place, int]]:
-    """For each construct, makes the header branch to the block after the construct."""
+    """Yields the header of each construct, with the merge block as the branch target."""
     for place, block in program.blocks():
         yield from ((place, merge) for merge in merge_targets(block)[:1])
 
@@ -116,13 +116,13 @@ def _ways(program: Program) -> Iterator[tuple[Place, int]]:
 
 
 def _choose_ways(program: Program, ways: Sequence[tuple[Place, int]]) -> Program:
-    """Makes each branch go only one way; tries the way `first` first."""
+    """Replaces the terminators of blocks by unconditional branches."""
     blocks = dict(program.blocks())
     return program.with_blocks({at: _go_to(blocks[at], target) for at, target in reversed(ways)})
 
 
 def _loops(program: Program) -> Iterator[tuple[Place, int]]:
-    """Removes each loop's conditions, or all but one."""
+    """Yields the header of each loop, with -1 or the index of an exit condition to retain."""
     for (i, j), header in program.blocks():
         if len(merge_targets(header)) > 1:
             yield (i, j), -1
@@ -132,10 +132,7 @@ def _loops(program: Program) -> Iterator[tuple[Place, int]]:
 
 
 def _run_once(program: Program, chosen: Sequence[tuple[Place, int]]) -> Program:
-    """
-    Runs each loop's body once: back edges, and exits other than the condition's, go to the block
-    after the loop.
-    """
+    """Makes loops run once: back edges and other exits branch to the merge block."""
     blocks = dict(program.blocks())
     graphs = [graph_of(f) if f.blocks else None for f in program.functions]
     for (i, j), test in dict(reversed(chosen)).items():
@@ -165,7 +162,7 @@ def _run_once(program: Program, chosen: Sequence[tuple[Place, int]]) -> Program:
 
 
 def _instructions(program: Program) -> Iterator[tuple[Place, int]]:
-    """Lists the instructions of functions, the last first: their values have the fewest users."""
+    """Yields the instructions of functions in reverse order, because late values have few users."""
     for place, block in reversed(list(program.blocks())):
         for k in reversed(range(len(block) - 1)):
             if block[k].op not in FIXED:
@@ -183,7 +180,7 @@ def _leave_out(program: Program, places: Sequence[tuple[Place, int]]) -> Program
 
 
 def _operands(program: Program) -> Iterator[tuple[int, int]]:
-    """Lists values that can be replaced, each with the nearest operands of its type."""
+    """Yields values, each with an operand of its type that can replace it, nearest first."""
     rows = {row.result: row for _, block in program.blocks() for row in block if row.type}
     types = {row.result: row.type for row in program.rows() if row.type}
     for row in reversed(rows.values()):
@@ -205,7 +202,7 @@ def _use_operands(program: Program, pairs: Sequence[tuple[int, int]]) -> Program
 def _replace_values(
     program: Program, values: Mapping[int, int], kept: Callable[[Row], bool]
 ) -> Program:
-    """Replaces some values by others, and leaves out the instructions that are not `kept`."""
+    """Replaces ids by others, and removes the instructions for which `kept` is false."""
     functions = (
         Function(f.head, substitute((tuple(filter(kept, b)) for b in f.blocks), values))
         for f in program.functions
@@ -214,7 +211,7 @@ def _replace_values(
 
 
 def _roots(program: Program) -> dict[int, int]:
-    """Returns the variables into which a pointer may lead."""
+    """Maps each pointer to the variable from which it is derived."""
     roots: dict[int, int] = {}
     for row in program.rows():
         if row.op == "OpVariable":
@@ -225,16 +222,14 @@ def _roots(program: Program) -> dict[int, int]:
 
 
 def _variables(program: Program) -> Iterator[int]:
-    """Returns the variables that are loaded."""
+    """Yields the ids of loaded variables."""
     roots = _roots(program)
     loads = (row.used[0] for row in program.rows() if row.op == "OpLoad")
     return iter(dict.fromkeys(roots[one] for one in loads if one in roots))
 
 
 def _forward_stores(program: Program, chosen: Sequence[int]) -> Program:
-    """
-    Replaces loads of variables by the values that were stored last, in the order of the blocks.
-    """
+    """Replaces loads from variables by the last stored values, in block order."""
     gone, roots = set(chosen), _roots(program)
     types = {row.result: row.type for row in program.rows()}
     stored: dict[tuple[int, int], int] = {}
@@ -250,7 +245,7 @@ def _forward_stores(program: Program, chosen: Sequence[int]) -> Program:
 
 
 def _find_stores(program: Program) -> Iterator[tuple[Row, int]]:
-    """Returns stores to buffers, each with earlier values, in their order; only a few of many."""
+    """Yields stores to buffers, each with some earlier values of the stored type."""
     last = {row.result for row in program.globals if row.op == "OpVariable"}
     roots = _roots(program)
     before: dict[int, list[int]] = defaultdict(list)
@@ -267,7 +262,7 @@ def _find_stores(program: Program) -> Iterator[tuple[Row, int]]:
 
 
 def _store_earlier(program: Program, chosen: Sequence[tuple[Row, int]]) -> Program:
-    """Moves a value's store earlier, so that the code between becomes unused."""
+    """Stores an earlier value instead, so that the later computation becomes unused."""
     store, value = chosen[0]
     blocks = {
         place: tuple(row.using({row.used[1]: value}) if row is store else row for row in block)
@@ -280,9 +275,7 @@ def _store_earlier(program: Program, chosen: Sequence[tuple[Row, int]]) -> Progr
 
 
 def _notes(program: Program) -> Iterator[int]:
-    """
-    Lists names, decorations, capabilities and similar, and last the lines of all instructions.
-    """
+    """Yields the indices of annotations and declarations; -1 stands for all line instructions."""
     yield -1
     for k, row in enumerate(program.globals):
         if not row.result and row.op not in ("OpMemoryModel", "OpEntryPoint"):
@@ -319,7 +312,7 @@ def _shrink_workgroups(program: Program, chosen: Sequence[tuple[int, int, int]])
 
 
 def smaller(size: int) -> list[int]:
-    """Returns smaller numbers to try in place of `size`, in ascending order."""
+    """Returns smaller sizes to try, in ascending order."""
     return sorted({one for one in (1, 2, size // 2, size - 1) if 0 < one < size})
 
 
@@ -329,7 +322,7 @@ def _calls(case: Case) -> list[Any]:
 
 
 def _inline(case: Case, _: Sequence[Any]) -> Case | None:
-    """Inlines functions into their callers, if SPIRV-Tools is installed."""
+    """Inlines all function calls, if SPIRV-Tools is installed."""
     command = [khronos.tool("spirv-opt"), *INLINE, "-", "-o", "-"]
     done = subprocess.run(command, input=case.data, capture_output=True, check=False)
     return replace(case, data=done.stdout) if done.returncode == 0 else None
@@ -339,7 +332,7 @@ def _inline(case: Case, _: Sequence[Any]) -> Case | None:
 
 
 def _launches(case: Case) -> list[tuple[str, Any, Any]]:
-    """Yields smaller launches: a field or buffer, an axis or name, and the number."""
+    """Returns edits of the launch: a field or buffer, an axis or name, and a smaller value."""
     test = case.test
     if test is None:
         return []
@@ -389,7 +382,7 @@ MODULE = (
     Edits("loops", *of_module(_loops, _run_once)),
     Edits("operands", *of_module(_operands, _use_operands)),
     Edits("variables", *of_module(_variables, _forward_stores)),
-    # The inliner needs capabilities, so they must be declared.
+    # spirv-opt needs the declarations of capabilities.
     Edits("calls", _calls, _inline),
     Edits("declarations", *of_module(_notes, _drop_notes)),
     Edits("workgroup", *of_module(_sizes, _shrink_workgroups)),
@@ -397,7 +390,7 @@ MODULE = (
 
 
 def count(data: bytes) -> str:
-    """Returns the size of a module as text: `12 instructions`."""
+    """Returns the size of a module as a text such as `12 instructions`."""
     try:
         return f"{sum(row.op not in ANNOTATIONS for row in read(data).rows())} instructions"
     except SPIRVDecodeError:

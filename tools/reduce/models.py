@@ -1,9 +1,8 @@
 """
-Edits of ONNX models, which leave out nodes, attributes and stored tensors.
+Edits that make an ONNX model smaller: they remove nodes, attributes and stored tensors.
 
-Any set of nodes is a model: a tensor that none of them computes is an input, a tensor that none of
-them reads is an output. ONNX's shape inference gives the types of such tensors; if it does not know
-one, the node that computes the tensor stays.
+A tensor without a producer becomes an input, and a tensor without a reader becomes an output.
+ONNX's shape inference supplies their types. If a type is unknown, the edit is rejected.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from xdsl_spirv.tools.reduce.searching import Case, Edits
 
 
 def load(path: str) -> bytes:
-    """Reads a model's file with all its weights; raises `ProgramError`."""
+    """Reads a model's file with all weights. Raises `ProgramError`."""
     try:
         import onnx
     except ImportError as error:
@@ -37,7 +36,7 @@ def load(path: str) -> bytes:
 
 @lru_cache(maxsize=2)
 def _parse(data: bytes) -> tuple[Any, dict[str, Any]]:
-    """Returns a model, and the declarations of all its tensors whose types are known."""
+    """Returns a model, and the declarations of all tensors with known types by name."""
     import onnx
 
     model = onnx.load_from_string(data)
@@ -52,7 +51,7 @@ def _parse(data: bytes) -> tuple[Any, dict[str, Any]]:
 
 
 def _reads(node: Any) -> Iterator[str]:
-    """Returns the names that a node reads, also in graphs inside it."""
+    """Yields the names of tensors that a node and its subgraphs read."""
     yield from filter(None, node.input)
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
@@ -62,7 +61,7 @@ def _reads(node: Any) -> Iterator[str]:
 
 
 def _rebuild(case: Case, kept: Sequence[Any], stored: set[str]) -> Case | None:
-    """Makes the model of some nodes and stored tensors."""
+    """Makes a model of the nodes `kept` and of the tensors `stored`; None if a type is unknown."""
     import onnx
 
     model, known = _parse(case.data)
@@ -92,7 +91,7 @@ def _rebuild(case: Case, kept: Sequence[Any], stored: set[str]) -> Case | None:
 
 
 Part = tuple[int | str, ...]
-"""A node's number, and an attribute's name or an input's number; or a stored tensor's name."""
+"""A node's index with an attribute's name or an input's index; or a stored tensor's name."""
 
 
 def _nodes(case: Case) -> list[Part]:
@@ -109,15 +108,13 @@ def _attributes(case: Case) -> list[Part]:
 
 
 def _operands(case: Case) -> list[Part]:
-    """Returns the inputs of nodes, the last first."""
+    """Returns the inputs of nodes, last nodes first."""
     nodes = _parse(case.data)[0].graph.node
     return [(k, i) for k, n in enumerate(nodes) for i in reversed(range(1, len(n.input)))]
 
 
 def _leave_out(case: Case, chosen: Sequence[Part]) -> Case | None:
-    """
-    Makes the model without some parts: tensors that are no longer stored or computed become inputs.
-    """
+    """Makes the model without some nodes, attributes, inputs or stored tensors."""
     import onnx
 
     graph, gone = _parse(case.data)[0].graph, set(chosen)
@@ -147,7 +144,7 @@ MODEL = (
 
 
 def count(data: bytes) -> str:
-    """Describes the size of a model, for people."""
+    """Returns the size of a model as a text such as `3 nodes`."""
     graph = _parse(data)[0].graph
     nodes, stored = len(graph.node), len(graph.initializer)
     return f"{nodes} node{'s' * (nodes != 1)}, {stored} stored tensor{'s' * (stored != 1)}"

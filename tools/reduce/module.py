@@ -1,9 +1,9 @@
 """
-Splits a SPIR-V module into its parts, so that some can be left out.
+Represents a SPIR-V module as parts that an edit can remove, and repairs edited modules.
 
-An edit may leave uses of removed values, unreachable blocks, and definitions without uses. `repair`
-makes a valid module again: it replaces removed values by null constants, removes instructions for
-which that is impossible (a load through a removed pointer), and removes dead code.
+An edit may leave uses of removed values, unreachable blocks and unused definitions. `repair`
+replaces removed values by null constants, removes instructions that cannot use a null constant (a
+load through a removed pointer), and removes dead code.
 """
 
 from __future__ import annotations
@@ -31,20 +31,17 @@ ANNOTATIONS = frozenset(
         *("OpGroupDecorate", "OpGroupMemberDecorate", "OpEntryPoint"),
     }
 )
-"""
-Instructions whose ids do not count as uses: they are removed together with the value that they
-name.
-"""
+"""Instructions that annotate a value, and are removed with the value."""
 EFFECTS = ("OpAtomic", "OpFunction", "OpLabel", "OpExtension", "OpCooperativeMatrixStore")
-"""Prefixes of instructions that are kept even if their results are unused."""
+"""Prefixes of instructions that are not removed if their results are unused."""
 LINES = frozenset({"OpLine", "OpNoLine"})
 MERGES = frozenset({"OpSelectionMerge", "OpLoopMerge"})
 
 
 class Row(NamedTuple):
     """
-    An instruction; `refs` are the positions of the ids that it uses, `lines` the line instructions
-    before it.
+    An instruction. `refs` are the positions of the used ids in `words`; `lines` are the line
+    instructions before it.
     """
 
     op: str
@@ -56,11 +53,11 @@ class Row(NamedTuple):
 
     @property
     def used(self) -> list[int]:
-        """The ids that the instruction uses, without its result type."""
+        """Returns the ids that the instruction uses, without its result type."""
         return [self.words[at] for at in self.refs]
 
     def using(self, values: Mapping[int, int]) -> Row:
-        """Returns the instruction, with the ids that it uses replaced by `values`."""
+        """Returns a copy of the instruction with used ids replaced."""
         if not any(self.words[at] in values for at in self.refs):
             return self
         words = list(self.words)
@@ -69,9 +66,7 @@ class Row(NamedTuple):
         return self._replace(words=tuple(words))
 
     def drop_words(self, places: Iterable[int]) -> Row:
-        """
-        Returns the instruction without the words at some positions, which must be its last words.
-        """
+        """Returns a copy of the instruction without its last words, given by position."""
         dropped = set(places)
         words = [word for at, word in enumerate(self.words) if at not in dropped]
         words[0] = len(words) << 16 | words[0] & 0xFFFF
@@ -80,20 +75,20 @@ class Row(NamedTuple):
 
 
 Block = tuple[Row, ...]
-"""A block's instructions, from its label to its terminator."""
+"""Instructions of a block, from the label to the terminator."""
 Place = tuple[int, int]
-"""A function and a block in it."""
+"""Indices of a function and of a block in the function."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """OpFunction and its parameters, then the blocks."""
+    """A function: OpFunction with its parameters, and the blocks."""
 
     head: Block
     blocks: tuple[Block, ...]
 
     def rows(self) -> Iterator[Row]:
-        """Its instructions, without OpFunctionEnd and lines."""
+        """Yields the function's instructions, without OpFunctionEnd and line instructions."""
         return chain(self.head, *self.blocks)
 
 
@@ -106,17 +101,17 @@ class Program:
     functions: tuple[Function, ...]
 
     def rows(self) -> Iterator[Row]:
-        """All instructions except OpFunctionEnd and lines."""
+        """Yields all instructions, without OpFunctionEnd and line instructions."""
         return chain(self.globals, *(function.rows() for function in self.functions))
 
     def blocks(self) -> Iterator[tuple[Place, Block]]:
-        """Yields the blocks of all functions, and their places."""
+        """Yields the blocks of all functions with their indices."""
         for i, function in enumerate(self.functions):
             for j, block in enumerate(function.blocks):
                 yield (i, j), block
 
     def with_blocks(self, changed: Mapping[Place, Block]) -> Program:
-        """Returns the module with other blocks at some places."""
+        """Returns a copy of the module in which some blocks are replaced."""
         functions = [
             Function(f.head, tuple(changed.get((i, j), b) for j, b in enumerate(f.blocks)))
             for i, f in enumerate(self.functions)
@@ -124,7 +119,7 @@ class Program:
         return replace(self, functions=tuple(functions))
 
     def encode(self) -> bytes:
-        """Returns the module's binary."""
+        """Returns the module as a SPIR-V binary."""
         end = (make("OpFunctionEnd"),)
         rows = chain(self.globals, *(chain(f.rows(), end) for f in self.functions))
         words = chain.from_iterable((*row.lines, row.words) for row in rows)
@@ -132,7 +127,7 @@ class Program:
 
 
 def make(op: str, *words: int, type: int = 0, result: int = 0, refs: int = 0) -> Row:
-    """Makes an instruction; the last `refs` words of its operands are ids."""
+    """Makes an instruction. The last `refs` words are ids."""
     entry = grammar().instruction(op)
     head = [word for word in (type, result) if word]
     count = 1 + len(head) + len(words)
@@ -141,7 +136,7 @@ def make(op: str, *words: int, type: int = 0, result: int = 0, refs: int = 0) ->
 
 
 def read(binary: bytes) -> Program:
-    """Reads the module of a binary; raises `SPIRVDecodeError`."""
+    """Parses a SPIR-V binary. Raises `SPIRVDecodeError`."""
     raw = decode(binary)
     before: list[Row] = []
     functions: list[Function] = []
@@ -186,7 +181,7 @@ def _row(instruction: RawInstruction, lines: tuple[tuple[int, ...], ...]) -> Row
 
 
 def repair(program: Program, types: Mapping[int, int]) -> Program:
-    """Makes a module from the instructions that an edit left; `types` are all values' types."""
+    """Makes an edited module valid again; `types` maps all ids to their types."""
     draft = _Draft(program, types)
     while True:
         before = draft.globals, draft.functions
@@ -201,8 +196,6 @@ def repair(program: Program, types: Mapping[int, int]) -> Program:
 
 
 class _Draft:
-    """A module that is being repaired."""
-
     def __init__(self, program: Program, types: Mapping[int, int]):
         self.globals = list(program.globals)
         self.functions = list(program.functions)
@@ -212,7 +205,7 @@ class _Draft:
         self.nulls = {row.type: row.result for row in program.globals if row.op == "OpConstantNull"}
 
     def null(self, type: int) -> int:
-        """Returns a null constant of a type, or 0 if it has none."""
+        """Returns the id of a null constant, or 0 if the type has no null constant."""
         if self.kinds.get(type) not in WITH_NULL:
             return 0
         if type not in self.nulls:
@@ -222,7 +215,7 @@ class _Draft:
         return self.nulls[type]
 
     def connect(self, function: Function) -> Function:
-        """Removes a function's unreachable blocks; updates each OpPhi to its predecessors."""
+        """Removes unreachable blocks of a function, and their entries in OpPhi."""
         if not function.blocks:
             return function
         graph = graph_of(function)
@@ -270,9 +263,7 @@ class _Draft:
         return tuple(rows)
 
     def replace_missing(self) -> None:
-        """
-        Replaces values that are not defined on every path by nulls; removes users of such pointers.
-        """
+        """Replaces values without a dominating definition by nulls, or removes their users."""
         known = {row.result for row in self.globals} | {
             row.result for function in self.functions for row in function.head
         }
@@ -315,7 +306,6 @@ class _Draft:
         return row.using(values)
 
     def _forget_names(self) -> None:
-        """Removes annotations of removed values."""
         defined = {row.result for row in self._rows()}
         rows: list[Row] = []
         for row in self.globals:
@@ -327,14 +317,14 @@ class _Draft:
         self.globals = rows
 
     def remove_dead(self) -> None:
-        """Removes definitions without uses, and functions without callers."""
+        """Removes unused definitions and uncalled functions."""
         entries = {row.used[0] for row in self.globals if row.op == "OpEntryPoint"}
         while True:
             used = set(entries)
             for row in self._rows():
                 if row.op not in ANNOTATIONS:
                     used.update(row.used, (row.type,))
-                # Line instructions use the names of files.
+                # Line instructions use the strings with file names.
                 used.update(words[1] for words in row.lines if len(words) > 1)
             functions = [
                 Function(f.head, tuple(tuple(r for r in b if _lives(r, used)) for b in f.blocks))
@@ -357,7 +347,7 @@ def _lives(row: Row, used: set[int]) -> bool:
 
 
 def merge_blocks(function: Function) -> Function:
-    """Merges each block with its only successor if it is that block's only predecessor."""
+    """Merges each block with its only successor, if the successor has no other predecessor."""
     blocks = {block[0].result: block for block in function.blocks}
     into: dict[int, int] = defaultdict(int)
     for block in function.blocks:
@@ -383,7 +373,7 @@ def merge_blocks(function: Function) -> Function:
 
 
 def substitute(blocks: Iterable[Block], values: Mapping[int, int]) -> tuple[Block, ...]:
-    """Replaces ids in blocks; follows chains of replacements."""
+    """Replaces ids in blocks; a replacement may be replaced, too."""
     if not values:
         return tuple(blocks)
     final: dict[int, int] = {}
@@ -397,7 +387,7 @@ def substitute(blocks: Iterable[Block], values: Mapping[int, int]) -> tuple[Bloc
 
 
 def graph_of(function: Function) -> Dominators[int]:
-    """Computes the dominators of a function's blocks, by label."""
+    """Computes the dominator tree of a function's blocks, by label."""
     ways = {block[0].result: successors(block) for block in function.blocks}
     return Dominators(
         function.blocks[0][0].result, lambda label: [to for to in ways[label] if to in ways]
@@ -405,7 +395,7 @@ def graph_of(function: Function) -> Dominators[int]:
 
 
 def successors(block: Block) -> list[int]:
-    """Returns the labels that a block's terminator names."""
+    """Returns the labels to which a block may branch."""
     end = block[-1]
     if end.op == "OpBranch":
         return end.used
@@ -413,5 +403,5 @@ def successors(block: Block) -> list[int]:
 
 
 def merge_targets(block: Block) -> list[int]:
-    """Returns the merge block and, for a loop, the continue target of a header."""
+    """Returns the labels in a block's merge instruction: merge block and continue target."""
     return block[-2].used if len(block) > 1 and block[-2].op in MERGES else []

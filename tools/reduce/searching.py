@@ -1,9 +1,8 @@
 """
-Delta debugging: removes groups of a case's parts, large ones first, as long as it still fails.
+Implements delta debugging: removes groups of parts, large ones first, while the case still fails.
 
-The search depends only on the case and the verdicts: it takes the first failing candidate in order,
-however many are tried at a time. So a restarted search goes the same way through the stored
-verdicts, and continues from there.
+The result does not depend on the number of parallel tries. A restarted search replays the stored
+verdicts, and continues.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ class Case:
 @dataclass(frozen=True)
 class Edits:
     """
-    One way to make a case smaller: the parts that can be removed, and a function that removes some.
+    A kind of edit: a function that lists the parts of a case, and a function that removes parts.
 
-    `without` returns None if no case is left.
+    `without` returns None if an edit is impossible.
     """
 
     name: str
@@ -39,7 +38,7 @@ class Edits:
 
 Candidates: TypeAlias = Iterable[tuple[int, Case]]
 FirstFailing: TypeAlias = Callable[[str, Candidates], tuple[int, Case] | None]
-"""Returns the first of numbered candidates, for one kind of edit, that fails like the original."""
+"""Returns the first candidate that fails like the original; the text names the kind of edit."""
 
 
 def search(case: Case, ways: Sequence[Edits], first_failing: FirstFailing) -> Case:

@@ -133,7 +133,7 @@ size = """
     described = text.replace(
         "[buffers.Items.members]", "[buffers.Items]\nsize = 9\n[buffers.Items.members]"
     )
-    assert "so that it cannot have a size" in run_glsl(source, described + "4")[0].misuse
+    assert "so it cannot have a size" in run_glsl(source, described + "4")[0].misuse
 
 
 def test_narrow_and_wide_types(run_glsl: Run):
@@ -229,7 +229,10 @@ expect = [5, 6, 0, 0]
 """
     passed(run_glsl(source, text))
     (outcome,) = run_glsl(source, text + '[buffers.AV]\ntype = "u32"\ncontent = [1]\n')
-    assert "buffers.AV and buffers.A are the same buffer; describe it once" in outcome.misuse
+    assert (
+        "buffers.AV and buffers.A are two names of one buffer; leave one of the names out"
+        in outcome.misuse
+    )
 
 
 def test_matrices_of_either_majorness(run_glsl: Run):

@@ -52,7 +52,7 @@ def test_options_alone_describe_a_launch(saxpy: Path, capsys: pytest.CaptureFixt
         (["--grid", "99999999999"], "is not a grid"),
         (["--grid", "9" * 5000], "is not a grid"),
         (["--subgroup-size", "9" * 5000], "is not a list of numbers"),
-        (["--push", "n=1", "--push", "n.x=2"], "a part of it already has a value"),
+        (["--push", "n=1", "--push", "n.x=2"], "another option sets a member or the whole"),
         (["--timeout", "1e300"], "is not a valid time limit"),
         (["--junit", "missing/results.xml"], "cannot write the output"),
     ],
@@ -132,7 +132,7 @@ def test_nothing_to_run_is_never_passed(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_start_is_written(saxpy: Path, capsys: pytest.CaptureFixture[str]):
     kernel = str(saxpy.with_name("saxpy.comp"))
     assert main(["test", kernel, "--init"]) == 2
-    assert "exists already, so it is not changed" in capsys.readouterr().err
+    assert "exists already and was not changed" in capsys.readouterr().err
     saxpy.unlink()
     assert main(["test", kernel, "--init"]) == 0
     assert main(["test", kernel]) == 0

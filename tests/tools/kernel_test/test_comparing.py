@@ -27,7 +27,7 @@ def test_a_mismatch_says_how_many_which_and_the_worst():
     assert mismatch.first == (((0, 1), "2", "0"), ((1, 2), "6", "9"))
     assert mismatch.worst == ((1, 2), "6", "9", "3")
     assert "y: 2 of 6 elements differ" in str(mismatch)
-    assert "[1, 2]: got 6, want 9" in str(mismatch)
+    assert "[1, 2]: got 6, expected 9" in str(mismatch)
 
 
 def test_nan_is_the_worst_and_never_near():

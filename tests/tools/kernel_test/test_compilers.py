@@ -85,5 +85,5 @@ def test_a_missing_compiler_is_named_with_its_remedy(
     monkeypatch.setattr("xdsl_spirv.tools.kernel_test.compilers.FETCHED", tmp_path)
     for suffix, compilers in COMPILERS.items():
         monkeypatch.delenv(compilers[0].variable, raising=False)
-        with pytest.raises(Misuse, match=f"name it by {compilers[0].variable}=PATH"):
+        with pytest.raises(Misuse, match=f"set {compilers[0].variable}=PATH"):
             compile_source(tmp_path / f"x{suffix}", Compile())

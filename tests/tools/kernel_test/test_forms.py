@@ -187,7 +187,7 @@ void main() { x[0] = x[4] + 7; }
 def test_a_test_that_looks_at_nothing_is_refused(run_glsl: Run):
     source = ENDLESS.replace("i != 0", "i < 9")
     (idle,) = run_glsl(source, f"checks = 'none'\n{LAUNCH}")
-    assert "there are no checks and no expectations" in idle.misuse
+    assert "the test has no checks and no expected values" in idle.misuse
     (looked_at,) = run_glsl(source, f"checks = 'none'\n{LAUNCH}expect = '[0, 7]'\n")
     assert looked_at.passed
     assert looked_at.compared == 2
