@@ -1,9 +1,8 @@
 """
-Matches parts of an attention in the tree of values that an element is computed from
-(`element_trees`).
+Matches parts of an attention in the tree of operations that compute an element (`element_trees`).
 
 The parts are a softmax, casts, the replacement of NaN by 0, and a causal mask. Each function
-returns the parts of a tree, or raises `NotTraced` with the missing one.
+returns the matched parts, or raises `NotTraced` with the name of the missing part.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from xdsl_spirv.passes.graph.element_trees import Node, NotTraced, Piece
 CASTS = ("arith.extf", "arith.truncf")
 
 LEAST = -1e30
-"""Scores up to this number count as -inf: a mask writes one of them."""
+"""Scores at or below this value count as -inf, because many masks write a finite number instead."""
 
 LEAST_BINARY16 = -65504.0
-"""The least finite number of binary16, from which a maximum in binary16 may start."""
+"""The smallest finite number of binary16: a binary16 maximum may start from it."""
 
 MAXIMA = ("arith.maximumf", "arith.maxnumf")
 
@@ -33,20 +32,22 @@ def uncast(node: Node) -> Node:
 
 
 def without_nan(node: Node) -> tuple[Node, bool]:
-    """Returns the probabilities, and whether NaN among them is replaced by 0."""
+    """
+    Strips a select that replaces NaN by 0. Returns the probabilities, and True if there was one.
+    """
     node = uncast(node)
     match node:
         case Node("arith.select", _, (Node("arith.cmpf", _, (a, b)) as test, zero, p)) if (
             a == b == p and zero == Node("number", 0.0)
         ):
             predicates = dict(test.detail)
-            # 8 is uno, 13 une: both hold for NaN only if the operands are the same.
+            # 8 is uno, 13 is une: if both operands are the same value, they hold only for NaN.
             if predicates["predicate"].value.data in (8, 13):
                 return uncast(p), True
         case Node("arith.select", _, (Node("arith.cmpf", _, (a, b)) as test, zero, p)) if (
             zero == Node("number", 0.0) and dict(test.detail)["predicate"].value.data == 1
         ):
-            # 1 is oeq: of a row's maximum and -inf.
+            # 1 is oeq: it compares the row's maximum with -inf.
             if b == Node("number", -inf) and a == _maximum_of(uncast(p)):
                 return uncast(p), True
         case _:
@@ -55,7 +56,7 @@ def without_nan(node: Node) -> tuple[Node, bool]:
 
 
 def _maximum_of(node: Node) -> Node | None:
-    """Returns the maximum that a softmax subtracts."""
+    """Returns the maximum that a softmax subtracts, or None if the node is not a softmax."""
     match node:
         case Node("arith.divf", _, (Node("math.exp", _, (Node("arith.subf", _, (_, m)),)), _)):
             return m
@@ -65,9 +66,9 @@ def _maximum_of(node: Node) -> Node | None:
 
 def softmax(node: Node) -> tuple[Node, Node | None]:
     """
-    Matches exp(x - max x) / sum exp(x - max x); returns x.
+    Matches exp(x - max x) / sum exp(x - max x); returns x and the attention sink, if there is one.
 
-    Returns a sink, too, one more number that only the maximum and the sum have.
+    An attention sink is an additional score that enters only the maximum and the sum.
     """
     power, total = _children(node, "arith.divf", "no division")
     total, last = _beside_reduction(total, ("arith.addf",))
@@ -83,20 +84,20 @@ def softmax(node: Node) -> tuple[Node, Node | None]:
         (exponent,) = _children(last, "math.exp", "no exponential")
         last, subtracted = _children(exponent, "arith.subf", "no difference")
         if uncast(subtracted) != uncast(maximum):
-            raise NotTraced("a sink below another maximum")
+            raise NotTraced("the attention sink subtracts another maximum than the scores do")
     if (sink and uncast(sink)) != (last and uncast(last)):
-        raise NotTraced("a sink in the sum or in the maximum only")
+        raise NotTraced("an attention sink is in the sum or in the maximum, not in both")
     (compared,) = _children(greatest, "reduction", "no maximum")
     name, start = uncast(greatest).detail
     if name not in MAXIMA or not (start <= LEAST or start == LEAST_BINARY16):
         raise NotTraced("no maximum")
     if uncast(compared) != uncast(x):
-        raise NotTraced("the maximum is not of the scores")
+        raise NotTraced("the subtracted maximum is not the maximum of the scores")
     return (x, None) if sink is None else _without_maximum(uncast(x), uncast(sink))
 
 
 def _without_maximum(x: Node, sink: Node) -> tuple[Node, Node]:
-    """Returns scores and a sink of which the maximum of both was subtracted already."""
+    """Strips a common maximum that was already subtracted from both the scores `x` and the sink."""
     match x, sink:
         case Node("arith.subf", _, (y, m)), Node("arith.subf", _, (s, other)) if m == other:
             reduced, last = _beside_reduction(m, MAXIMA)
@@ -109,7 +110,11 @@ def _without_maximum(x: Node, sink: Node) -> tuple[Node, Node]:
 
 
 def _beside_reduction(node: Node, kinds: Sequence[str]) -> tuple[Node, Node | None]:
-    """Returns a reduction, and the number that one of these operations combines with it."""
+    """
+    Splits `reduction . x`, for an operation of `kinds`, into the reduction and x.
+
+    Returns any other node with None.
+    """
     node = uncast(node)
     if node.kind not in kinds:
         return node, None
@@ -118,7 +123,11 @@ def _beside_reduction(node: Node, kinds: Sequence[str]) -> tuple[Node, Node | No
 
 
 def _children(node: Node, kind: str, missing: str) -> tuple[Node, ...]:
-    """Returns the children of a node of a kind under casts; raises with `missing` else."""
+    """
+    Returns the children of a node, with casts stripped from the node.
+
+    Raises `NotTraced` with the text `missing` if the node is not of this kind.
+    """
     node = uncast(node)
     if node.kind != kind:
         raise NotTraced(missing)
@@ -139,22 +148,27 @@ OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 KEYS = "n"
-"""The loop along the keys."""
+"""Name of the loop over the keys."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """The keys n that a row m may see: m + `first` <= n <= m + `last`, each if there is one."""
+    """
+    The keys n that a query row m may see: m + `first` <= n <= m + `last`, or unlimited if None.
+    """
 
     rows: str | None = None
-    """The name of the loop m; None where it runs once."""
+    """Name of the loop over m; None if that loop has one iteration."""
     first: Size | None = None
     last: Size | None = None
 
     def and_also(self, other: Band) -> Band:
-        """The intersection of two bands. Raises `NotTraced` if it is not a band."""
+        """
+        Returns the intersection of two bands. Raises `NotTraced` if the intersection is not a
+        band.
+        """
         if self.rows is not None and other.rows not in (None, self.rows):
-            raise NotTraced("a mask depends on several loops of rows")
+            raise NotTraced("a mask depends on more than one loop over query rows")
         if (self.first, other.first).count(None) == 0 or (self.last, other.last).count(None) == 0:
             raise NotTraced("two masks limit the keys from the same side")
         first = other.first if self.first is None else self.first
@@ -163,7 +177,11 @@ class Band:
 
 
 def band(condition: Node, hides: bool) -> Band:
-    """Derives a mask from a condition on indexes: of hidden keys if `hides`, else of visible."""
+    """
+    Derives the visible keys from a mask's condition on loop indices.
+
+    The condition is true for hidden keys if `hides`, else for visible keys.
+    """
     match condition:
         case Node("arith.ori", _, (a, b)) if hides:
             return band(a, True).and_also(band(b, True))
@@ -178,7 +196,7 @@ def band(condition: Node, hides: bool) -> Band:
     if predicate in UNSIGNED and _is_natural(left) and _is_natural(right):
         relation = UNSIGNED[predicate]
     if relation is None:
-        raise NotTraced("a mask does not compare by order")
+        raise NotTraced("a mask compares with another operator than <, <=, > and >=")
     if not hides:
         relation = OPPOSITE[relation]
     names = sorted({*left, *right} - {""})
@@ -189,7 +207,7 @@ def band(condition: Node, hides: bool) -> Band:
         relation, constant = MIRRORED[relation], -constant
     rows = [name for name, factor in factors.items() if name != KEYS and factor != 0]
     if factors.get(KEYS) != 1 or len(rows) > 1 or any(factors[name] != -1 for name in rows):
-        raise NotTraced("a mask does not compare a key's number with a row's")
+        raise NotTraced("a mask does not compare a key index with a row index")
     # A key is hidden if n - m + constant > 0 (or another relation to 0) holds.
     row = rows[0] if rows else None
     match relation:
@@ -204,7 +222,7 @@ def band(condition: Node, hides: bool) -> Band:
 
 
 Sum = dict[str, Size]
-"""A linear sum: the factor of each loop by its name, and the constant under ""."""
+"""A linear sum: maps the name of each loop to its factor, and the empty name to the constant."""
 
 
 def _is_natural(terms: Sum) -> bool:
@@ -212,7 +230,7 @@ def _is_natural(terms: Sum) -> bool:
 
 
 def _sum_of(node: Node) -> Sum:
-    """A number as a sum of loops' indexes and sizes."""
+    """Returns an integer expression as a linear sum of loop indices and sizes."""
     match node:
         case Node(
             "arith.index_cast" | "arith.index_castui" | "arith.extsi" | "arith.extui"
@@ -231,4 +249,4 @@ def _sum_of(node: Node) -> Sum:
         case Node("index", (Piece(loop, 1, _),)):
             return {loop: 1}
         case _:
-            raise NotTraced("a mask depends on more than loop indexes")
+            raise NotTraced("a mask depends on values other than loop indices and sizes")

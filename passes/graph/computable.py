@@ -1,4 +1,4 @@
-"""Refuses types of a host function that kernels or memory do not have."""
+"""Refuses values of types that kernels cannot compute with or store in memory."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl_spirv.passes import refuse
 
 WIDTHS = (1, 8, 16, 32, 64)
-"""Bits of the integers that kernels compute in."""
+"""Widths in bits of the integers that kernels compute with."""
 
 
 def refuse_types(function: FuncOp, pass_name: str) -> None:
-    """Refuses the first operation that has a value of a type in which no kernel computes."""
+    """Refuses the first operation with a value of a type that kernels cannot compute with."""
     for op in function.walk():
         for value in values_of(op):
             if (remedy := _remedy(value.type)) is not None:
-                refuse(pass_name, op, f"no kernel computes in {value.type}: {remedy}")
+                refuse(pass_name, op, f"kernels cannot compute with {value.type}: {remedy}")
 
 
 def values_of(op: Operation) -> Iterator[SSAValue]:
@@ -42,7 +42,9 @@ def change_notes(
     function: FuncOp, change: Callable[[Attribute, dict[str, Attribute]], None]
 ) -> None:
     """
-    Lets `change` edit the attributes of each argument and result of a function, given its type.
+    Calls `change(type, attributes)` for each argument and result of a function.
+
+    `change` edits the attributes, and the function then gets the edited ones.
     """
     kinds = function.function_type
     for key, types in (("arg_attrs", kinds.inputs), ("res_attrs", kinds.outputs)):
@@ -58,7 +60,7 @@ def change_notes(
 
 
 def _remedy(type: Attribute) -> str | None:
-    """Returns the remedy for a type that no kernel computes in, else None."""
+    """Returns the remedy to print for a type that kernels cannot compute with, else None."""
     is_shaped = isinstance(type, TensorType | MemRefType)
     match type.element_type if is_shaped else type:
         case IntegerType() as element if element.width.data not in WIDTHS:
@@ -67,6 +69,6 @@ def _remedy(type: Attribute) -> str | None:
         case IndexType() if is_shaped:
             return "use i32 or i64, and arith.index_cast in bodies"
         case ComplexType():
-            return "give the real and the imaginary parts in tensors of their own"
+            return "use separate tensors for the real and the imaginary parts"
         case _:
             return None

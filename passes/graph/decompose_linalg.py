@@ -1,19 +1,20 @@
 """
-Rewrites `linalg` operations that have no body as operations that have one.
+Rewrites operations that have no body as `linalg.generic` and `tensor` operations.
 
-    linalg.softmax     a row's largest, exponentials of the differences to it, their sum, quotients
+    linalg.softmax     row maximum, exponentials of the differences, their sum, division
     linalg.pack        tensor.pad, tensor.expand_shape, linalg.transpose
     linalg.unpack      linalg.transpose, tensor.collapse_shape, tensor.extract_slice
     linalg.winograd_*  a contraction with a small matrix for the rows, and one for the columns
     alloc_tensor       tensor.empty, or the tensor that it copies
-    arith.*, math.*    on tensors: the same of each element
-    from_elements      the number of each place, chosen by where it is
-    affine.apply       in a body: sums, products and quotients of `arith`
-    *_extended         sums with a carry, products in twice the width
+    arith.*, math.*    on tensors: an elementwise linalg.generic
+    from_elements      a linalg.generic that selects each element by its index
+    affine.apply       in a body: `arith` operations
+    *_extended         an addition with a carry, a product in twice the width
     i4, index          elements in wider integers (`widen_integers`)
-    f8                 bytes, unless the target multiplies it (`expand_floats`)
+    f8                 bytes, unless the target has f8 matrix instructions (`expand_floats`)
 
-A contraction of bf16 into bf16 is one into f32 where the target adds no bf16, then a conversion.
+A contraction of bf16 into bf16 sums in f32 and then rounds, unless the target has matrix
+instructions that sum in bf16.
 """
 
 from __future__ import annotations
@@ -76,17 +77,17 @@ from xdsl_spirv.upstream.linalg_packing import PackOp, SoftmaxOp, Tiled, UnpackO
 from xdsl_spirv.upstream.scalar_extensions import of_each_element
 
 WIDEST = 64
-"""Bits of the widest integers of kernels."""
+"""Width in bits of the widest integers that kernels compute with."""
 
 
 @dataclass(frozen=True)
 class DecomposeLinalgPass(ModulePass):
-    """Writes softmax, Winograd's transforms, pack and unpack as loops and moves of elements."""
+    """Rewrites operations without a body (softmax, pack, Winograd, ...) as `linalg.generic`."""
 
     name = "decompose-linalg"
 
     target: str = ""
-    """A known device's name or the path of a target file. If empty, bf16 sums do not change."""
+    """A device name or the path of a target file. If empty, bf16 sums do not change."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         named = Softmax(), Pack(), Unpack(), WinogradTransform(), Allocate()
@@ -107,7 +108,11 @@ class Softmax(RewritePattern):
         code, sizes = Code(op), extents(op.input)
         element = tensor_type(op.input).element_type
         if not isinstance(element, AnyFloat):
-            refuse(DecomposeLinalgPass.name, op, f"there is no softmax of {element}: use floats")
+            refuse(
+                DecomposeLinalgPass.name,
+                op,
+                f"softmax of {element} is not supported: use a float type",
+            )
         axis, rank = op.dimension.value.data, len(sizes)
         rows = [size for at, size in enumerate(sizes) if at != axis]
         whole = AffineMap.identity(rank)
@@ -134,7 +139,7 @@ class Softmax(RewritePattern):
 
 @dataclass
 class WidenSums(RewritePattern):
-    """out += a * b in bf16 -> truncf(extf(out) + extf(a) * extf(b)), where sums are f32"""
+    """out += a * b in bf16 -> truncf(extf(out) + extf(a) * extf(b)), summed in f32"""
 
     target: Target
 
@@ -157,7 +162,7 @@ class WidenSums(RewritePattern):
 
 
 class Elementwise(RewritePattern):
-    """addf(x, y) on tensors -> a generic that adds their elements"""
+    """addf(x, y) on tensors -> a linalg.generic that adds their elements"""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         types = [result.type for result in op.results]
@@ -190,7 +195,7 @@ class Allocate(RewritePattern):
 
 
 class FromElements(RewritePattern):
-    """from_elements(a, b, c) -> a generic: c, or a at place 0, b at place 1"""
+    """from_elements(a, b, c) -> a linalg.generic: a at index 0, b at index 1, else c"""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tensor.FromElementsOp, rewriter: PatternRewriter) -> None:
@@ -238,7 +243,9 @@ class Extended(RewritePattern):
             return
         narrow = a.type
         if not isinstance(narrow, IntegerType) or narrow.width.data > WIDEST // 2:
-            refuse(DecomposeLinalgPass.name, op, f"kernels do not compute it in {narrow}: use i32")
+            refuse(
+                DecomposeLinalgPass.name, op, f"kernels do not compute this in {narrow}: use i32"
+            )
         wide = IntegerType(2 * narrow.width.data)
         extend = arith.ExtSIOp if isinstance(op, arith.MulSIExtendedOp) else arith.ExtUIOp
         product = code.insert(
@@ -256,7 +263,7 @@ class ApplyInBody(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: affine.ApplyOp, rewriter: PatternRewriter) -> None:
         if isinstance(op.parent_op(), FuncOp):
-            # The size of a tensor, which is not computed in a kernel.
+            # The host computes sizes of tensors with it.
             return
         code, map = Code(op), op.map.data
         values = list(op.mapOperands)
@@ -267,7 +274,7 @@ class ApplyInBody(RewritePattern):
 def _arithmetic(
     code: Code, expression: AffineExpr, dims: Sequence[SSAValue], symbols: Sequence[SSAValue]
 ) -> SSAValue:
-    """Computes an affine expression; `mod` is never negative, as in MLIR."""
+    """Writes an affine expression as `arith` operations; `mod` is never negative, as in MLIR."""
     match expression:
         case AffineConstantExpr(value=value):
             return code.constant(value, IndexType())
@@ -294,7 +301,7 @@ _OF_AFFINE = {
 
 
 class _Tiles:
-    """The sizes of a packed tensor and of its plain form, and how their dimensions correspond."""
+    """Maps the dimensions of a packed tensor to the dimensions of the unpacked tensor `plain`."""
 
     def __init__(self, op: Tiled, plain: SSAValue):
         self.code, self.sizes = Code(op), list(extents(plain))
@@ -303,16 +310,16 @@ class _Tiles:
             refuse(
                 DecomposeLinalgPass.name,
                 op,
-                "a tile's size is known only when it runs: make inner_tiles numbers",
+                "a tile size is dynamic: use constants for inner_tiles",
             )
         self.element = tensor_type(plain).element_type
         tiles = dict(zip(op.positions, static(sizes), strict=True))
         rank = len(self.sizes)
         self.counts = [ceil_div(s, tiles.get(axis, 1)) for axis, s in enumerate(self.sizes)]
         self.whole = [n * tiles.get(axis, 1) for axis, n in enumerate(self.counts)]
-        """Sizes of the plain tensor, rounded up to whole tiles."""
+        """Sizes of the unpacked tensor, rounded up to whole tiles."""
         self.apart: list[Size] = []
-        """The same sizes with each tiled dimension split in two: number of tiles, and tile size."""
+        """`whole` with each tiled dimension split in two: number of tiles, and tile size."""
         self.groups: list[list[int]] = []
         for axis in range(rank):
             self.groups.append([len(self.apart)])
@@ -322,14 +329,14 @@ class _Tiles:
                 self.apart.append(tiles[axis])
         outer = [self.groups[axis][0] for axis in op.order(rank)]
         self.order = outer + [self.groups[position][1] for position in op.positions]
-        """For each dimension of the packed tensor its position in `apart`."""
+        """Index in `apart` of each dimension of the packed tensor."""
 
     def type(self, sizes: Sequence[Size]) -> TensorType[Attribute]:
         shape = [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
         return TensorType(self.element, shape)
 
     def numbers(self, sizes: Sequence[Size]) -> tuple[list[SSAValue], DenseArrayBase]:
-        """The dynamic sizes as values, and all sizes as an attribute."""
+        """Returns the dynamic sizes as values, and all sizes as an attribute."""
         code = SizeCode(self.code.build.insert)
         listed = [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
         given = [code.value(size) for size in sizes if is_dynamic(size)]

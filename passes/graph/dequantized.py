@@ -1,16 +1,17 @@
 """
-Rewrites contractions of dequantized numbers as contractions of the 8-bit integers themselves.
+Rewrites contractions of dequantized numbers as contractions of the stored 8-bit integers.
 
     a = qa - za; sum of a * b  ->  sum of (qa - za) * b, all in 32 bits
     sum of (sa * (qa - za)) * (sb * (qb - zb))  ->  sa * sb * float(sum of (qa - za) * (qb - zb))
 
-So models whose operators multiply integers, with zero points or without, and those that dequantize
-around operators on floats (QDQ) have one form from here on. The sum on the right is exact and
-rounded once, while the left one rounds every product. So the right one is closer to the exact
-result, and within the bound of any order of accumulation (docs/numerics.md). The rewrite needs a
-sum that cannot leave 32 bits, and scales that are the same for all terms of a sum. Operations that
-move elements between dequantization and contraction (pads with zero, transpositions, reshapes) move
-the integers instead; a pad is the zero point then.
+Models with integer operators and models that dequantize before float operators (QDQ) then have one
+form. The integer sum is exact and is rounded once, while the float sum rounds every product. The
+result is therefore more accurate, and within the bound of any order of accumulation
+(docs/numerics.md).
+
+The rewrite needs a sum that fits in 32 bits, and scales that all terms of a sum share. Pads with
+zero, transpositions and reshapes between dequantization and contraction are applied to the
+integers instead; the padding value is then the zero point.
 """
 
 from __future__ import annotations
@@ -59,16 +60,17 @@ from xdsl_spirv.passes.graph.zero_points import Shifted, match_shifted, shift_ra
 LARGEST_SUM = 1 << 31
 
 Move = Callable[[Code, SSAValue], SSAValue]
-"""Moves the elements of a tensor of integers."""
+"""A function that applies a pad, a transposition or a reshape to a tensor of integers."""
 
 
 @dataclass(frozen=True)
 class Dequantized:
     """
-    A tensor `q - zero`, or of floats `scale * (q - zero)`: `op` computed it, `moves` moved it.
+    A tensor of `q - zero` or `scale * (q - zero)`: `op` computes it, then `moves` rearrange it.
 
-    `places` says for each input of `op` which dimensions of the moved tensor it follows, None for
-    an input of one element. For an integer without zero point, `op` is the contraction itself.
+    `places` has a tuple for each input of `op`. The tuple names the dimension of the rearranged
+    tensor that indexes each dimension of the input, or None for a dimension of size 1. For an
+    integer without zero point, `op` is the contraction.
     """
 
     op: LinalgStructuredOperation
@@ -79,7 +81,7 @@ class Dequantized:
 
     @property
     def aux(self) -> list[int]:
-        """The inputs that scale and zero point are computed from."""
+        """Indices of the inputs that scale and zero point are computed from."""
         block = self.op.body.block
         of_scale = set[int]() if self.scale is None else inputs_of(self.scale, block)
         return sorted(self.shift.zero_inputs | of_scale)
@@ -87,9 +89,9 @@ class Dequantized:
 
 def with_integers(op: LinalgStructuredOperation) -> LinalgStructuredOperation | None:
     """
-    Replaces a contraction of dequantized numbers by one of the stored integers.
+    Rewrites a contraction of dequantized numbers as one of the stored integers.
 
-    Returns None, and changes nothing, for any other operation.
+    Returns None, without a change, if this is not possible.
     """
     if len(op.inputs) != 2 or len(op.results) != 1 or isinstance(op, FillOp):
         return None
@@ -118,7 +120,7 @@ def with_integers(op: LinalgStructuredOperation) -> LinalgStructuredOperation | 
 def _plain(
     op: LinalgStructuredOperation, factors: tuple[Factor, Factor], number: int
 ) -> Dequantized | None:
-    """Describes an input of bytes that the contraction reads directly, without dequantization."""
+    """Describes an 8-bit input that the contraction multiplies without scale and zero point."""
     if not _is_byte(op.body.block.args[number]):
         return None
     factor = next(factor for factor in factors if number in factor.inputs)
@@ -130,7 +132,7 @@ def _is_byte(argument: SSAValue) -> bool:
 
 
 def _trace_dequantized(value: SSAValue) -> Dequantized | None:
-    """Traces a tensor through moves of its elements to the integers it was dequantized from."""
+    """Finds the integers of a dequantized tensor, through pads, transpositions and reshapes."""
     owner = value.owner
     if isinstance(owner, Block) or not isinstance(value.type, TensorType):
         return None
@@ -189,7 +191,11 @@ def _dequantization(op: LinalgStructuredOperation) -> Dequantized | None:
 
 
 def _place(operand: SSAValue, map: AffineMap) -> tuple[int | None, ...] | None:
-    """The loop that walks each dimension; None for a map that is more than that."""
+    """
+    Returns the loop that indexes each dimension, None for a dimension of size 1.
+
+    Returns None instead if another dimension is indexed by a sum of loops.
+    """
     if not isinstance(operand.type, TensorType):
         return ()
     place: list[int | None] = []
@@ -201,7 +207,7 @@ def _place(operand: SSAValue, map: AffineMap) -> tuple[int | None, ...] | None:
 
 
 def _is_zero_point(shift: Shifted) -> bool:
-    """Whether the subtracted number is a constant, or an integer input of at most 16 bits."""
+    """True if the subtracted number is a constant, or an integer input of at most 16 bits."""
     if shift.number is not None:
         return True
     assert shift.zero is not None
@@ -213,9 +219,7 @@ def _is_zero_point(shift: Shifted) -> bool:
 def _trace_conversion(
     value: SSAValue, block: Block, op: LinalgStructuredOperation
 ) -> Shifted | None:
-    """
-    Matches `float(q - zero)` whose difference cannot wrap and whose zero point has at most 16 bits.
-    """
+    """Matches `float(q - zero)` if the difference cannot wrap and `zero` has at most 16 bits."""
     owner = value.owner
     if not isinstance(owner, arith.SIToFPOp | arith.UIToFPOp):
         return None
@@ -264,8 +268,9 @@ def _transpose_operand(inner: Dequantized, order: list[int]) -> Dequantized:
 
 def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
     """
-    Moves a padding with zeros to the integers, which are padded with their zero point. Returns None
-    if that is not one number that their type can store.
+    Applies a padding with zeros to the integers, with the zero point as the padding value.
+
+    Returns None if the zero point is not one number of the integers' type.
     """
     low, high = op.static_low.get_values(), op.static_high.get_values()
     if not is_zero(yields_of(op.region.block)[0]) or DYNAMIC_INDEX in (*low, *high):
@@ -285,7 +290,7 @@ def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
 
 def _stored_zero(inner: Dequantized) -> Callable[[], Operation] | None:
     """
-    A function that writes the zero point in the integers' storage type; None if it does not fit.
+    Returns a function that creates the zero point in the integers' type; None if it does not fit.
     """
     block, shift = inner.op.body.block, inner.shift
     element = block.args[shift.input].type
@@ -311,7 +316,7 @@ def _stored_zero(inner: Dequantized) -> Callable[[], Operation] | None:
 
 
 def _retype_result(op: Operation, like: SSAValue) -> Operation:
-    """The operation with a result of another tensor's element type."""
+    """Gives an operation's result the element type of `like`; returns the operation."""
     shape = tensor_type(op.results[0]).get_shape()
     type = TensorType(tensor_type(like).element_type, shape)
     Rewriter.replace_value_with_new_type(op.results[0], type)
@@ -322,7 +327,8 @@ def _reshape_operand(
     op: tensor.CollapseShapeOp | tensor.ExpandShapeOp, inner: Dequantized
 ) -> Dequantized | None:
     """
-    Moves a reshape to the integers, unless it merges or splits a dimension that a scale follows.
+    Applies a reshape to the integers. Returns None if scale or zero point vary along a dimension
+    that the reshape merges or splits.
     """
     groups, collapses = groups_of(op), isinstance(op, tensor.CollapseShapeOp)
     sizes = tensor_type(op.src if collapses else op.result).get_shape()
@@ -352,7 +358,7 @@ def _reshape_operand(
 
 
 class _Rewrite:
-    """One contraction of two dequantized tensors, of integers or of floats."""
+    """Rewrites one contraction of two dequantized tensors."""
 
     def __init__(
         self,
@@ -367,7 +373,10 @@ class _Rewrite:
         self.out = self.maps[-1]
 
     def _map(self, number: int, aux: int) -> AffineMap:
-        """The map from the loops to an auxiliary input of an operand's dequantization."""
+        """
+        Returns the index map, over the contraction's loops, of the scale or zero point input
+        `aux`.
+        """
         map = self.maps[number]
         place = self.operands[number].places[aux]
         none = AffineConstantExpr(0)
@@ -376,7 +385,9 @@ class _Rewrite:
         )
 
     def is_possible(self) -> bool:
-        """Whether the sum fits and no zero point or scale changes within it."""
+        """
+        True if the terms of a sum share scale and zero point, and a float sum fits in 32 bits.
+        """
         result = self.op.results[0].type
         if not isinstance(result, TensorType):
             return False
@@ -398,7 +409,7 @@ class _Rewrite:
         return terms is not None and terms * largest < LARGEST_SUM
 
     def _terms(self) -> int | None:
-        """Number of products in a sum; None if that is not known."""
+        """Returns the number of products in a sum; None if a reduced size is dynamic."""
         loops = set(range(self.out.num_dims)) - set(self.out.used_dims())
         sizes = loop_extents(self.op)
         known = [size for loop in loops if isinstance(size := sizes[loop], int)]
@@ -419,14 +430,14 @@ class _Rewrite:
         return product
 
     def _moved(self, operand: Dequantized) -> SSAValue:
-        """Moves the integers as the floats were moved."""
+        """Returns the stored integers after the operand's pads, transpositions and reshapes."""
         value = operand.op.inputs[operand.shift.input]
         for move in operand.moves:
             value = move(self.code, value)
         return value
 
     def _product(self, values: list[SSAValue], start: SSAValue) -> linalg.ops.GenericOp:
-        """`start` and the sum of (qa - za) * (qb - zb) in 32 bits."""
+        """Writes `start` plus the sum of (qa - za) * (qb - zb), in 32 bits."""
         body = BodyCode()
         elements = [body.read(*read) for read in zip(values, self.maps, strict=False)]
         a, b = (self._difference(body, number, q) for number, q in enumerate(elements))
@@ -454,7 +465,7 @@ class _Rewrite:
         return body.add(kind(value, body.extend(zero, i32, signed)))
 
     def _scaled(self, sums: SSAValue) -> SSAValue:
-        """Returns the output plus the scales times the sums."""
+        """Writes the initial output plus the scales times the sums."""
         element = tensor_type(self.op.results[0]).element_type
         identity = AffineMap.identity(tensor_type(self.op.results[0]).get_num_dims())
         body = BodyCode()

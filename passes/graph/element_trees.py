@@ -1,13 +1,11 @@
 """
-Traces an element of a tensor back to a tree of operations, so that formulas are recognized in any
-spelling.
+Traces an element of a tensor back to the tree of operations that compute it.
 
-Front ends write one formula in many ways: with or without reshapes between its parts, one operation
-to a `linalg.generic` or several, broadcasts spelled out or not. Here an element is an expression of
-elements of other tensors, found by walking back through operations that compute element by element,
-move elements, or reduce along one loop. Where an element stands is a place: for each dimension the
-pieces of loops that make up its index. Reshapes cut pieces or join them, so that no division is
-ever needed.
+Front ends write one formula in many ways: with or without reshapes between its parts, in one
+`linalg.generic` or several, with broadcasts as operations or in index maps. The tracer follows
+operations that compute element by element, move elements, or reduce along one loop. A `Place` is
+the position of an element: for each dimension, the pieces of loops that make up its index.
+Reshapes only split pieces or join them, so that no division is needed.
 """
 
 from __future__ import annotations
@@ -40,19 +38,19 @@ from xdsl_spirv.passes.analysis.sizes import extents, listed_sizes, loop_extents
 from xdsl_spirv.passes.analysis.sizes import number as size_of
 
 MOST_NODES = 400
-"""Largest number of nodes of a traced formula."""
+"""Maximum number of nodes of a tree."""
 
 MOST_DEEP = 64
-"""Largest depth of a traced formula."""
+"""Maximum depth of a tree."""
 
 
 class NotTraced(ValueError):
-    """Raised for an element that has no form as a tree."""
+    """Raised if an element's computation cannot be written as a tree."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """(`loop` // `divisor`) % `size`: a whole loop, or a part that a reshape cut from it."""
+    """A part of a loop's index: (`loop` // `divisor`) % `size`. The whole index has divisor 1."""
 
     loop: str
     divisor: int
@@ -60,19 +58,19 @@ class Piece:
 
 
 Index: TypeAlias = tuple[Piece, ...]
-"""An index put together of pieces, outermost first; 0 if there are none."""
+"""An index made of pieces, outermost first. It is 0 if there are no pieces."""
 
 Place: TypeAlias = tuple[Index, ...]
-"""An index for each dimension."""
+"""The position of an element in a tensor: an index for each dimension."""
 
 
 def index_of_loop(loop: str, size: Size) -> Index:
-    """Returns the index that a whole loop counts."""
+    """Returns the index of a whole loop."""
     return join_pieces([Piece(loop, 1, size)])
 
 
 def join_pieces(pieces: Sequence[Piece]) -> Index:
-    """Drops pieces of size 1, and joins neighbouring pieces that were one piece."""
+    """Drops pieces of size 1, and joins adjacent pieces of one loop where their divisors match."""
     merged: list[Piece] = []
     for piece in pieces:
         if piece.size == 1:
@@ -88,9 +86,9 @@ def join_pieces(pieces: Sequence[Piece]) -> Index:
 
 def split_index(index: Index, shape: Sequence[Size]) -> list[Index]:
     """
-    Cuts an index into one index for each size of `shape`.
+    Splits an index into one index for each size of `shape`.
 
-    The first size that is not 1 gets the remaining pieces, so it may be dynamic.
+    The first size that is not 1 gets the remaining pieces, so this size may be dynamic.
     """
     rest = list(index)
     indices: list[Index] = []
@@ -102,21 +100,21 @@ def split_index(index: Index, shape: Sequence[Size]) -> list[Index]:
             rest = []
             continue
         if is_dynamic(size):
-            raise NotTraced("a reshape cuts a loop into open sizes")
+            raise NotTraced("a reshape splits a loop into parts of dynamic size")
         while size > 1:
             if not rest:
                 raise NotTraced("a reshape has more elements than its loops")
             last = rest.pop()
             width = last.size
             if is_dynamic(width):
-                raise NotTraced("a reshape splits a loop of unknown size")
+                raise NotTraced("a reshape splits a loop of dynamic size")
             if width > size:
                 if width % size:
-                    raise NotTraced("a reshape cuts a loop unevenly")
+                    raise NotTraced("a reshape splits a loop into parts that do not divide it")
                 rest.append(Piece(last.loop, last.divisor * size, width // size))
                 last, width = Piece(last.loop, last.divisor, size), size
             if size % width:
-                raise NotTraced("a reshape cuts a loop unevenly")
+                raise NotTraced("a reshape splits a loop into parts that do not divide it")
             taken.insert(0, last)
             size //= width
         indices.insert(0, join_pieces(taken))
@@ -126,12 +124,15 @@ def split_index(index: Index, shape: Sequence[Size]) -> list[Index]:
 @dataclass(frozen=True)
 class Node:
     """
-    A value in a formula: an `element` of a tensor (`detail` is the tensor and the place), a
-    `number`, a `size` that is known when the program runs (`detail` is an expression of tensors'
-    sizes), the `index` of a loop, a `reduction` of its child (`detail` is the operation's name and
-    its initial value), or the result of an operation of a body on its children.
+    A node of a tree. `kind` is the name of an operation in a body, or one of:
 
-    `value` is the tensor whose element it is, if it is one, and `place` where.
+    - `element`: an element of a tensor; `detail` is the tensor and the position
+    - `number`: a constant
+    - `size`: a size that is known at launch; `detail` is an expression of tensor sizes
+    - `index`: the index of a loop
+    - `reduction`: of its child; `detail` is the operation's name and the initial value
+
+    If the node is an element of a tensor, `value` is that tensor, and `place` the position.
     """
 
     kind: str
@@ -151,21 +152,23 @@ def _groups(op: Reshape) -> list[list[int]]:
 
 
 def before_reshape(op: Reshape, place: Place) -> Place:
-    """Returns where an element of the result is in the operand."""
+    """Returns the position in the operand of an element of the result."""
     collapses = isinstance(op, tensor.CollapseShapeOp)
     return _regroup_place(place, _groups(op), extents(op.operands[0]) if collapses else None)
 
 
 def after_reshape(op: Reshape, place: Place) -> Place:
-    """Returns where an element of the operand is in the result."""
+    """Returns the position in the result of an element of the operand."""
     expands = isinstance(op, tensor.ExpandShapeOp)
     return _regroup_place(place, _groups(op), extents(op.results[0]) if expands else None)
 
 
 def _regroup_place(place: Place, groups: list[list[int]], shape: Sequence[Size] | None) -> Place:
     """
-    Regroups a place by a reshape: splits each index into its group's sizes of `shape`, or, without
-    a shape, merges each group of indices.
+    Maps a position through a reshape that merges or splits `groups` of dimensions.
+
+    With `shape`, splits each index into its group's sizes. Without, joins the indices of each
+    group.
     """
     if shape is None:
         return tuple(join_pieces([p for axis in group for p in place[axis]]) for group in groups)
@@ -176,7 +179,7 @@ def _regroup_place(place: Place, groups: list[list[int]], shape: Sequence[Size] 
 
 
 def through(map: AffineMap, loops: Sequence[Index | None]) -> Place:
-    """Returns the place that a map gives."""
+    """Returns the position that an index map reads at these loop indices."""
     indices: list[Index] = []
     for expression in map.results:
         match expression:
@@ -185,12 +188,14 @@ def through(map: AffineMap, loops: Sequence[Index | None]) -> Place:
             case AffineConstantExpr(value=0):
                 indices.append(())
             case _:
-                raise NotTraced(f"an operand is read at {expression}")
+                raise NotTraced(
+                    f"an operand is indexed by {expression}, which is neither a loop nor 0"
+                )
     return tuple(indices)
 
 
 def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
-    """For each loop of a map, the index that it has at a place; None if the map does not use it."""
+    """Returns the index of each loop for which a map gives this position; None for unused loops."""
     loops: list[Index | None] = [None] * map.num_dims
     for expression, index in zip(map.results, place, strict=True):
         if isinstance(expression, AffineDimExpr):
@@ -200,8 +205,7 @@ def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
 
 def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
     """
-    A tensor with a place, then each tensor behind operations that only move elements, with the
-    place there.
+    Yields the tensor and the position, then the source of each operation that only moves elements.
     """
     yield value, place
     while isinstance(owner := value.owner, Operation):
@@ -216,15 +220,15 @@ def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
 
 
 def find_stored(value: SSAValue, place: Place) -> tuple[SSAValue, Place]:
-    """Returns the tensor behind operations that only move elements, and the place there."""
+    """
+    Follows operations that only move elements back to their source tensor and the position in it.
+    """
     *_, last = origins(value, place)
     return last
 
 
 def moves(op: linalg.ops.GenericOp) -> bool:
-    """
-    True if an operation only yields its one input: a transposition or a broadcast of a tensor.
-    """
+    """True if an operation only transposes or broadcasts its single tensor input."""
     if not is_pointwise(op) or not moves_only(op):
         return False
     one = len(op.inputs) == 1 and isinstance(op.inputs[0].type, TensorType)
@@ -232,18 +236,17 @@ def moves(op: linalg.ops.GenericOp) -> bool:
 
 
 LAST: Index = (Piece("last", 1, 2),)
-"""The index behind a loop's last one, where something is appended."""
+"""The index one past the end of the reduced loop, where an element is appended."""
 
 
 class Trees:
     """
-    Builds trees of elements; reductions run along `reduced`, one loop of a known name.
+    Builds trees of elements. Reductions must run along the loop `reduced`.
 
-    Where one element is appended along this loop and cut off again, the reduction's result is
-    combined with that element.
+    If a tensor has one element appended along this loop, the tree combines the reduction's result
+    with that element.
 
-    `normal` brings sizes that are equal to one form; `visited` are the operations that were walked
-    through.
+    `normal` maps equal sizes to one form. `visited` collects the traced operations.
     """
 
     def __init__(self, reduced: Index, normal: Callable[[Size], Size]):
@@ -253,7 +256,7 @@ class Trees:
         self._count = self._deep = 0
 
     def element(self, value: SSAValue, place: Place) -> Node:
-        """Returns the tree of the element of a tensor at a place."""
+        """Returns the tree of a tensor's element. Raises `NotTraced` if there is none."""
         key = value, place
         if key not in self._known:
             if self._deep == MOST_DEEP:
@@ -293,15 +296,17 @@ class Trees:
                 self.visited.add(owner)
                 return self.element(*part)
         if any(LAST[0] == piece for index in place for piece in index):
-            raise NotTraced("an appended number has another form")
+            raise NotTraced("an appended element is not inserted by one slice")
         return self._node("element", (value, place))
 
     def _beside_appended(
         self, op: tensor.ExtractSliceOp | tensor.InsertSliceOp, place: Place
     ) -> tuple[SSAValue, Place] | None:
         """
-        Returns the element of a slice's operand at a place along the reduced loop, where the whole
-        is one longer; None if there is none.
+        Traces an element through a slice that appends or removes one element along the reduced
+        loop.
+
+        Returns the slice's operand and the position in it; None for any other slice.
         """
         cuts = isinstance(op, tensor.ExtractSliceOp)
         whole, part = (op.source, op.result) if cuts else (op.dest, op.source)
@@ -343,7 +348,7 @@ class Trees:
             return self._node("number", number)
         size = self.normal(size_of(value)) if isinstance(value.type, IndexType) else None
         if size is None or (is_dynamic(size) and not all(map(_is_told, size.extents))):
-            raise NotTraced("a scalar is not computed from constants and elements")
+            raise NotTraced("a scalar is computed from values other than constants and sizes")
         return self._node("size", size) if is_dynamic(size) else self._node("number", size)
 
     def _body(self, op: linalg.ops.GenericOp, loops: Sequence[Index | None]) -> Node:
@@ -359,7 +364,7 @@ class Trees:
     ) -> Node:
         if isinstance(op, linalg.ops.IndexOp):
             if loops[op.dim.value.data] == LAST:
-                raise NotTraced("an appended number is computed of its index")
+                raise NotTraced("an appended element is computed from its index")
             return self._node("index", loops[op.dim.value.data])
         if isinstance(op, arith.ConstantOp | tensor.DimOp):
             return self._scalar(op.results[0])
@@ -370,7 +375,7 @@ class Trees:
         return self._node(op.name, detail, children)
 
     def _outside(self, value: SSAValue) -> Node:
-        """A scalar from outside of a body, seen through its casts."""
+        """Traces a scalar that is defined outside of a body, through its casts."""
         owner = value.owner
         if isinstance(owner, arith.IndexCastOp):
             return self._node(owner.name, (), [self._outside(owner.input)])
@@ -393,7 +398,7 @@ class Trees:
         others = [value for value in combined.operands if value is not out]
         start = number_of(op.outputs[0])
         if len(combined.operands) != 2 or len(others) != 1 or start is None:
-            raise NotTraced("not a reduction from a known number")
+            raise NotTraced("a reduction does not start from a constant")
         reduced: list[Node] = []
         for index in (self.reduced, LAST)[: 1 + appended]:
             loops[kinds.index("reduction")] = index
@@ -408,7 +413,7 @@ class Trees:
 
 
 def _is_told(extent: Extent) -> bool:
-    """True if a size is known before the program runs: a tensor's size, or a given number."""
+    """True if a size is known before launch: the size of a tensor, or an index argument."""
     type = extent.value.type
     return not isinstance(type, IndexType) or isinstance(extent.value.owner, Block)
 
@@ -421,7 +426,7 @@ def _size(index: Index) -> Size:
 
 
 def _is_formula(op: linalg.ops.GenericOp) -> bool:
-    """True if the one result's elements are each computed by arithmetic, or by one reduction."""
+    """True if arithmetic or one reduction computes each element of the single result."""
     if len(op.outputs) != 1 or len(op.results) != 1:
         return False
     if not all(_is_full(value.type) for value in op.operands):
@@ -441,7 +446,7 @@ def _is_formula(op: linalg.ops.GenericOp) -> bool:
 
 
 def number_of(value: SSAValue) -> float | int | None:
-    """The number that a scalar or every element of a tensor is, if that is known."""
+    """Returns the constant that a scalar or every element of a tensor equals, else None."""
     owner = value.owner
     if isinstance(owner, Block):
         return None
@@ -465,5 +470,5 @@ def _plain(attribute: Attribute) -> float | int | None:
 
 
 def _is_full(type: Attribute) -> bool:
-    """Whether a tensor is not known to be empty."""
+    """False for a tensor with a static size of 0."""
     return not isinstance(type, TensorType) or 0 not in type.get_shape()

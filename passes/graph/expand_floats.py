@@ -5,10 +5,9 @@ Rewrites 8-bit floats that kernels lack as bytes.
     contraction %x, %w             ->    %h = linalg.generic (n, k) ins(%w) { float of the bits }
                                          contraction %x, %h : tensor<64x64xf16>
 
-An operand whose elements are only extended is converted before its reader, exactly: into f16, or
-into f32 where f16 has not all of its numbers. So a contraction multiplies in f16, and reads packed
-bytes where its kernel unpacks planes. Other operations on such scalars are computed in f32 and
-rounded.
+If a body only extends an operand's elements, a separate operation converts them: to f16, or to f32
+if f16 lacks some of their values. So a contraction multiplies in f16, and its kernel may read
+packed bytes. Other operations on 8-bit floats compute in f32 and round.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ from xdsl_spirv.targets import Target
 from xdsl_spirv.upstream.narrow_floats import NARROW_FLOATS, Bits, extend, is_part_of_half, truncate
 
 MOVES = (arith.ConstantOp, arith.SelectOp, arith.BitcastOp)
-"""Operations that give codes of codes."""
+"""Operations that copy 8-bit floats without computing with them."""
 
 
 def narrow_element(type: Attribute) -> ReducedPrecisionFloatType | None:
-    """The float of 8 bits that a type has as its element, or is."""
+    """Returns the 8-bit float that a type is, or that its elements are; else None."""
     element = type.element_type if isinstance(type, TensorType) else type
     known = NARROW_FLOATS.get(getattr(element, "name", ""))
     return known if known is not None and known.bitwidth == 8 else None
@@ -54,9 +53,10 @@ def narrow_element(type: Attribute) -> ReducedPrecisionFloatType | None:
 
 def expand(function: FuncOp, target: Target | None) -> None:
     """
-    Write a function's floats of 8 bits as bytes; functions without them do not change.
+    Rewrites a function's 8-bit floats as bytes.
 
-    Values that are read only by contractions for which the target has matrices do not change.
+    Leaves the function unchanged if only contractions with matrix instructions on the target use
+    them.
     """
     readers = [op for op in function.walk() if any(map(_is_narrow, values_of(op)))]
     readers += [op for op in function.walk() if any(map(_is_narrow, op.operands))]
@@ -80,7 +80,7 @@ def expand(function: FuncOp, target: Target | None) -> None:
 
 
 def _is_native(op: Operation, target: Target) -> bool:
-    """True for a contraction that the target has matrices for, and for operations in its body."""
+    """True for a contraction that the target has matrix instructions for, and for its body."""
     if isinstance(op, FuncOp | ReturnOp):
         return True
     parent = op.parent_op()
@@ -100,7 +100,9 @@ def _in_bytes(type: Attribute) -> Attribute:
 
 
 def _note_type(type: Attribute, note: dict[str, Attribute]) -> None:
-    """Note the type that an argument or a result has outside, and write weights as bytes."""
+    """
+    Records the 8-bit float of an argument or result for callers, and rewrites weights as bytes.
+    """
     if (element := narrow_element(type)) is not None:
         note[TYPE] = StringAttr(str(element))
     if VALUE in note:
@@ -108,7 +110,7 @@ def _note_type(type: Attribute, note: dict[str, Attribute]) -> None:
 
 
 def _constant(value: Attribute) -> Attribute:
-    """A constant as bytes; others are unchanged."""
+    """Returns a constant of 8-bit floats as bytes. Returns other attributes unchanged."""
     if isinstance(value, DenseIntOrFPElementsAttr) and narrow_element(value.get_type()):
         type = _in_bytes(value.get_type())
         assert isinstance(type, TensorType)
@@ -120,7 +122,7 @@ def _constant(value: Attribute) -> Attribute:
 
 
 def _extend_before(op: linalg.ops.GenericOp) -> None:
-    """Convert inputs whose elements a body only extends, before the operation."""
+    """Converts each input that the body only extends, before the operation."""
     code = Code(op)
     for place, value in enumerate(op.inputs):
         argument = op.body.block.args[place]
@@ -145,7 +147,7 @@ def _extend_before(op: linalg.ops.GenericOp) -> None:
 
 
 def _compute_wide(op: Operation, formats: dict[SSAValue, ReducedPrecisionFloatType]) -> None:
-    """Write an operation on scalars of 8 bits in f32, with conversions around it."""
+    """Rewrites a scalar operation on 8-bit floats in f32, with conversions before and after."""
     if isinstance(op, arith.ConstantOp):
         op.properties["value"] = _constant(op.value)
     if not op.name.startswith(("arith.", "math.")) or isinstance(op, MOVES):

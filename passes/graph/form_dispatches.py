@@ -1,5 +1,5 @@
 """
-Sorts the operations of a host function into dispatches, each of which becomes one kernel.
+Groups the operations of a host function into dispatches, each of which becomes one kernel.
 
     %f = linalg.fill ...                          %r = schedule.dispatch(%A, %B, %bias) {
     %0 = linalg.generic (contraction) outs(%f)      ^bb0(%a, %b, %row):
@@ -7,8 +7,8 @@ Sorts the operations of a host function into dispatches, each of which becomes o
     %2 = linalg.generic (max %1, 0)                   schedule.yield %2 }
 
 A contraction is fused with elementwise producers of one operand, if they are cheap and have no
-other user, and with elementwise operations on its result. The multiply-add itself does not change.
-All other computations become dispatches of loops (`loops_fusion`).
+other user, and with elementwise operations on its result. All other computations become dispatches
+of loops (`loops_fusion`).
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ from xdsl_spirv.passes.analysis.values import erase_unused, erase_unused_ops, is
 from xdsl_spirv.passes.graph.grouping import Group, is_cheap, is_computed, typical_size, users_of
 
 MOST_RESULTS = 2
-"""Results of a contraction's dispatch: more would need as many passes over its fragments."""
+"""Maximum results of a contraction's dispatch: each needs another pass over the fragments."""
 
 PROLOGUE_OPS = {False: 10, True: 4}
-"""Most operations on an operand's element that may be repeated for every tile and every window."""
+"""Maximum instructions per element of a fused producer, by whether windows read it repeatedly."""
 
 EXPENSIVE = (arith.DivfOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 
 TENSOR_OPS = (tensor.PadOp, tensor.ExtractSliceOp, tensor.InsertSliceOp, tensor.ConcatOp)
-"""Operations of `tensor` that move elements; reshapes move nothing and stay with the host."""
+"""Operations of `tensor` that move elements. Reshapes do not, and stay on the host."""
 
 
 @dataclass(frozen=True)
 class FormDispatchesPass(ModulePass):
-    """Groups what a host function computes into `schedule.dispatch`, one for each kernel."""
+    """Groups the operations of a host function into `schedule.dispatch`, one for each kernel."""
 
     name = "form-dispatches"
 
@@ -76,7 +76,7 @@ class FormDispatchesPass(ModulePass):
 
 
 def _blocks(block: Block) -> list[Block]:
-    """A host function's block and the blocks of its loops and branches."""
+    """Returns a host function's block and the blocks of its loops and branches."""
     blocks = [block]
     for op in block.ops:
         if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
@@ -87,7 +87,7 @@ def _blocks(block: Block) -> list[Block]:
 
 
 def form(block: Block) -> None:
-    """Group the operations of one block."""
+    """Groups the operations of one block into dispatches."""
     resolve_sizes(block)
     for op in reversed([op for op in block.ops if len(op.results) > 1]):
         from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results
@@ -104,7 +104,7 @@ def form(block: Block) -> None:
         contraction = _contraction(op)
         if contraction is not None:
             form_contraction(contraction)
-    # Fills come last: a fill that other dispatches read has been copied into them by then.
+    # Fills come last: dispatches that read a fill have their own copies by then.
     rest = sorted(reversed(list(block.ops)), key=lambda op: isinstance(op, linalg.ops.FillOp))
     for op in rest:
         if op.parent_block() is not block or not _computes(op):
@@ -147,7 +147,7 @@ def _computes(op: Operation) -> bool:
 
 
 def form_contraction(contraction: Contraction, alone: bool = False) -> None:
-    """Makes a contraction the root of a dispatch. Fuses neighbours into it unless `alone`."""
+    """Makes a contraction the root of a dispatch, and fuses its neighbours unless `alone`."""
     if not alone:
         contraction = _init_as_epilogue(contraction)
     group = Group(contraction.op, lambda value: _is_read_through(value, contraction))
@@ -165,10 +165,9 @@ def form_contraction(contraction: Contraction, alone: bool = False) -> None:
 
 def _is_read_through(value: SSAValue, contraction: Contraction) -> bool:
     """
-    True for a value that a contraction's kernel computes by itself, such as a constant padding.
+    True if a contraction's kernel computes the value itself, such as a constant padding.
 
-    A padding counts only if the contraction multiplies it directly; otherwise its surrounding
-    elements are not constant. An operand whose elements are all equal does not count.
+    A padding must be an operand of the contraction. Operands and planes in memory do not count.
     """
     owner = value.owner
     if isinstance(owner, tensor.PadOp):
@@ -185,7 +184,7 @@ def _is_read_through(value: SSAValue, contraction: Contraction) -> bool:
 
 def _init_as_epilogue(contraction: Contraction) -> Contraction:
     """
-    Moves a row, column or constant that the accumulators start from into the epilogue.
+    Moves the accumulators' initial value (a row, a column or a constant) into the epilogue.
 
         outs(broadcast %bias)  ->  outs(zeros), then + broadcast %bias
     """
@@ -213,7 +212,7 @@ def _init_as_epilogue(contraction: Contraction) -> Contraction:
 
 
 def _is_spread(op: Operation) -> bool:
-    """Whether every input has fewer elements than the result: a row or a column repeated."""
+    """True if every input has fewer elements than the result: a repeated row or column."""
     assert isinstance(op, linalg.ops.GenericOp)
     *reads, _ = op.get_indexing_maps()
     rank = len(op.get_iterator_types())
@@ -222,10 +221,9 @@ def _is_spread(op: Operation) -> bool:
 
 def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> None:
     """
-    Adds the producer of an operand that only this root reads.
+    Adds the producer of an operand that only this root reads, so that it needs no memory.
 
-    The producer is elementwise on one tensor, or unpacks planes. Fused, its values are not written
-    to memory and read again for every tile.
+    The producer is elementwise on one tensor, or unpacks planes.
     """
     owner = operand.owner
     if isinstance(owner, linalg.ops.GenericOp):
@@ -262,13 +260,14 @@ def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> 
 
 def _is_inlined(op: Operation) -> bool:
     """
-    True if a contraction's kernel can compute a value: from elements and constants, not from sizes.
+    True if an operation is elementwise and reads no scalars but constants, so that a contraction's
+    kernel can compute it.
     """
     return is_pointwise(op) and not any(map(is_computed, operands_of(op)))
 
 
 def _is_unary(op: linalg.ops.GenericOp) -> bool:
-    """Whether each element is computed from the one in the same place of one other tensor."""
+    """True if each element is computed from the element at the same index of the only input."""
     if not _is_inlined(op) or len(op.inputs) != 1 or moves_only(op):
         return False
     read, write = (attribute.data for attribute in op.get_indexing_maps())
@@ -294,7 +293,7 @@ def _has_kernel(value: SSAValue, block: Block) -> bool:
 
 
 def _cost(op: linalg.ops.GenericOp) -> int:
-    """Instructions for an element; beyond every budget if it has a division or a function."""
+    """Returns the instructions per element. A division or a function exceeds every budget."""
     ops = body_ops(op.body.block)
     dear = any(
         isinstance(body_op, EXPENSIVE) or body_op.name.startswith("math.") for body_op in ops
@@ -307,7 +306,7 @@ class _Chain:
     Elementwise operations on a root's result.
 
     `places` maps the dimensions of each value of the chain to dimensions of the root's result, so
-    that every element stays in the invocation that computed it.
+    that each element stays in the invocation that computed it.
     """
 
     def __init__(self, group: Group, one_user: bool = False):
@@ -319,7 +318,11 @@ class _Chain:
         self.places: dict[SSAValue, tuple[AffineExpr, ...]] = {result: identity}
 
     def accept(self, op: Operation) -> bool:
-        """True if an operation computes each element from one place of the chain."""
+        """
+        Adds an operation if it computes each element from one element of the chain.
+
+        Returns True if the operation was added.
+        """
         if SCHEDULE in op.attributes or not _is_inlined(op):
             return False
         assert isinstance(op, linalg.ops.GenericOp)
@@ -346,11 +349,10 @@ class _Chain:
 
 def _add_producers(group: Group, others: list[Operation]) -> None:
     """
-    Adds producers of another operand of an epilogue that have no other user: a broadcast or a
-    conversion.
+    Adds broadcasts and conversions that only the epilogue reads.
 
-    Earlier members, `others`, read the value from memory, so a tensor that the contraction
-    multiplies, too, is computed before it.
+    Skips a value that an earlier member (`others`) reads, because this member reads it from
+    memory.
     """
     waiting = [op for op in group.members if op not in others]
     while waiting:

@@ -5,7 +5,7 @@ Fuses two dispatches into one: a producer and the consumer of its result, or ind
     %r = schedule.dispatch(%h, %w) { g }  ->     %h = f(%x)
                                                  g(%h, %w) }
 
-Passes decide which dispatches to fuse, and whether the joint kernel fits. This module writes it.
+The calling passes decide which dispatches to fuse, and check that one kernel can run them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xdsl_spirv.passes.graph.own_results import VIEWS, readers_of, source
 
 
 def views_of(value: SSAValue) -> list[Operation]:
-    """Returns the views between a value and its source, the last one first."""
+    """Returns the reshapes from a value back to the tensor behind them, the last reshape first."""
     views: list[Operation] = []
     while isinstance(value.owner, VIEWS):
         views.append(value.owner)
@@ -34,11 +34,11 @@ def views_of(value: SSAValue) -> list[Operation]:
 
 def fuse(first: DispatchOp, second: DispatchOp, read: SSAValue | None = None) -> DispatchOp:
     """
-    Builds one dispatch of two, without inserting it.
+    Builds one dispatch from two, without inserting it into the block.
 
-    `read` is the operand of the second dispatch that is the first one's only result, or a view of
-    it: that result then stays inside the kernel. Without `read` the dispatch has the first one's
-    `stored_results`, too.
+    `read` is the second dispatch's operand that is the only result of the first dispatch, or a
+    view of that result. The result then stays inside the kernel. Without `read`, the fused
+    dispatch also returns the `stored_results` of the first one.
     """
     between = [value for value in second.inputs if source(value).owner is first]
     inputs = [*first.inputs, *(value for value in second.inputs if value not in between)]
@@ -56,7 +56,7 @@ def fuse(first: DispatchOp, second: DispatchOp, read: SSAValue | None = None) ->
     block.add_op(YieldOp(*(inside[value] for value in kept), *last))
     stored = *kept, *second.results
     fused = DispatchOp(inputs, [result.type for result in stored], Region(block))
-    # A product's dispatch has attributes for both; a dispatch with a schedule of loops does not.
+    # A dispatch with a loop schedule passes on no attributes: that schedule is for its own loops.
     main = second if SCHEDULE in first.attributes else first
     fused.attributes.update(main.attributes)
     fused.location = main.location
@@ -77,7 +77,7 @@ def fuse(first: DispatchOp, second: DispatchOp, read: SSAValue | None = None) ->
 
 
 def stored_results(first: DispatchOp, second: DispatchOp) -> list[OpResult]:
-    """Returns the results of the first dispatch that are states, or have other readers, too."""
+    """Returns the first dispatch's results that are states, or that other operations read."""
     return [
         result
         for number, result in enumerate(first.results)
@@ -103,8 +103,9 @@ def part_of_columns(
     op: tensor.ExtractSliceOp, outside: Callable[[Size], Size] = lambda size: size
 ) -> tuple[int, int] | None:
     """
-    Returns the number of equal parts and the part's index if a slice is an equal part of the last
-    dimension, else None. `outside` brings sizes to terms in which equal ones are the same.
+    Returns (number of parts, index of the part) if a slice is an equal part of the last dimension.
+
+    Returns None for any other slice. `outside` maps equal sizes to one form.
     """
     whole, size = (tensor_type(v).get_shape()[-1] for v in (op.source, op.result))
     *begins, begin = op.static_offsets.iter_values()

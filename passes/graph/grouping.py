@@ -1,10 +1,10 @@
 """
 Groups operations of a block that become one `schedule.dispatch`.
 
-A group is convex: nothing outside it lies between two of its operations. It is made a dispatch as
-soon as it is complete, so that the next group sees it as one operation and no two dispatches can
-wait for each other. Operations without cost (constants, fills, paddings with zeros) are copied into
-each dispatch that reads them.
+A group is convex: no operation outside depends on the group while the group depends on that
+operation. A group becomes a dispatch as soon as it is complete, so that two dispatches cannot
+depend on each other. Each dispatch gets copies of the operations without cost that it reads
+(constants, fills, paddings with zeros).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xdsl_spirv.passes.analysis.values import erase_unused, operands_of
 
 
 def users_of(value: SSAValue, block: Block) -> set[Operation]:
-    """The operations of a block that use a value, directly or in their regions."""
+    """Returns the operations of a block that use a value, directly or in their regions."""
     users: set[Operation] = set()
     for use in value.uses:
         op = block.find_ancestor_op_in_block(use.operation)
@@ -34,10 +34,7 @@ def users_of(value: SSAValue, block: Block) -> set[Operation]:
 
 
 def is_cheap(value: SSAValue) -> bool:
-    """
-    True if each dispatch computes the value for itself: a constant, a splat, an empty tensor, a
-    size.
-    """
+    """True if each dispatch recomputes the value: a constant, a splat, an empty tensor, a size."""
     match value.owner:
         case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
             return dense.is_splat()
@@ -54,7 +51,7 @@ def is_cheap(value: SSAValue) -> bool:
 
 
 def typical_size(value: SSAValue) -> int:
-    """Number of elements of a tensor; typical numbers stand for dynamic sizes."""
+    """Returns a tensor's number of elements, with typical values for dynamic sizes."""
     return typical(prod(extents(value)))
 
 
@@ -65,7 +62,7 @@ def is_computed(value: SSAValue) -> bool:
 
 
 class Group:
-    """The operations that will be one dispatch, in the order of the block they stand in."""
+    """A set of operations of one block that will become one dispatch."""
 
     def __init__(self, root: Operation, also_cheap: Callable[[SSAValue], bool] = is_cheap):
         block = root.parent_block()
@@ -79,21 +76,22 @@ class Group:
         return op in self.members
 
     def produces(self, value: SSAValue) -> bool:
-        """Whether an operation of the group produces the value."""
+        """True if an operation of the group produces the value."""
         return value.owner in self.members
 
     def add(self, op: Operation) -> None:
         self.members[op] = None
 
     def outside(self, op: Operation) -> list[SSAValue]:
-        """Returns the values from outside the group that an operation reads."""
+        """Returns the values that an operation reads and the group does not produce."""
         return [value for value in operands_of(op) if not self.produces(value)]
 
     def grow(self, accept: Callable[[Operation], bool]) -> None:
         """
-        Adds accepted operations that follow the root and use the group.
+        Adds operations after the root that read the group and that `accept` allows.
 
-        Leaves out operations that also need a result of the group by way of operations outside it.
+        Skips an operation that also depends on the group through an operation outside of the
+        group.
         """
         tainted: set[SSAValue] = set()
         waiting = self._users()
@@ -117,7 +115,7 @@ class Group:
         return {user for user in users if user not in self.members}
 
     def results(self) -> list[SSAValue]:
-        """The values that the group produces and others use."""
+        """Returns the values that the group produces and operations outside of it use."""
         return [
             value
             for op in self.members
@@ -126,7 +124,7 @@ class Group:
         ]
 
     def contract(self) -> DispatchOp:
-        """Replaces the group by its dispatch."""
+        """Replaces the group by a dispatch, and returns the dispatch."""
         ordered = self.ordered()
         outputs = [v for op in ordered for v in op.results if v in set(self.results())]
         inputs, clones = self._inputs()
@@ -178,8 +176,8 @@ class Group:
 
     def _inputs(self) -> tuple[list[SSAValue], list[Operation]]:
         """
-        The values that the group reads, the root's operands first, and the operations to copy into
-        it.
+        Returns the values that the group reads, the root's operands first, and the operations to
+        copy into the dispatch.
         """
         inputs: dict[SSAValue, None] = {}
         clones: dict[Operation, None] = {}
@@ -208,7 +206,7 @@ class Group:
         return list(inputs), list(clones)
 
     def _later(self, ordered: Sequence[Operation]) -> list[Operation]:
-        """The operations between the members that need the members' results."""
+        """Returns the operations between the members that depend on the members' results."""
         tainted = {value for op in ordered for value in op.results}
         dependents: list[Operation] = []
         for op in _between(ordered[0], ordered[-1]):

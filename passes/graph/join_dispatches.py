@@ -5,12 +5,11 @@ Joins independent dispatches into one if launching them costs more than running 
     %k1 = schedule.dispatch(%x, %k) { inserted }  ->    turned
                                                         inserted }
 
-A kernel's loops store results of any shapes one after another, without waiting. So the work on a
-token's queries, keys and values between two products is one launch, for a prompt, too. Reductions
-are joined if they are small and reduce rows of one length, for then invocations share rows in the
-same way; a reduction that a product reads is not joined, because it may be fused into the product.
-A dispatch that keeps a device busy by itself is not joined either, unless both read parts of one
-result.
+The joined kernel runs the loops one after another without a barrier. Its results may differ in
+shape. Reductions are joined only if they are small and reduce rows of one length, because
+invocations then share rows in the same way. A reduction that a product reads is not joined,
+because it may be fused into the product. Dispatches that keep the device busy are joined only if
+they read parts of one result.
 """
 
 from __future__ import annotations
@@ -44,23 +43,21 @@ if TYPE_CHECKING:
 PASS = "join-dispatches"
 
 SMALL = 1 << 14
-"""Largest number of elements of a dispatch that costs less than its launch."""
+"""Maximum number of elements for which a dispatch costs less than its launch."""
 
 OF_ONE_RESULT = 1 << 22
-"""
-Largest number of elements of two joined dispatches that read parts of one result.
-"""
+"""Maximum number of elements of two joined dispatches that read parts of one result."""
 
 FEW = 1 << 17
 """
-Largest number of elements of two dispatches that are joined although their vector widths differ.
+Maximum number of elements of two dispatches that are joined although their vector widths differ.
 """
 
 MOST_NUMBERS = 16
-"""Most sizes that a joined kernel takes: push constants have room for 32 on every device."""
+"""Maximum number of sizes that a joined kernel takes: all push constants have room for 32."""
 
 MOST_RESULTS = 4
-"""Most buffers that a joined kernel writes."""
+"""Maximum number of buffers that a joined kernel writes."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,8 @@ class JoinDispatchesPass(ModulePass):
 
     target: str = ""
     """
-    A device's name or a target file. If empty, the module's target; if the module has none, the
-    pass assumes nothing about the device.
+    A device name or the path of a target file. If empty, the pass uses the module's target;
+    without one, it assumes nothing about the device.
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -108,7 +105,7 @@ def _join_all(block: Block, reduces: bool) -> None:
 
 
 def _is_worthwhile(first: DispatchOp, second: DispatchOp, one: _Work, other: _Work) -> bool:
-    """Whether both are small, or read parts of one result and are not large."""
+    """True if both dispatches are small, or read parts of one result and are not large."""
     if max(one.elements, other.elements) <= SMALL:
         return len({one.row, other.row} - {0}) < 2
     if (
@@ -125,8 +122,8 @@ def _is_worthwhile(first: DispatchOp, second: DispatchOp, one: _Work, other: _Wo
 @dataclass(frozen=True)
 class _Work:
     """
-    The work of a dispatch: elements, how many neighbours of them lie in one run, and the length of
-    the rows that it reduces, 0 if it reduces none.
+    The work of a dispatch: number of elements, length of contiguous runs of elements, and length
+    of reduced rows (0 without a reduction).
     """
 
     elements: int
@@ -135,9 +132,9 @@ class _Work:
 
     @staticmethod
     def of(dispatch: DispatchOp, reduces: bool) -> _Work | None:
-        """Returns a dispatch's work; None if it cannot be joined, or is too much."""
+        """Returns a dispatch's work; None if the dispatch cannot be joined or is too large."""
         if any(SCHEDULE in op.attributes or isinstance(op, PadOp) for op in dispatch.walk()):
-            # A padded operand is read through only in a dispatch of its own.
+            # A kernel reads through a padding only if nothing is joined to it.
             return None
         if any(map(as_contraction, dispatch.body.block.ops)):
             # This also excludes a single product, which is not counted as a reduction below.
@@ -156,7 +153,7 @@ class _Work:
             return _Work._of_reductions(dispatch, nests, reductions) if reduces else None
         elements = sum(typical(prod(nest.shape)) for nest in nests)
         if elements > OF_ONE_RESULT or (elements > SMALL and any(map(crossing, nests))):
-            # A large transposition goes through Workgroup memory, in a kernel of its own.
+            # A large transposition goes through Workgroup memory, in a separate kernel.
             return None
         runs = (n for n in (8, 4, 2) if all(nest.shape and is_run(nest.shape, n) for nest in nests))
         return _Work(elements, next(runs, 1))
@@ -167,7 +164,7 @@ class _Work:
         nests: Sequence[Nest],
         reductions: Sequence[tuple[Loops, frozenset[int]]],
     ) -> _Work | None:
-        """Returns the work of small reductions of rows of one known length, else None."""
+        """Returns the work of small reductions along rows of one static length, else None."""
         from xdsl_spirv.passes.analysis.loops_nests import INNER
 
         lengths = {
@@ -184,13 +181,13 @@ class _Work:
         return _Work(elements, 1, row)
 
     def beside(self, other: _Work) -> _Work:
-        """Returns the work of a kernel that joins both."""
+        """Returns the work of a kernel that joins both dispatches."""
         row = max(self.row, other.row)
         return _Work(self.elements + other.elements, min(self.run, other.run), row)
 
 
 def _is_of_product(dispatch: DispatchOp) -> bool:
-    """Whether a product reads a result."""
+    """True if a product reads a result of the dispatch."""
     users = (use.operation for result in dispatch.results for use in result.uses)
     return any(
         isinstance(user, DispatchOp) and any(map(as_contraction, user.body.block.ops))
@@ -199,13 +196,15 @@ def _is_of_product(dispatch: DispatchOp) -> bool:
 
 
 FAR = 128
-"""Number of dispatches behind one that are searched: an unlimited search would be quadratic."""
+"""Number of following dispatches that are tried as partners. Without a limit, time is quadratic."""
 
 
 def _siblings(first: DispatchOp) -> Iterator[DispatchOp]:
     """
-    Later dispatches that do not depend on this one, or only insert its results into tensors, as far
-    as it and its users can be moved.
+    Yields later dispatches that may be joined with `first`, in order.
+
+    They do not depend on `first`, or only insert its results into tensors. The search ends where
+    `first` and its users can move no further.
     """
     needing: set[SSAValue] = set(first.results)
     read = {source(value) for value in first.inputs}
@@ -227,7 +226,7 @@ def _siblings(first: DispatchOp) -> Iterator[DispatchOp]:
 
 
 def _only_inserts(op: Operation) -> bool:
-    """Whether an operation is a dispatch that moves elements into other tensors."""
+    """True if an operation is a dispatch that only moves elements into other tensors."""
     moves = InsertSliceOp, YieldOp, *VIEWS
     return isinstance(op, DispatchOp) and all(
         isinstance(inner, moves) or is_size_op(inner) for inner in op.body.block.ops
@@ -235,12 +234,12 @@ def _only_inserts(op: Operation) -> bool:
 
 
 def _reads(op: Operation) -> Sequence[SSAValue]:
-    """The values that an operation reads; a dispatch reads nothing but its operands."""
+    """Returns the values that an operation reads. A dispatch reads only its operands."""
     return op.operands if isinstance(op, DispatchOp) else operands_of(op)
 
 
 def _fit(first: DispatchOp, second: DispatchOp) -> bool:
-    """True if one kernel can bind all that both read and write."""
+    """True if one kernel can bind all buffers and sizes of both dispatches."""
     from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
 
     inputs = {source(value) for value in (*first.inputs, *second.inputs)}
@@ -252,7 +251,9 @@ def _fit(first: DispatchOp, second: DispatchOp) -> bool:
 
 def _replace(first: DispatchOp, second: DispatchOp, joined: DispatchOp) -> None:
     """
-    Inserts the joined dispatch at the second one, and moves the users of the first one behind it.
+    Replaces both dispatches by the joined one, inserted at `second`.
+
+    Moves the operations between them that use results of `first` behind it.
     """
     block = second.parent_block()
     assert block is not None

@@ -1,7 +1,7 @@
 """
-Computes tensors that depend only on constants.
+Evaluates tensors that depend only on constants, with the interpreter.
 
-The interpreter computes them. So a transposed or reshaped constant counts as a constant.
+So a transposed or reshaped constant counts as a constant.
 """
 
 from __future__ import annotations
@@ -45,17 +45,19 @@ _KNOWN = (
 )
 
 LARGEST = 1 << 26
-"""Most elements of a tensor that is computed at compile time."""
+"""Maximum number of elements of a tensor that is evaluated at compile time."""
 
 
 def known_tensor(value: SSAValue) -> Array | None:
-    """Computes a tensor that depends only on constants, as an array; else returns None."""
+    """Returns the elements of a tensor that depends only on constants, else None."""
     slice = _slice(value)
     return None if slice is None else _evaluate_slice(slice, value)
 
 
 def _slice(value: SSAValue) -> list[Operation] | None:
-    """Returns the constant operations that compute the value, operands first, else None."""
+    """
+    Returns the operations that compute the value, operands first; None if they need an argument.
+    """
     if not isinstance(value, OpResult):
         return None
     op = value.op
@@ -103,7 +105,7 @@ def constant_of(array: Array, type: IntegerType) -> arith.ConstantOp:
 
 
 def known_integer(value: SSAValue) -> int | None:
-    """The number that a scalar, or each element of a tensor, is known to be."""
+    """Returns the integer that a scalar, or each element of a tensor, is known to be; else None."""
     if isinstance(value, BlockArgument) or not isinstance(value.owner, arith.ConstantOp):
         return None
     match value.owner.value:

@@ -1,10 +1,10 @@
 """
 Chooses dimension orders for storing tensors, and rewrites operations to read and write them.
 
-An order says which dimension of a tensor is stored at each place: (0, 2, 3, 1) stores N x C x H x W
-as N x H x W x C. Operations that compute element by element, slide windows, pad, cut, join
-or reshape give their result in the order of their operands, so an order goes from tensor to tensor
-(`spread_order`). Any `linalg.generic` reads any order by its index map.
+An order lists the dimensions of a tensor as they are stored, slowest first: (0, 2, 3, 1) stores N
+x C x H x W as N x H x W x C. Elementwise operations, windows, pads, slices, concatenations and
+reshapes give their result in the order of their operands, so an order spreads from tensor to
+tensor (`spread_order`). A `linalg.generic` reads any order through its index maps.
 
     %1 = tensor.pad %0 : NxCxHxW          %t = transpose %0 : NxHxWxC
     %2 = contraction %1, %w : NxOxHxW     %1 = tensor.pad %t : NxHxWxC
@@ -64,16 +64,16 @@ LISTS = (
     ("static_sizes", "sizes"),
     ("static_strides", "strides"),
 )
-"""Pairs of attribute and operands: static numbers for each dimension, and the dynamic ones."""
+"""Attributes with a static number for each dimension, and the operands with the dynamic numbers."""
 
 
 def permute(items: Sequence[Item], order: Order) -> list[Item]:
-    """Permutes a list with an item for each dimension to storage order."""
+    """Permutes a list with one item for each dimension into storage order."""
     return [items[dimension] for dimension in order]
 
 
 def inverse(order: Order) -> Order:
-    """Returns the order that undoes this one."""
+    """Returns the inverse permutation of an order."""
     return tuple(order.index(dimension) for dimension in range(len(order)))
 
 
@@ -86,7 +86,10 @@ def _rank(value: SSAValue) -> int:
 
 
 def is_remade(value: SSAValue) -> bool:
-    """True if a tensor can be recreated in any layout, since its contents do not depend on it."""
+    """
+    True if an operation can create the tensor in any order, because all elements are equal or
+    unset.
+    """
     return isinstance(value.owner, MAKERS)
 
 
@@ -94,7 +97,10 @@ def is_remade(value: SSAValue) -> bool:
 
 
 def spread_order(op: Operation, value: SSAValue, order: Order) -> Iterator[tuple[SSAValue, Order]]:
-    """The orders of an operation's other tensors that preserve which elements are neighbours."""
+    """
+    Yields the operation's other tensors, each with the order that corresponds to `order` of
+    `value`.
+    """
     if SCHEDULE in op.attributes:
         return
     match op:
@@ -119,14 +125,16 @@ def spread_order(op: Operation, value: SSAValue, order: Order) -> Iterator[tuple
 
 
 def _moves_all(op: Operation) -> bool:
-    """Whether all tensors have the same rank, and a padding's body does not read indices."""
+    """True if all tensors have the same rank, and a padding's body does not read indices."""
     ranks = {_rank(v) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)}
     asks = any(a.first_use for region in op.regions for block in region.blocks for a in block.args)
     return len(ranks) == 1 and not asks
 
 
 def _merge_order(order: Order, groups: Sequence[Sequence[int]]) -> Iterator[Order]:
-    """The order of merged dimensions, where each group is stored together and in its order."""
+    """
+    Yields the order of merged dimensions, if each group is stored contiguously and in its order.
+    """
     merged: list[int] = []
     at = 0
     while at < len(order):
@@ -141,7 +149,9 @@ def _merge_order(order: Order, groups: Sequence[Sequence[int]]) -> Iterator[Orde
 
 
 def main_loops(op: LinalgStructuredOperation) -> list[list[int | None]]:
-    """For each operand, the loop that walks each dimension; of a window, the sliding loop."""
+    """
+    Returns the loop that indexes each dimension of each operand; for a window, the sliding loop.
+    """
     parallel = {
         loop
         for loop, kind in enumerate(op.get_iterator_types())
@@ -179,7 +189,7 @@ def _related_by_loops(
 
 
 def is_plain_write(map: AffineMap) -> bool:
-    """Whether each dimension of a result is walked by a loop of its own."""
+    """True if a different loop indexes each dimension of a result."""
     positions = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
     return len(set(positions)) == len(map.results)
 
@@ -188,17 +198,19 @@ def is_plain_write(map: AffineMap) -> bool:
 
 
 class Rearrangement:
-    """Rewrites operations of a block for tensors in other orders, which `orders` lists."""
+    """
+    Rewrites the operations of a block so that each tensor in `orders` is stored in that order.
+    """
 
     def __init__(self, block: Block, orders: Orders, weights: Mapping[Operation, Order]):
         self.block, self.orders, self.weights = block, orders, weights
         self.stored: dict[tuple[SSAValue, Order], SSAValue] = {}
-        """(tensor of the model, order) -> the tensor stored in that order."""
+        """Maps (tensor in the model's order, order) to the tensor stored in that order."""
         self.replaced: dict[SSAValue, SSAValue] = {}
-        """The results that only exist in another order."""
+        """Maps a result to the reordered tensor that replaces it."""
 
     def apply(self) -> None:
-        """Rewrite all operations, in order."""
+        """Rewrites all operations of the block."""
         for op in list(self.block.ops):
             if op.parent_block() is self.block and not isinstance(op, MAKERS):
                 self._visit(op)
@@ -218,24 +230,26 @@ class Rearrangement:
             self._give_back(op)
 
     def _carries(self, op: Operation, order: Order) -> bool:
-        """Whether an operation can store its result in this order."""
+        """True if an operation can store its result in this order."""
         moves = isinstance(op, MOVES) and _moves_all(op)
         (result,) = op.results
         return moves or any(True for _ in spread_order(op, result, order))
 
     def _give_back(self, op: Operation) -> None:
-        """Gives an operation and its regions the operands in the model's order."""
+        """
+        Replaces reordered operands of an operation and its regions by tensors in the model's
+        order.
+        """
         for inner in op.walk():
             for at, value in enumerate(inner.operands):
                 if value in self.replaced:
                     inner.operands[at] = self._plain(value, op)
 
     def _plain(self, value: SSAValue, before: Operation) -> SSAValue:
-        """Returns a tensor in the model's order."""
         return self.value(value, tuple(range(_rank(value))), before)
 
     def value(self, value: SSAValue, order: Order, before: Operation) -> SSAValue:
-        """Returns a tensor of the model in an order; moves its elements at the first call."""
+        """Returns the tensor in an order; inserts a transposition at the first call."""
         if is_identity(order) and value not in self.replaced:
             return value
         known = self.stored.get((value, order))
@@ -246,8 +260,7 @@ class Rearrangement:
         source, has = value, tuple(range(len(order)))
         if value in self.replaced:
             source, has = self.replaced[value], self.orders[value]
-        # The moved tensor is made directly behind its producer, because other operations read it,
-        # too.
+        # The transposition follows the producer directly, because other operations read it, too.
         dimensions = [has.index(dimension) for dimension in order]
         self.stored[value, order] = Code.open_behind(source).transpose(source, dimensions)
         return self.stored[value, order]
@@ -271,7 +284,9 @@ class Rearrangement:
             self._give_back(op)
 
     def _generic(self, op: linalg.ops.GenericOp) -> None:
-        """Rewrites a `linalg.generic`: inputs keep their order, loops follow the result's."""
+        """
+        Rewrites a `linalg.generic` on reordered tensors, with loops in the order of its result.
+        """
         maps = maps_of(op)
         written = [self.orders.get(result, tuple(range(_rank(result)))) for result in op.results]
         outputs = [self.value(v, o, op) for v, o in zip(op.outputs, written, strict=True)]
@@ -285,15 +300,14 @@ class Rearrangement:
             maps[at] = _stored_map(maps[at], order)
         new = _generic(op, inputs, outputs, maps)
         if is_pointwise(new) and moves_only(new) and len(set(maps_of(new))) == 1:
-            # A transposition from one order to the other moves no elements: its operand replaces
-            # it.
+            # The reordered operand equals the result of a transposition into this order.
             self._replace(op, [inputs[0]])
             return
         Rewriter.insert_op(new, InsertPoint.before(op))
         self._replace(op, _in_one_form(new))
 
     def _read(self, op: linalg.ops.GenericOp, value: SSAValue) -> Order | None:
-        """The order in which an operation reads an operand; None for the model's."""
+        """Returns the order in which an operation reads an operand; None for the model's order."""
         if op in self.weights and value is weight_of(op):
             return self.weights[op]
         return self.orders.get(value)
@@ -333,7 +347,10 @@ def erase_replaced(block: Block) -> None:
 
 
 def weight_of(op: linalg.ops.GenericOp) -> SSAValue:
-    """The contraction operand whose order is free: the weight, or else the one without windows."""
+    """
+    Returns the operand of a contraction that any order suits: the weight, else the one without
+    windows.
+    """
     windows = [any(not isinstance(e, AffineDimExpr) for e in map.results) for map in maps_of(op)]
     from xdsl_spirv.passes.analysis.values import is_weight
 
@@ -353,7 +370,9 @@ def _generic(
     outputs: Sequence[SSAValue],
     maps: Sequence[AffineMap],
 ) -> linalg.ops.GenericOp:
-    """Clones the operation on other tensors, with loops in the order of the result."""
+    """
+    Clones an operation with new operands and maps, and with its loops in the order of the result.
+    """
     count = maps[0].num_dims
     written = [e.position for e in maps[len(inputs)].results if isinstance(e, AffineDimExpr)]
     loops = [*written, *(loop for loop in range(count) if loop not in written)]
@@ -368,7 +387,7 @@ def _generic(
 
 
 def _in_one_form(op: linalg.ops.GenericOp) -> Sequence[SSAValue]:
-    """Returns the results of an operation. A contraction is first brought into canonical form."""
+    """Rewrites a contraction in canonical form. Returns the results of the operation."""
     contraction = as_contraction(op)
     if contraction is None:
         return op.results
@@ -380,7 +399,11 @@ def _in_one_form(op: linalg.ops.GenericOp) -> Sequence[SSAValue]:
 
 
 def with_type(op: Operation, type: Attribute) -> Operation:
-    """Replaces an operation of one result by a detached one with another result type."""
+    """
+    Returns a detached copy of an operation, with another type for its single result.
+
+    The copy takes the regions; the original operation loses its operands.
+    """
     kind: Any = op.__class__
     new = kind.create(
         operands=list(op.operands),
@@ -397,7 +420,7 @@ def with_type(op: Operation, type: Attribute) -> Operation:
 def permuted_lists(
     op: Operation, operands: Sequence[SSAValue], order: Order, _: Orders | None = None
 ) -> Operation:
-    """Clones an operation on permuted tensors, and permutes its numbers per dimension."""
+    """Clones an operation with permuted operands, and permutes its per-dimension attributes."""
     new = op.clone()
     if isinstance(op, tensor.ConcatOp):
         new.operands = operands
@@ -423,7 +446,7 @@ def permuted_lists(
 def _with_given(
     numbers: Sequence[int], given: Sequence[SSAValue]
 ) -> list[tuple[int, SSAValue | None]]:
-    """Pairs each number with its operand if it is dynamic, else with None."""
+    """Pairs each dynamic number with its operand, and each static number with None."""
     values = iter(given)
     return [(n, next(values) if n == DYNAMIC_INDEX else None) for n in numbers]
 
@@ -431,7 +454,7 @@ def _with_given(
 def _reorder_reshape(
     op: Operation, operands: Sequence[SSAValue], order: Order, orders: Orders | None
 ) -> Operation:
-    """Builds a reshape whose groups follow the order in which the merged dimensions are stored."""
+    """Clones a reshape with groups in the order in which the merged dimensions are stored."""
     assert isinstance(op, tensor.ExpandShapeOp | tensor.CollapseShapeOp)
     assert orders is not None
     few = orders[op.src if isinstance(op, tensor.ExpandShapeOp) else op.result]

@@ -6,9 +6,9 @@ Groups operations that are not contractions into kernels.
     %s = sum over a row of %e       ->    maximum, sum, quotients
     %r = %e / %s
 
-A group grows from its last operation backwards, by operations whose every user is in the group: so
-no result that only this group reads is stored. Reductions may share a kernel if they agree on the
-rows; an operation stays outside if it would be repeated for every element that reads it.
+A group grows from its last operation backwards, by operations whose users are all in the group. So
+a result that only this group reads is not stored. Reductions may share a kernel if they reduce the
+same rows. An operation is left out if each of its readers would recompute it.
 """
 
 from __future__ import annotations
@@ -48,48 +48,46 @@ MOVES = (
 """Operations that only move or view elements."""
 
 RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.CastOp)
-"""Operations that cost nothing on the host."""
+"""Operations that need no kernel."""
 
 LARGEST = 32
-"""Most operations of a group."""
+"""Maximum number of operations of a group."""
 
 MOST_INPUTS = 12
-"""Most buffers that a kernel reads: devices can bind only a few."""
+"""Maximum number of buffers that a kernel reads: devices limit the bindings."""
 
 CHEAP = 8
-"""Most instructions of a result that may be recomputed by each of its readers."""
+"""Maximum number of instructions of a result that each of its readers may recompute."""
 
 FUNCTION = 16
-"""The number of instructions that a function of `math` counts as."""
+"""Estimated number of instructions of a `math` function."""
 
 ROUND = (math.FloorOp, math.CeilOp, math.TruncOp, math.RoundEvenOp, math.AbsFOp, math.FmaOp)
-"""Functions of `math` that take a single instruction."""
+"""The `math` functions that take a single instruction."""
 
 FEWEST_KEPT, MOST_KEPT = 32, 1 << 14
-"""Fewest and most elements of a row that a group of invocations keeps in registers and reduces."""
+"""Minimum and maximum length of a row that a workgroup holds in registers to reduce it."""
 
 LEAST_ROWS = 32
 """
-Fewest rows for which a sum and its norm form one kernel; with fewer rows the norm is fused into a
-product.
+Minimum number of rows for fusing a sum with the norm that reads it. A norm of fewer rows is fused
+into a product instead.
 """
 
 LEAST_ROUNDED_ROWS = 8
-"""`LEAST_ROWS` if the norm is rounded for matrix products, which cannot compute it."""
+"""`LEAST_ROWS` if the norm is rounded to 16 bits: matrix products cannot compute such a norm."""
 
 MOST_REPEATED = 4
-"""
-Most times that a kernel recomputes a row's reduction instead of reading another kernel's result.
-"""
+"""Maximum number of times that a kernel recomputes a row's reduction."""
 
 FEW_ROWS, LONG_ROW = 16, 1 << 16
-"""A workgroup for each row does not pay for at most this many rows of at least this length."""
+"""For at most this many rows of at least this length, a workgroup for each row is too slow."""
 
 
 def form_loops(root: Operation, computes: Callable[[Operation], bool]) -> None:
     """
-    Makes an operation a dispatch. Fuses producers that have no other user, if that does not repeat
-    work.
+    Makes an operation a dispatch, with the producers that nothing else reads and that are cheap
+    enough.
     """
     group = Group(root)
     _grow(group, operands_of(root), computes)
@@ -99,7 +97,7 @@ def form_loops(root: Operation, computes: Callable[[Operation], bool]) -> None:
 
 
 def _grow(group: Group, values: Sequence[SSAValue], computes: Callable[[Operation], bool]) -> None:
-    """Adds the producers of values that only the group reads, and then their producers."""
+    """Adds the producers of values that only the group reads, then their producers, and so on."""
     waiting = list(values)
     while waiting and len(group.members) < LARGEST:
         owner = waiting.pop(0).owner
@@ -116,8 +114,8 @@ def _grow(group: Group, values: Sequence[SSAValue], computes: Callable[[Operatio
 
 def _add_kept(group: Group, computes: Callable[[Operation], bool]) -> None:
     """
-    Adds the producer of a tensor that others also read, if an invocation holds its elements
-    anyway.
+    Adds the producer of a tensor that other operations also read, if an invocation holds the
+    elements in registers anyway.
 
         %x = %a + %b                                 one dispatch: an invocation keeps its elements
         %r = %x / root of the mean of %x * %x   ->   of %x from the sum to the quotients, stores
@@ -139,7 +137,9 @@ def _add_kept(group: Group, computes: Callable[[Operation], bool]) -> None:
 
 
 def _reads_rows(op: Operation) -> bool:
-    """True if neighbours of a row are computed from contiguous elements, or from one element."""
+    """
+    True if an elementwise operation reads each operand contiguously, or one element, along a row.
+    """
     if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op):
         return False
     *reads, write = (map.data for map in op.get_indexing_maps())
@@ -150,7 +150,7 @@ def _reads_rows(op: Operation) -> bool:
 
 
 def _is_kept(op: linalg.ops.GenericOp, group: Group) -> bool:
-    """True if the group can keep a row of the operation's elements in registers."""
+    """True if a workgroup can hold a row of the operation's elements in registers."""
     if op.parent_block() is not group.block or SCHEDULE in op.attributes:
         return False
     if not _reads_rows(op) or _cost(op) > CHEAP or len(group.members) >= LARGEST:
@@ -197,9 +197,9 @@ def _is_one_nest(group: Group) -> bool:
 
 def drop_unused_results(op: Operation) -> None:
     """
-    Remove the unused results of a `linalg.generic` that no other result needs.
+    Removes the unused results of a `linalg.generic` that no other result needs.
 
-    A maximum comes with its index from every front end; most programs want the maximum only.
+    Front ends compute a maximum together with its index, and most programs need only the maximum.
     """
     if not isinstance(op, linalg.ops.GenericOp) or len(op.res) < 2:
         return
@@ -232,7 +232,9 @@ def drop_unused_results(op: Operation) -> None:
 
 
 def _is_candidate(op: Operation, group: Group) -> bool:
-    """Whether only the group reads an operation's results, and it is not a kernel yet."""
+    """
+    True if only the group reads the operation's results, and the operation is in no dispatch yet.
+    """
     if op.parent_block() is not group.block or SCHEDULE in op.attributes:
         return False
     if not isinstance(op, (LinalgStructuredOperation, *MOVES)) or _is_cheap(op):
@@ -240,8 +242,7 @@ def _is_candidate(op: Operation, group: Group) -> bool:
     if not all(isinstance(value.type, TensorType) for value in op.results):
         return False
     if isinstance(op, tensor.InsertSliceOp) and isinstance(op.dest, BlockArgument):
-        # An insertion that updates a state in place stays apart, or is fused with the inserted
-        # elements.
+        # An insertion that updates a state in place is fused only with the inserted elements.
         return False
     members = set(group.members)
     return all(users_of(value, group.block) <= members for value in op.results)
@@ -252,7 +253,7 @@ def _is_cheap(op: Operation) -> bool:
 
 
 def _repeats(op: Operation, group: Group) -> bool:
-    """Whether the group would compute the same expensive element again and again."""
+    """True if the group would compute an expensive element more than once."""
     if _cost(op) <= CHEAP or _after_reduction(op, group.block, 8):
         return False
     count = min(typical_size(value) for value in op.results)
@@ -266,7 +267,7 @@ def _repeats(op: Operation, group: Group) -> bool:
 
 
 def _cost(op: Operation) -> int:
-    """Instructions for an element."""
+    """Estimates the instructions for one element."""
     total = 0
     for region in op.regions:
         for block in region.blocks:
@@ -301,7 +302,7 @@ def _reduces(op: Operation) -> bool:
 
 
 def _points(op: Operation) -> int:
-    """Returns how often a structured operation's body runs."""
+    """Returns the number of iterations of a structured operation's body."""
     if isinstance(op, linalg.ops.GenericOp):
         sizes = loop_extents(op)
         if None not in sizes:
@@ -312,7 +313,7 @@ def _points(op: Operation) -> int:
 
 
 def _fits(group: Group) -> bool:
-    """Whether the group has a form as one kernel, in which reductions agree on the rows."""
+    """True if one kernel can run the group: few buffers, and reductions of the same rows."""
     inputs = {v for op in group.members for v in group.outside(op)}
     if sum(not is_cheap(value) for value in inputs) > MOST_INPUTS:
         return False
@@ -344,8 +345,7 @@ def _recomputes(loops: Loops, rows: frozenset[int], nest: Nest) -> bool:
     """
     True if a kernel would reduce the same row many times.
 
-    An element's row follows from the element's place. Where a reshape or a shift of the elements
-    hides that several places share a row, each of them would reduce it again.
+    This happens if a reshape or a shift hides that several elements share a row.
     """
     steps = prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
     if INNER in rows or typical(steps) <= CHEAP:
@@ -355,7 +355,7 @@ def _recomputes(loops: Loops, rows: frozenset[int], nest: Nest) -> bool:
 
 
 def _leave_reshapes(group: Group) -> None:
-    """Removes reshapes of values from outside from the group."""
+    """Removes reshapes of values from outside of the group."""
     changed = True
     while changed:
         changed = False

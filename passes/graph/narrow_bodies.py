@@ -1,15 +1,13 @@
 """
 Narrows 64-bit values in the body of a loop to 32 bits.
 
-Every 64-bit value may exist in a wide and a narrow form. One is converted to the other only where
-an operation needs it, so conversions stand only between narrow and wide operations.
+A 64-bit value may exist in a wide and in a narrow form. A conversion is inserted only where an
+operation needs the other form.
 
-Integers: an operation is narrowed if all of its 64-bit operands and results fit 32 bits with a
-sign; then both forms are the same numbers. If only the low 32 bits of a sum, difference, product or
-selection are read, the operation is narrowed, too, because these bits depend only on the operands'
-low 32 bits.
-
-Floats are narrowed by the rules of `narrow_floats`.
+An integer operation is narrowed if all of its 64-bit operands and results fit in signed 32 bits.
+It is also narrowed if only the low 32 bits of a sum, difference, product or selection are read,
+because they depend only on the low 32 bits of the operands. `narrow_floats` has the rules for
+floats.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ NARROW: dict[Attribute, Attribute] = {i64: i32, f64: f32}
 FITS = signed(32)
 
 MODULAR = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp)
-"""Operations whose result's low bits follow from the operands' low bits."""
+"""Operations for which the low bits of the result depend only on the low bits of the operands."""
 
 ORDERED = (
     arith.CmpiOp,
@@ -45,7 +43,7 @@ ORDERED = (
     arith.SIToFPOp,
     math.AbsIOp,
 )
-"""Operations that are the same on 32 bits if all values fit, also for unsigned numbers."""
+"""Operations that give the same result in 32 bits if all values fit in signed 32 bits."""
 
 POSITIVE = (
     arith.DivUIOp,
@@ -54,7 +52,7 @@ POSITIVE = (
     arith.UIToFPOp,
     IndexCastUIOp,
 )
-"""Operations that are the same on 32 bits if all values fit and are not negative."""
+"""Operations that give the same result in 32 bits if all values fit and are not negative."""
 
 FROM_OTHERS = (
     arith.ExtSIOp,
@@ -63,11 +61,11 @@ FROM_OTHERS = (
     arith.FPToUIOp,
     arith.IndexCastOp,
 )
-"""Operations that are the same on 32 bits if the result fits."""
+"""Conversions that give the same result in 32 bits if the result fits."""
 
 
 def is_wide(value: SSAValue) -> bool:
-    """Whether a scalar has 64 bits."""
+    """True for a 64-bit scalar."""
     return value.type in NARROW
 
 
@@ -81,7 +79,7 @@ def touches(op: Operation) -> bool:
 
 
 def takes_narrow(op: tensor.ExtractOp) -> bool:
-    """True if an element is taken from a tensor that became narrow."""
+    """True if an operation extracts an element from a tensor that was narrowed."""
     return element(op.tensor.type) != op.result.type
 
 
@@ -90,18 +88,18 @@ def fits(interval: Range) -> bool:
 
 
 CONVERSIONS = (arith.ExtSIOp, arith.ExtUIOp, arith.ExtFOp, arith.TruncIOp, arith.TruncFOp)
-"""Conversions, which are dropped if both sides get the same type."""
+"""Conversions that are dropped if operand and result get the same type."""
 
 
 class Integers:
-    """Decides which integer operations of a body may be narrowed, and says why."""
+    """Decides which integer operations of a body are narrowed."""
 
     def __init__(self, ranges: ValueRanges):
         self.ranges = ranges
         self._low: dict[SSAValue, bool] = {}
 
     def is_narrowed(self, op: Operation) -> bool:
-        """Whether an operation is the same on 32 bits."""
+        """True if an operation can be computed in 32 bits."""
         values = [v for v in (*op.operands, *op.results) if v.type == i64]
         if not values or op.regions:
             return False
@@ -132,7 +130,7 @@ class Integers:
                 return False
 
     def reads_low_bits(self, value: SSAValue) -> bool:
-        """Whether all users in the body read only the low 32 bits of a value."""
+        """True if all users of a value in the body depend only on its low 32 bits."""
         if value.type != i64 or isinstance(value, BlockArgument):
             return False
         if value not in self._low:
@@ -161,11 +159,11 @@ Decide = Callable[[Operation], frozenset[Attribute]]
 
 class BodyNarrower:
     """
-    Rewrites a body.
+    Copies the body `old` into the block `new`, with some operations in 32 bits.
 
-    `decide` says of an operation which of the types `i64` and `f64` become narrow in it. The new
-    block's arguments have narrow types where the tensors behind them do; `constant` gives what a
-    constant outside of the body is in 32 bits.
+    `decide` returns the types (`i64`, `f64`) that an operation computes in 32 bits. Arguments of
+    `new` have 32 bits if their tensors do. `constant` returns the 32-bit form of a constant
+    outside of the body.
     """
 
     def __init__(
@@ -179,7 +177,7 @@ class BodyNarrower:
             table[argument] = given
 
     def write(self, results: Sequence[Attribute]) -> None:
-        """Writes all operations, then the yielded values in these types."""
+        """Writes all operations, and a yield of values with the types `results`."""
         last = self.old.last_op
         assert last is not None
         for op in self.old.ops:
@@ -199,7 +197,10 @@ class BodyNarrower:
         self.new.add_op(end)
 
     def value(self, value: SSAValue) -> SSAValue:
-        """Returns the 64-bit form of a value. Values from outside the body do not change."""
+        """
+        Returns the new block's 64-bit form of a value. A value from outside of the body is
+        returned.
+        """
         if value in self._same:
             return self._same[value]
         if self._is_constant(value):
@@ -218,12 +219,14 @@ class BodyNarrower:
         return self._same[value]
 
     def _is_constant(self, value: SSAValue) -> bool:
-        """Whether a value is a constant inside the old body."""
         owner = value.owner
         return isinstance(owner, arith.ConstantOp) and owner.parent_block() is self.old
 
     def narrow(self, value: SSAValue) -> SSAValue:
-        """Returns a 64-bit value in 32 bits: an integer's low bits, or the nearest float."""
+        """
+        Returns the new block's 32-bit form of a value: an integer's low bits, or the nearest
+        float.
+        """
         if value not in self._narrow:
             self._narrow[value] = self._narrowed(value)
         return self._narrow[value]
@@ -282,7 +285,7 @@ class BodyNarrower:
 
 
 def narrow_constant(op: arith.ConstantOp) -> arith.ConstantOp:
-    """Returns the number in 32 bits, or its low bits, or the float next to it."""
+    """Returns a constant in 32 bits: an integer's low bits, or the nearest float."""
     match op.value:
         case IntegerAttr(value=value):
             low = (value.data + (1 << 31)) % (1 << 32) - (1 << 31)
@@ -294,12 +297,12 @@ def narrow_constant(op: arith.ConstantOp) -> arith.ConstantOp:
 
 
 def _single(value: float) -> float:
-    """Rounds a number to binary32, to infinity beyond its range (as the lowest f64)."""
+    """Rounds a number to binary32; a number beyond the range becomes infinite."""
     with np.errstate(over="ignore"):
         return float(np.float32(value))
 
 
 def tensor_of(type: Attribute) -> TensorType[Attribute]:
-    """Returns a tensor's type with narrow elements."""
+    """Returns the tensor type with 32-bit elements in place of 64-bit ones."""
     assert isinstance(type, TensorType)
     return TensorType(NARROW[type.element_type], type.get_shape(), type.encoding)

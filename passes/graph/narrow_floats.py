@@ -1,16 +1,16 @@
 """
-Finds operations on f64 that are the same, or as good, in f32.
+Finds f64 operations that may be computed in f32.
 
 *Exact*: moving, selecting, negating or rounding f32 values (or f16, bf16) to integers gives values
-that f32 represents. The sum, difference or product of two such values, rounded to f32, is what f32
-arithmetic gives: f64 has more than 2 * 24 + 2 bits, so rounding twice equals rounding once. These
+that f32 represents. The sum, difference or product of two such values, rounded to f32, equals the
+f32 result: f64 has more than 2 * 24 + 2 bits, so rounding twice equals rounding once. These
 operations are always narrowed.
 
-*Intended*: if the model itself has no f64 (`program.floats` is `f32` or less), the importer added
-it: a LayerNorm of PyTorch, the slope of a PRelu. A computation that starts from f32 and ends in f32
-is then narrowed as a whole. The results round as the model's own operators do, at 2^-24 instead of
-2^-53 for each operation. Conversions to integers are left out, because near a step they could give
-another number.
+*Intended*: if the model has no f64 (`program.floats` is `f32` or less), the importer added the
+f64: for a LayerNorm of PyTorch, or the slope of a PRelu. A computation that starts from f32 and
+ends in f32 is then narrowed as a whole. Each operation then rounds at 2^-24 instead of 2^-53, like
+the model's own operators. Conversions to integers are left out, because a small error near a
+rounding boundary changes the integer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KEEPING = (
     math.TruncOp,
     math.CopySignOp,
 )
-"""Operations that give values of f32 if their operands are values of f32."""
+"""Operations whose result is an f32 value if all operands are f32 values."""
 
 ROUNDED_ONCE = (arith.AddfOp, arith.SubfOp, arith.MulfOp)
 """Operations whose f64 result, rounded to f32, equals the f32 result."""
@@ -53,7 +53,7 @@ TO_INTEGER = (arith.FPToSIOp, arith.FPToUIOp)
 
 
 class Floats:
-    """The f64 operations of a function that may be computed in f32."""
+    """Decides which f64 operations of a function are computed in f32."""
 
     def __init__(self, function: FuncOp, ranges: ValueRanges):
         self.ranges = ranges
@@ -63,7 +63,7 @@ class Floats:
         )
 
     def is_narrowed(self, op: Operation) -> bool:
-        """Whether an operation is computed in f32."""
+        """True if an operation is computed in f32."""
         values = [v for v in (*op.operands, *op.results) if v.type == f64]
         if not values or op.regions:
             return False
@@ -83,7 +83,7 @@ class Floats:
         return all(map(self.is_exact, values))
 
     def is_exact(self, value: SSAValue) -> bool:
-        """Whether f32 has every number that an f64 value may be."""
+        """True if f32 can represent every value that an f64 value may take."""
         if value.type != f64 or isinstance(value, BlockArgument):
             return value.type != f64
         if value not in self._exact:
@@ -108,7 +108,7 @@ class Floats:
                 return False
 
     def _may_be_meant(self, op: Operation) -> bool:
-        """True if computing the operation in f32 is as good as the model, or if it has no f64."""
+        """True if the operation has no f64, or if f32 is as accurate as the model without f64."""
         if not any(v.type == f64 for v in (*op.operands, *op.results)):
             return True
         if isinstance(op, TO_FLOAT):
@@ -124,6 +124,6 @@ class Floats:
 
 
 def meant_narrow(function: FuncOp) -> bool:
-    """Whether a front end says that the model itself has no f64."""
+    """True if the front end recorded that the model has no f64."""
     noted = function.attributes.get(FLOATS)
     return isinstance(noted, StringAttr) and noted.data != "f64"

@@ -1,7 +1,7 @@
 """
-Rewrites a host function's tensors and bodies from 64 to 32 bits: see `narrow_to_32_bits`.
+Rewrites the tensors and bodies of a host function from 64 to 32 bits (`narrow_to_32_bits`).
 
-Tensors that must have the same type form a class, which is narrowed if all of its values fit.
+Tensors that must have the same type form a class. A class is narrowed if all of its values fit.
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ from xdsl_spirv.passes.graph.narrow_floats import Floats
 
 
 def narrow(function: FuncOp, addresses: bool) -> None:
-    """Computes in 32 bits where it is safe; `addresses` is the option of the pass."""
+    """
+    Narrows a function's 64-bit values where no result changes.
+
+    With `addresses`, assumes that every index lies inside its tensor.
+    """
     _Narrower(function, ValueRanges(function, addresses)).write()
 
 
 class _Narrower:
-    """Narrows one host function."""
-
     def __init__(self, function: FuncOp, ranges: ValueRanges):
         self.function, self.ranges = function, ranges
         self.integers = Integers(ranges)
@@ -57,14 +59,14 @@ class _Narrower:
         erase_unused_ops(block, lambda op: isinstance(op, arith.ConstantOp) and is_wide(op.result))
 
     def decide(self, op: Operation) -> frozenset[Attribute]:
-        """The types that become narrow in an operation of a body."""
+        """Returns the 64-bit types that an operation of a body computes in 32 bits."""
         kinds = {i64} if self.integers.is_narrowed(op) else set[Attribute]()
         return frozenset(kinds | ({f64} if self.floats.is_narrowed(op) else set()))
 
     # Tensors
 
     def _tensors(self) -> list[SSAValue]:
-        """The tensors whose elements become narrow."""
+        """Returns the tensors whose elements become narrow."""
         classes = _Classes()
         for argument in self.function.body.block.args:
             classes.keep(argument)
@@ -83,7 +85,10 @@ class _Narrower:
         return fits(self.ranges.written(value))
 
     def _retype(self, value: SSAValue) -> None:
-        """Narrows a tensor and its producer in place; loops are rewritten later."""
+        """
+        Narrows a tensor and its producer in place; `linalg.generic` operations are rewritten
+        later.
+        """
         op = value.owner
         assert isinstance(op, Operation)
         if isinstance(op, linalg.ops.GenericOp):
@@ -104,7 +109,7 @@ class _Narrower:
         Rewriter.replace_value_with_new_type(value, type)
 
     def constant(self, value: SSAValue) -> SSAValue:
-        """A scalar constant in 32 bits, beside the one that it is made of."""
+        """Returns a scalar constant in 32 bits, inserted after the 64-bit constant."""
         if value not in self._constants:
             owner = value.owner
             assert isinstance(owner, arith.ConstantOp)
@@ -117,7 +122,7 @@ class _Narrower:
     # Loops
 
     def _body(self, op: linalg.ops.GenericOp) -> None:
-        """Rewrites a loop for its narrowed operands."""
+        """Rewrites a `linalg.generic` for its narrowed operands."""
         inputs = [self._scalar(value) for value in op.inputs]
         types = [element(value.type) for value in (*inputs, *op.outputs)]
         block = Block(arg_types=types)
@@ -129,7 +134,7 @@ class _Narrower:
         Rewriter.replace_op(op, make_generic(inputs, op.outputs, maps_of(op), block, kinds, op))
 
     def _scalar(self, value: SSAValue) -> SSAValue:
-        """An operand of a loop: a constant in 32 bits where it fits."""
+        """Returns an operand, in 32 bits if it is a constant that fits."""
         if not is_wide(value) or not isinstance(value.owner, arith.ConstantOp):
             return value
         narrow = self.floats.is_meant or self.floats.is_exact(value)
@@ -139,14 +144,14 @@ class _Narrower:
 
 
 def _is_concerned(op: linalg.ops.GenericOp) -> bool:
-    """True if a loop has 64-bit values, or reads tensors that were narrowed."""
+    """True if an operation has 64-bit values, or reads tensors that were narrowed."""
     body = op.body.block
     types = [element(value.type) for value in op.operands]
     return types != list(body.arg_types) or touches(op)
 
 
 class _Classes:
-    """Tensors that must have the same element type."""
+    """Classes of tensors that must have the same element type."""
 
     def __init__(self) -> None:
         self._tensors = DisjointSet[SSAValue](())
@@ -154,7 +159,7 @@ class _Classes:
         self._kept: set[SSAValue] = set()
 
     def link(self, values: Iterable[SSAValue]) -> None:
-        """Requires these tensors to have one type."""
+        """Puts these tensors into one class."""
         wide = [v for v in values if isinstance(v.type, TensorType) and element(v.type) in NARROW]
         for value in wide:
             if value not in self._known:
@@ -163,12 +168,12 @@ class _Classes:
             self._tensors.union_left(wide[0], value)
 
     def keep(self, value: SSAValue) -> None:
-        """Keeps this tensor's type, as others define it."""
+        """Fixes the type of a tensor, because code outside of the function defines it."""
         self.link((value,))
         self._kept.add(value)
 
     def free(self) -> Iterable[list[SSAValue]]:
-        """Returns the classes whose tensors may all change type."""
+        """Returns the classes without a tensor of a fixed type."""
         members: dict[SSAValue, list[SSAValue]] = {}
         for value in self._known:
             members.setdefault(self._tensors.find(value), []).append(value)

@@ -5,12 +5,12 @@ Computes 64-bit numbers in 32 bits where that changes no value.
     %w = arith.index_cast %i : i64       ->    %n = arith.index_cast %i : i32
     %s = arith.addi %w, %c1 : i64              %s = arith.addi %n, %c1 : i32       [1, 80]
 
-Importers compute indices, zero points and counts in i64 and some constants in f64; devices compute
-those slowly, or not at all. The proof is an interval of every value (`value_ranges`); numbers
-without a proof keep 64 bits. For a target without 64-bit integers they become pairs of words later
-(`spirv-int64-to-words`); f64 is refused for a target that cannot compute it. For f64 the rule is in
-`narrow_floats`. Arguments and results of the function keep their types, because callers rely on
-them. `narrow_tensors` rewrites a function that has such numbers.
+Importers compute indices, zero points and counts in i64, and some constants in f64. Devices
+compute 64-bit numbers slowly, or not at all. Integers are narrowed if their interval
+(`value_ranges`) proves that they fit; other integers keep 64 bits, and become pairs of words if
+the target lacks 64-bit integers (`spirv-int64-to-words`). `narrow_floats` has the rule for f64;
+the pass refuses remaining f64 if the target lacks f64. Arguments and results of the function keep
+their types, because callers rely on them.
 """
 
 from __future__ import annotations
@@ -31,25 +31,23 @@ from xdsl_spirv.passes.graph.narrow_tensors import narrow
 from xdsl_spirv.targets import Target, load
 
 FLOAT_FEATURE = "float64"
-"""
-The feature that a target needs to compute in f64; integers become words if it has none of 64 bits.
-"""
+"""The feature of a target that computes in f64."""
 
 
 @dataclass(frozen=True)
 class NarrowTo32BitsPass(ModulePass):
-    """Computes in 32 bits what provably fits, and refuses f64 that the target cannot compute."""
+    """Computes values that provably fit in 32 bits, and refuses f64 if the target lacks f64."""
 
     name = "narrow-to-32-bits"
 
     target: str = ""
     """
-    A device's name. The pass refuses f64 that remains if the device cannot compute in f64. If
-    empty, nothing is refused.
+    A device name or a target file. If the target lacks f64, the pass refuses f64 that remains. If
+    empty, the pass refuses nothing.
     """
 
     addresses: bool = True
-    """Assume that every index lies inside its tensor, as ONNX and MLIR both require."""
+    """Assumes that every index lies inside its tensor, as ONNX and MLIR both require."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = load(self.target) if self.target else None
@@ -73,7 +71,7 @@ def _refuse_f64(function: FuncOp, target: Target) -> None:
         inner, value = next((p for p in values if element(p[1].type) == f64), (None, None))
         if inner is None:
             continue
-        what = "it computes in f64, and f32 is not known to give the same result"
+        what = "it computes in f64, and f32 may give another result"
         if isinstance(value, BlockArgument) and isinstance(value.block.parent_op(), FuncOp):
             what += f" (argument {value.index})"
         inner.location = op.location if inner is not op else inner.location
@@ -83,6 +81,6 @@ def _refuse_f64(function: FuncOp, target: Target) -> None:
 
 
 def _is_scalar(op: Operation) -> bool:
-    """True if an operation is the host's own arithmetic on sizes."""
+    """True if an operation is host arithmetic on sizes."""
     values = (*op.operands, *op.results)
     return not op.regions and not any(isinstance(v.type, TensorType) for v in values)

@@ -1,13 +1,13 @@
 """
-Recognizes a loop over keys that keeps each row's greatest score as a softmax on whole tensors.
+Recognizes a loop over keys that tracks each row's maximum score as a softmax on whole tensors.
 
     new = max(top, max of x)                             softmax of x, times values
     lost = exp(top - new), p = exp(x - new)        ->
     total = total * lost + sum of p
     result = result * lost + p * values
 
-After the loop only result / total may be read. Rounding differs: p is divided by the sum before it
-is rounded, and a constant factor of queries multiplies the scores in the type of the sum.
+After the loop only result / total may be read. Rounding differs: p is divided by the sum before p
+is rounded, and a constant factor of the queries multiplies the scores in the type of the sum.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ from xdsl_spirv.passes.graph.tile_nodes import (
 
 
 class OnlineSoftmax:
-    """Recognizes an online softmax in one loop; raises `NotRaised` for other loops."""
+    """Matches an online softmax in one loop. Methods raise `NotRaised` if a part does not match."""
 
     def __init__(self, elements: Nodes, loop: str, starts: Sequence[Node]):
         self.elements, self.loop, self.starts = elements, loop, starts
 
     def results(self, yields: Sequence[Node], tail: Sequence[Node] | None) -> list[Node]:
-        """Returns the loop's results: `attention_sum` times the attention, and its sum."""
+        """
+        Returns a node for each value that the loop carries: softmax times values, sum and maximum.
+        """
         top, total, result = self._order(yields)
         new = yields[top]
         start = number_of(self.starts[top])
@@ -47,16 +49,20 @@ class OnlineSoftmax:
         # The first step multiplies the initial sum by exp(-inf - new), which is 0.
         begins = is_number(self.starts[result], 0) and (sums == 0 or (sums and start == -inf))
         _require(
-            start is not None and start <= LEAST and begins, "it does not start from -inf, 0 and 0"
+            start is not None and start <= LEAST and begins,
+            "maximum, sum and result do not start from -inf, 0 and 0",
         )
         power, values = yields[result].children[:2]
         lost = self._times(yields[result].children[2], result)
         added = self._other(yields[total], lambda n: n.kind == "reduce_part")
-        _require(self._times(self._rest, total) is lost, "sums are rescaled by another factor")
+        _require(
+            self._times(self._rest, total) is lost,
+            "sum and result are rescaled by different factors",
+        )
         p = _uncast(power)
         _require(
             added.children[0] is p and added.detail[0] == "arith.addf",
-            "it does not add up the exponentials",
+            "the sum does not add up the exponentials",
         )
         exponential = p.kind
         _require(exponential in ("math.exp", "math.exp2") and lost.kind == exponential, "no powers")
@@ -65,9 +71,7 @@ class OnlineSoftmax:
         self._check_maximum(new, scores, top)
         if tail is not None:
             ends = self._difference(_uncast(tail[result].children[0]), tail[top])
-            _require(
-                number_of(ends) == -inf, "the last step does not hide keys behind the last one"
-            )
+            _require(number_of(ends) == -inf, "the last step does not mask keys after the last key")
         self._check_limit(scores)
         if exponential == "math.exp2":
             scores = self._scale(scores, log(2))
@@ -91,7 +95,7 @@ class OnlineSoftmax:
         return e.node("sum", (self.loop, False), (share, values), type)
 
     def _order(self, yields: Sequence[Node]) -> tuple[int, int, int]:
-        """The positions of the maximum, the sum and the result among the loop's values."""
+        """Returns the indices of maximum, sum and result among the values that the loop carries."""
         kinds = [node.kind for node in yields]
         _require(len(kinds) == 3, "it carries more than a maximum, a sum and a result")
         tops = [n for n, kind in enumerate(kinds) if kind in MAXIMA]
@@ -104,16 +108,18 @@ class OnlineSoftmax:
         return tops[0], totals[0], results[0]
 
     def _other(self, node: Node, chosen: Callable[[Node], bool]) -> Node:
-        """Returns the child that `chosen` accepts; sets `_rest` to the other child."""
+        """Returns the child that `chosen` accepts; sets `_rest` to the remaining child."""
         a, b = node.children
         if not chosen(a):
             a, b = b, a
-        _require(chosen(a), "an operand is missing")
+        _require(chosen(a), "an operation of the loop has other operands than in an online softmax")
         self._rest = b
         return a
 
     def _times(self, node: Node, carried: int) -> Node:
-        """Returns the factor of the values that the loop carries."""
+        """
+        Returns the factor by which the node multiplies the carried value with index `carried`.
+        """
         _require(node.kind == "arith.mulf", "a sum is not rescaled")
         self._other(node, lambda n: n.kind == "carried" and n.detail == (self.loop, carried))
         return self._rest
@@ -126,8 +132,9 @@ class OnlineSoftmax:
 
     def _check_maximum(self, new: Node, scores: Node, top: int) -> None:
         """
-        Checks that new = max(top, max of scores), or of scores before a factor above 0 multiplies
-        both.
+        Checks that new = max(top, max of scores).
+
+        A constant factor above 0 may multiply both the scores and the maximum.
         """
         greatest = self._other(new, lambda n: n.kind != "carried")
         _require(self._rest.detail == (self.loop, top), "another maximum")
@@ -136,15 +143,18 @@ class OnlineSoftmax:
             _require(c is d and (number_of(c) or 0) > 0, "another factor")
             greatest, scores = a, x
         same = greatest.kind == "reduce_part" and greatest.children[0] is scores
-        _require(same and greatest.detail[0] in MAXIMA, "the maximum is not of the scores")
+        _require(
+            same and greatest.detail[0] in MAXIMA,
+            "the tracked maximum is not the maximum of the scores",
+        )
 
     def _check_limit(self, scores: Node) -> None:
-        """Refuses a loop that ends before the last key, unless the skipped keys are masked."""
+        """Refuses a loop that ends before the last key, unless a mask hides the skipped keys."""
         limit = self.elements.dimensions[self.loop].limit
         if limit is None:
             return
         hidden = scores.kind == "arith.select" and number_of(scores.children[2]) == -inf
-        _require(hidden, "the loop leaves out keys that no mask hides")
+        _require(hidden, "the loop skips keys that no mask hides")
         for bound in _bounds(scores.children[0], self.loop):
             rows = [name for (kind, name) in bound if kind == "index"]
             if len(rows) == 1 and bound["index", rows[0]] == 1:
@@ -153,16 +163,15 @@ class OnlineSoftmax:
                 beyond = plus(terms_of(limit), plus(bound, last, 1), -1)
                 if set(beyond) <= {("", 0)} and beyond.get(("", 0), 0) >= 1:
                     return
-        raise NotRaised("the loop leaves out keys that no mask hides")
+        raise NotRaised("the loop skips keys that no mask hides")
 
     def _scale(self, node: Node, factor: float) -> Node:
-        """Multiplies a score by a constant."""
         assert isinstance(node.type, AnyFloat)
         number = self.elements.constant(FloatAttr(factor, node.type), node.type)
         return self.elements.make(arith.MulfOp, node, number)
 
     def _lift_factor(self, node: Node) -> Node:
-        """Moves a constant factor of the queries behind the product."""
+        """Moves a constant factor from an operand of the product to the result of the product."""
         elements = self.elements
         if node.kind == "sum":
             a, b = node.children
@@ -178,7 +187,7 @@ class OnlineSoftmax:
 
 
 def _bounds(condition: Node, keys: str) -> list[Terms]:
-    """The upper bounds of keys that a condition states, as sums of indices."""
+    """Returns the upper bounds of the key index that a condition implies, as sums of indices."""
     if condition.kind == "arith.andi":
         return [bound for child in condition.children for bound in _bounds(child, keys)]
     if condition.kind != "arith.cmpi":

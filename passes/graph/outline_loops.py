@@ -1,14 +1,14 @@
 """
-Turns the bodies of a host function's loops into functions, each a step that the program repeats.
+Turns the bodies of a host function's loops into functions; the program calls them repeatedly.
 
     scf.for %t = 0 to %n iter_args(%s = %a) {      scf.for %t = 0 to %n iter_args(%s = %a) {
       %x = tensor.extract_slice %b[%t] ...           %u = func.call @main_step0(%t, %b, %s)
       %u = f(%s, %x)                           ->    scf.yield %u }
       scf.yield %u }                               func.func private @main_step0(%t, %b, %s)
 
-Every later pass then finds a step like any other function. The tensors that a step carries to the
-next one are its states (`program.state`): `update-states` writes the new values over the old ones.
-`read_host` makes the loop a record of the manifest, with the dispatches of a step once.
+Later passes compile such a step like any other function. The tensors that a step passes to the
+next step are states (`program.state`): `update-states` writes the new values over the old ones.
+`read_host` records the loop in the manifest, with the dispatches of one step.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from xdsl_spirv.passes.analysis.values import MAKERS
 
 
 def outline_loops(module: ModuleOp, function: FuncOp) -> None:
-    """Make the body of each loop that carries tensors a function of its own."""
+    """Moves the body of each loop that carries tensors into a function."""
     loops = [op for op in function.body.block.ops if isinstance(op, scf.ForOp) and is_step(op)]
     for number, loop in enumerate(loops):
         hoist(loop)
@@ -45,7 +45,7 @@ def outline_loops(module: ModuleOp, function: FuncOp) -> None:
 
 
 def is_step(loop: scf.ForOp) -> bool:
-    """Whether a loop counts from 0 by 1, carries tensors alone, and has no loop inside."""
+    """True if a loop counts from 0 by 1, carries only tensors, and contains no loop or call."""
     counts = (
         number_of(loop.lb) == 0
         and number_of(loop.step) == 1
@@ -58,7 +58,7 @@ def is_step(loop: scf.ForOp) -> bool:
 
 
 def _outline(loop: scf.ForOp, name: str) -> FuncOp:
-    """Move a loop's body into a function, and call that."""
+    """Moves a loop's body into a function, and inserts a call of that function."""
     block = loop.body.block
     _copy_sizes(block)
     captured = list(dict.fromkeys(_find_captured(block)))
@@ -96,7 +96,7 @@ def _find_yield(block: Block) -> scf.YieldOp:
 
 
 def _copy_sizes(block: Block) -> None:
-    """Copy the constants and computations of sizes that a body reads from outside into it."""
+    """Copies constants and computations of sizes from outside of a body into the body."""
     first = block.first_op
     copies: dict[SSAValue, SSAValue] = {}
 
@@ -119,7 +119,7 @@ def _copy_sizes(block: Block) -> None:
 
 
 def _is_made_anew(op: Operation) -> bool:
-    """True if an operation makes a tensor that its readers can make at no cost, such as a splat."""
+    """True if each reader can recreate the operation's tensor at no cost, such as a splat."""
     return isinstance(op, MAKERS) and all(
         isinstance(value.owner, Operation)
         and (is_size_op(value.owner) or _is_made_anew(value.owner))
@@ -143,5 +143,5 @@ def _is_in_block(inner: Block | None, block: Block) -> bool:
 
 
 def _is_inside(op: Operation, block: Block) -> bool:
-    """Whether an operation is in a block, or in one of its operations."""
+    """True if an operation is in a block, or nested in an operation of the block."""
     return block.find_ancestor_op_in_block(op) is not None

@@ -1,9 +1,9 @@
 """
-Gives every result of a host function its own buffer that a kernel writes.
+Gives every result of a host function a separate buffer that a kernel writes.
 
-A result that is an argument, a constant, or another result (perhaps under another shape) is copied
-by an elementwise operation: the caller's inputs and the weights must not be results. A state that a
-function leaves as it is stays where it is.
+An elementwise operation copies a result that is an argument, a constant, or a view of another
+result, because a result must not alias the caller's inputs or the weights. A state that a function
+does not change is not copied.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from xdsl_spirv.passes.analysis.linalg_code import make_body, make_generic
 from xdsl_spirv.passes.analysis.pointwise import empty_like
 
 VIEWS = (tensor.CastOp, tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
-"""Operations whose result is their operand's elements in the same order."""
+"""Operations whose result has the operand's elements in the same order."""
 
 
 def readers_of(value: SSAValue) -> Iterator[Operation]:
-    """Lists the operations that read a value, or views of it."""
+    """Yields the operations that read a value or a view of the value."""
     for use in value.uses:
         if isinstance(use.operation, VIEWS):
             yield from readers_of(use.operation.results[0])
@@ -73,14 +73,11 @@ def _own(function: FuncOp) -> None:
 
 
 def _own_initial(loop: scf.ForOp) -> None:
-    """
-    Copies the tensors that a loop carries into memory of its own, because each step overwrites
-    them.
-    """
+    """Copies the initial tensors of a loop to separate memory, because each step overwrites it."""
     for number, value in enumerate(loop.iter_args):
         root = source(value)
         if isinstance(root.owner, tensor.EmptyOp):
-            # An empty tensor needs memory of its own, but no copy.
+            # An empty tensor needs separate memory, and no copy.
             loop.operands[3 + number] = empty_like(value, loop).tensor
             continue
         computed = isinstance(root, OpResult) and not isinstance(root.op, arith.ConstantOp)
@@ -91,7 +88,7 @@ def _own_initial(loop: scf.ForOp) -> None:
 
 
 def _note_weights(call: func.CallOp, function: FuncOp, step: FuncOp) -> None:
-    """Passes the values of weights that a loop uses on to its step, as for any function."""
+    """Records the values of weights that a loop uses on the arguments of its step function."""
     entries = list(step.arg_attrs or ())
     for number, value in enumerate(call.arguments):
         if isinstance(value, BlockArgument) and value.owner is function.body.block:
@@ -102,14 +99,16 @@ def _note_weights(call: func.CallOp, function: FuncOp, step: FuncOp) -> None:
 
 
 def source(value: SSAValue) -> SSAValue:
-    """Returns the value behind reshapes."""
+    """Returns the tensor that a value is a view of, through any number of views."""
     while isinstance(value, OpResult) and isinstance(value.op, VIEWS):
         value = value.op.operands[0]
     return value
 
 
 def copy_before(value: SSAValue, last: Operation) -> SSAValue:
-    """Returns a copy of a tensor's elements. An empty tensor is made again instead."""
+    """
+    Inserts a copy of a tensor before `last` and returns the copy. An empty tensor is recreated.
+    """
     empty = empty_like(value, last).tensor
     if 0 in empty.type.get_shape():
         return empty

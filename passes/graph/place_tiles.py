@@ -5,11 +5,11 @@ Rewrites tile programs for a known launch, so that `tile.place` assigns tiles to
     %v = tile.view_of %a[f(%p)] sizes ... strides ...  ->  %x = tile.load %a[%i, %at]
     %x = tile.load %v[%zero, %zero]
 
-f is any arithmetic: it is evaluated for every workgroup of the launch. A buffer's axes are derived
-from the movement of its boxes. The boxes must cover it exactly: no two workgroups store the same
-element, and no element is left out. A mask becomes the size of an axis, or vanishes if no box
-reaches it. `NotRaised` refuses programs that do not have this form for every workgroup, with the
-cause.
+f is any arithmetic, which is evaluated for every workgroup of the launch. A box is the part of a
+buffer that one load or store accesses. The movement of the boxes between workgroups gives the
+buffer's axes. The boxes must cover the buffer exactly, and no two workgroups may store the same
+element. A mask becomes the size of an axis, or is dropped if it cuts no box. `NotRaised` gives the
+cause if a program does not have this form for every workgroup.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ INDEX = IndexType()
 @dataclass(frozen=True)
 class Axis:
     """
-    An axis of a buffer with `extent` elements. It is axis `number` of a box, whose size along it is
-    `tile`.
+    An axis of a buffer, with `extent` elements.
+
+    `number` is the corresponding axis of a box, and `tile` the size of a box along this axis.
     """
 
     stride: int
@@ -53,7 +54,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Access:
-    """A load or store, with the first element of its box and the strides of the box's axes."""
+    """A load or store of a box of elements: the box's first element, sizes and strides."""
 
     op: tile.LoadOp | tile.StoreOp
     buffer: BlockArgument
@@ -61,29 +62,31 @@ class Access:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     rooms: tuple[Array | None, ...]
-    """For each axis, the number of elements up to the mask's end; None if no mask cuts the box."""
+    """
+    Number of elements up to the end of the mask along each axis; None if no mask cuts the box.
+    """
 
 
 def placed_programs(
     program: tile.ProgramOp, grid: Sequence[int], given: Mapping[int, int | float]
 ) -> Iterator[tile.ProgramOp]:
     """
-    Yields equivalent programs for this grid and these arguments, with tiles in place of workgroup
-    numbers.
+    Yields equivalent programs for this grid and these arguments, with tile indices in place of
+    workgroup ids.
 
-    Where an axis of a tile could be walked by several digits of the workgroup's number, there is a
-    program for each choice. Raises `NotRaised` if there is no such program.
+    If several digits of the workgroup id could index an axis, yields a program for each choice.
+    Raises `NotRaised` if there is no such program.
     """
     if not any(isinstance(op, tile.MultiplyAddOp) for op in program.walk()):
         raise NotRaised("no product")
     if any(isinstance(op, tile.GatherOp | tile.ScatterOp) for op in program.walk()):
-        raise NotRaised("elements are gathered or scattered")
+        raise NotRaised("the program gathers or scatters elements")
     numbers = Numbers(program, grid, given)
     ops = [op for op in program.walk() if isinstance(op, tile.LoadOp | tile.StoreOp)]
     accesses = [_access(numbers, op) for op in ops]
     stores = [a for a in accesses if isinstance(a.op, tile.StoreOp)]
     if not stores or any(a.op.parent_op() is not program for a in stores):
-        raise NotRaised("it stores in a loop or branch" if stores else "it stores no box")
+        raise NotRaised("it stores in a loop or branch" if stores else "it has no tile.store")
     rooms = [room for access in accesses for room in access.rooms if room is not None]
     digits = Digits(numbers, stores[0].start, [*(a.start for a in accesses), *rooms])
     if (count := digits.digits) > 3:
@@ -102,13 +105,13 @@ def placed_programs(
 
 
 def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
-    """Describes a load or store by its elements in the buffer."""
+    """Describes a load or store by the buffer elements that it accesses."""
     view, known, made = op.view, numbers.known, op.view.owner
     box = tile.tile_of(op.result if isinstance(op, tile.LoadOp) else op.tile).shape
     is_cut = op.clipped if isinstance(op, tile.StoreOp) else op.any or op.outside
     parts = (made.offset, *made.sizes, *made.strides) if isinstance(made, tile.ViewOp) else ()
     if any(value not in known for value in (*parts, *op.indices)):
-        raise NotRaised("an index is not a sum of workgroup numbers and loop indices")
+        raise NotRaised("an index is not computed from workgroup ids and loop indices")
     if isinstance(made, tile.ViewOp):
         view, start = made.source, known[made.offset]
         sizes: Sequence[Any] = [known[value] for value in made.sizes]
@@ -121,7 +124,7 @@ def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
     box, rooms = (1,) * (len(sizes) - len(box)) + box, list[Array | None]()
     for index, size, step, count in zip(op.indices, sizes, strides, box, strict=True):
         if step is None or step < (count > 1):
-            raise NotRaised("elements along an axis of a box have no constant stride")
+            raise NotRaised("the stride along an axis of a loaded or stored box is not constant")
         start = start + known[index] * step
         room = size - known[index]
         if is_cut and known[index].min() < 0:
@@ -131,14 +134,14 @@ def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
 
 
 class _Placed:
-    """Writes one program; `joined` are digits of workgroups' numbers that walk tiles' axes."""
+    """Writes one program, in which the digits `joined` of the workgroup id index the tiles."""
 
     def __init__(
         self, numbers: Numbers, digits: Digits, accesses: Sequence[Access], joined: frozenset[int]
     ):
         self.numbers, self.digits, self.joined = numbers, digits, joined
         self.tiles: dict[Source, int] = {d: 1 for d in range(digits.digits) if d not in joined}
-        """The tile size of each digit and loop index: elements per step."""
+        """Number of elements that a step of each digit or loop index advances."""
         self.extents: dict[Source, int] = {}
         self.axes: dict[Operation, list[Axis]] = {a.op: self._axes(a) for a in accesses}
         self.accesses: dict[Operation, Access] = {a.op: a for a in accesses}
@@ -146,14 +149,18 @@ class _Placed:
         for access in accesses:
             shape = tuple(axis.extent for axis in self.axes[access.op])
             if self.shapes.setdefault(access.buffer, shape) != shape:
-                raise NotRaised("accesses to one buffer imply different shapes of it")
+                raise NotRaised(
+                    "loads and stores of one buffer imply different shapes of the buffer"
+                )
         self.values: dict[SSAValue, SSAValue] = {}
         self.firsts: dict[Source, SSAValue] = {}
 
     # Axes of buffers
 
     def _axes(self, access: Access) -> list[Axis]:
-        """Finds the buffer's axes along which a box moves, the slowest first."""
+        """
+        Returns the buffer's axes along which the boxes of an access move, the slowest axis first.
+        """
         walks = self.digits.split(access.start)
         if walks is None:
             raise NotRaised("the workgroups' boxes do not form a regular grid")
@@ -163,7 +170,7 @@ class _Placed:
             if size > 1:
                 made.append(self._axis(access, number, walks))
             elif access.rooms[number] is not None:
-                raise NotRaised("a mask leaves out whole boxes")
+                raise NotRaised("a mask hides whole boxes")
         for source, step in walks.items():
             self._agree(self.tiles, source, 1)
             self._agree(self.extents, source, self.digits.counts[source])
@@ -179,7 +186,9 @@ class _Placed:
         return made
 
     def _axis(self, access: Access, number: int, walks: dict[Source, int]) -> Axis:
-        """Finds the buffer's axis for a tile's axis; removes its digit or loop from `walks`."""
+        """
+        Returns the buffer axis of a box's axis `number`; removes its digit or loop from `walks`.
+        """
         size, stride = access.shape[number], access.strides[number]
         room, source = access.rooms[number], None
         for walk in (w for w, step in walks.items() if step == size * stride):
@@ -190,28 +199,28 @@ class _Placed:
         count = self.digits.counts.get(source, 1)
         extent = size * count if room is None else self._extent(room, source, size)
         if -(-extent // size) != count:
-            raise NotRaised("a mask leaves out whole boxes")
+            raise NotRaised("a mask hides whole boxes")
         if source is not None:
             self._agree(self.tiles, source, size)
             self._agree(self.extents, source, extent)
         return Axis(stride, size, extent, source, number)
 
     def _extent(self, room: Array, source: Source, size: int) -> int:
-        """Derives the size of an axis from a mask that cuts its last tile."""
+        """Returns the size of an axis, from the mask that cuts its last tile."""
         terms = self.digits.split(room) or {}
         extent = terms.pop(None, 0)
         if terms != ({} if source is None else {source: -size}):
-            raise NotRaised("a mask does not cut at the end of an axis")
+            raise NotRaised("a mask ends at different elements of an axis in different workgroups")
         return extent
 
     def _agree(self, known: dict[Source, int], source: Source, number: int) -> None:
         if known.setdefault(source, number) != number:
-            raise NotRaised("the boxes of two buffers differ in size or step along one axis")
+            raise NotRaised("loads and stores along one axis differ in tile size or step")
 
     # The program
 
     def write(self, program: tile.ProgramOp) -> tile.ProgramOp:
-        """Returns a rewritten copy of the whole program."""
+        """Returns the rewritten copy of a program."""
         made = program.clone(value_mapper=self.values)
         block, pairs = made.body.block, list(zip(program.walk(), made.walk(), strict=True))
         for argument, shape in self.shapes.items():
@@ -261,7 +270,9 @@ class _Placed:
         return self.b.insert(op).results[0]
 
     def value(self, value: SSAValue) -> SSAValue:
-        """The new value for an old one. Sums of tile indices are written where they are used."""
+        """
+        Returns the new program's value for an old one. Writes sums of tile indices at their use.
+        """
         known, op = self.numbers.known.get(value), value.owner
         if known is None:
             return self.values[value]
@@ -271,7 +282,7 @@ class _Placed:
         if total is not None:
             return total if value.type == INDEX else self._add(arith.IndexCastOp(total, value.type))
         if not isinstance(op, Operation) or isinstance(op, tile.ProgramIdOp):
-            raise NotRaised("a workgroup's number is used for something other than a tile's place")
+            raise NotRaised("a workgroup id is used for something other than a tile's index")
         operands = [self.value(operand) for operand in op.operands]
         types = [value.type]
         return self._add(op.create(operands=operands, result_types=types, properties=op.properties))
@@ -281,7 +292,7 @@ class _Placed:
         return self._add(arith.ConstantOp(attribute(number, cast(Any, type))))
 
     def _sum(self, number: Array) -> SSAValue | None:
-        """Writes a number as a sum of the first indices of tiles; None if it is not such a sum."""
+        """Writes a number as a sum of the first indices of tiles; None if that is impossible."""
         terms = self.digits.split(number)
         if terms is None:
             return None
@@ -299,7 +310,7 @@ class _Placed:
         return reduce(lambda a, b: self._add(arith.AddiOp(a, b)), parts)
 
     def _loop(self, old: scf.ForOp, op: Operation) -> None:
-        """Makes a loop count elements of the axis along which its boxes move."""
+        """Makes a loop count the elements of the axis along which its boxes move."""
         index = old.body.block.args[0]
         if (trips := self.numbers.trips.get(index)) is None:
             raise NotRaised("a loop's first index, step or end is not known")
@@ -310,11 +321,11 @@ class _Placed:
         upper = self._constant(extent, INDEX)
         if (trips != trips.max()).any():
             if own_step != step or self.numbers.known[old.lb].any():
-                raise NotRaised(
-                    "a loop's end differs between workgroups, and it does not count elements"
-                )
+                raise NotRaised("a loop's end depends on the workgroup, and is not in elements")
             ends = [old.ub]
-            if isinstance(old.ub.owner, arith.MinSIOp):  # of the size and another number
+            if isinstance(
+                old.ub.owner, arith.MinSIOp
+            ):  # the minimum of the axis's size and another bound
                 ends = list(old.ub.owner.operands)
             others = [end for end in ends if constant(self.numbers.known[end]) != extent]
             upper = reduce(self._least, [upper, *map(self.value, others)])
@@ -326,7 +337,9 @@ class _Placed:
         return self._add(arith.MinSIOp(a, b))
 
     def _inline(self, old: Operation, op: Operation) -> None:
-        """Inlines loops of one iteration, and branches whose condition is the same everywhere."""
+        """
+        Inlines loops of one iteration, and branches whose condition is the same in all workgroups.
+        """
         region, values = None, list[SSAValue]()
         if isinstance(old, scf.ForOp):
             if (self.numbers.trips[old.body.block.args[0]] == 1).all():
@@ -336,7 +349,7 @@ class _Placed:
         elif isinstance(old, scf.IfOp):
             chosen = constant(self.numbers.known.get(old.cond))
             if chosen is None:
-                raise NotRaised("workgroups or iterations take different sides of a branch")
+                raise NotRaised("a branch differs between workgroups or iterations")
             region = op.regions[0 if chosen else 1]
         if region is not None and region.blocks:
             end = region.block.last_op
@@ -351,7 +364,7 @@ class _Placed:
     # Boxes
 
     def _box(self, op: tile.LoadOp | tile.StoreOp) -> tuple[list[SSAValue], list[int], bool]:
-        """Returns a box's first indices and sizes, and whether it may reach beyond the buffer."""
+        """Returns a box's first indices and sizes, and True if it may reach beyond the buffer."""
         axes = self.axes[op]
         indices = [
             self._constant(0, INDEX) if a.source is None else self.firsts[a.source] for a in axes
@@ -359,12 +372,12 @@ class _Placed:
         return indices, [a.tile for a in axes], any(a.extent % a.tile for a in axes)
 
     def _orders(self, op: Operation) -> tuple[list[int], bool]:
-        """Returns a tile's sizes above 1, and whether the buffer has its axes in reverse."""
+        """Returns a tile's sizes above 1, and True if the tile is transposed in the buffer."""
         access, axes = self.accesses[op], self.axes[op]
         order = [axis.number for axis in axes if axis.number is not None]
         turned = order != sorted(order)
         if turned and len(order) > 2:
-            raise NotRaised("a box is transposed in more than two axes")
+            raise NotRaised("a load or store permutes more than two axes")
         return [size for size in access.shape if size > 1] or [1], turned
 
     def _move(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:

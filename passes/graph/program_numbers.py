@@ -1,10 +1,10 @@
 """
-Evaluates the numbers of a tile program for every workgroup of a launch and every iteration of its
-loops, by the interpreter: into arrays with an axis for workgroups and one for each loop.
+Evaluates the integers of a tile program for every workgroup of a launch and every loop iteration.
 
-`Digits` sorts the workgroups by the places that they store, and writes a number as a sum of digits
-in that order and of loops' iterations, where this holds for all of them: grouped, reversed or
-otherwise permuted places are plain rows and columns again.
+The interpreter computes arrays with an axis for workgroups and one for each loop. `Digits` sorts
+the workgroups by the elements that they store, and writes an integer as a linear sum of
+mixed-radix digits of that order and of loop iterations. So launches that group, reverse or permute
+their tiles become plain rows and columns of tiles.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.passes.graph.tile_nodes import NotRaised
 
 MOST = 1 << 24
-"""Workgroups times iterations whose numbers are computed."""
+"""Maximum number of workgroups times iterations that are evaluated."""
 
 Source: TypeAlias = int | SSAValue | None
-"""The digit or loop index that a term of a number multiplies; None for the constant term."""
+"""A digit of the workgroup id, or the loop index, of a term; None for the constant term."""
 
 
 def constant(number: Array | None) -> Any:
-    """Returns a number if it is the same for all workgroups and iterations, else None."""
+    """Returns the value that is the same for all workgroups and iterations, else None."""
     if number is None:
         return None
     first = number.flat[0]
@@ -43,7 +43,7 @@ def constant(number: Array | None) -> Any:
 
 
 class Numbers:
-    """The numbers of a program; `given` has the known arguments."""
+    """The values of a program's scalars in every workgroup; `given` has the values of arguments."""
 
     def __init__(
         self, program: tile.ProgramOp, grid: Sequence[int], given: Mapping[int, int | float]
@@ -53,7 +53,7 @@ class Numbers:
         self._rank = 1 + sum(isinstance(op, scf.ForOp) for op in program.walk())
         self.known: dict[SSAValue, Array] = {}
         self.trips: dict[SSAValue, Array] = {}
-        """The iterations of each workgroup, by the index of the loop."""
+        """Number of iterations in each workgroup, by the index variable of the loop."""
         self.axes: dict[SSAValue, int] = {}
         self._host = Host(ModuleOp([]), Options())
         for argument in program.body.block.args:
@@ -68,7 +68,7 @@ class Numbers:
 
     def _check_count(self, iterations: int) -> None:
         if self.count * iterations > MOST:
-            raise NotRaised(f"it has more than {MOST} workgroups times iterations")
+            raise NotRaised(f"workgroups times iterations are more than {MOST}")
 
     def _read(self, block: Block) -> None:
         for op in block.ops:
@@ -108,7 +108,7 @@ class Numbers:
         self._define(index, lower + steps.reshape(shape))
 
     def _compute(self, op: Operation) -> None:
-        """Evaluates an operation on numbers, if its operands are known."""
+        """Evaluates an operation whose operands are known."""
         result = op.results[0]
         operands = [self.known[value] for value in op.operands if value in self.known]
         is_number = isinstance(result.type, IndexType | IntegerType | AnyFloat)
@@ -116,30 +116,30 @@ class Numbers:
             return
         try:
             (held,) = self._host.evaluate(op, operands)
-        except InterpreterError:  # such as a division by 0: the program keeps it
+        except InterpreterError:  # such as a division by 0
             return
         self._define(result, np.asarray(held))
 
 
 class Digits:
     """
-    Sorts the workgroups by `pivot` and writes their positions in digits, the fastest digit first.
+    Sorts the workgroups by `pivot` and writes their positions in mixed-radix digits, lowest first.
 
-    Raises `NotRaised` if two workgroups have equal pivots, or numbers do not split into digits.
+    Raises `NotRaised` if two workgroups have equal pivots, or values do not split into digits.
     """
 
     def __init__(self, numbers: Numbers, pivot: Array, others: Sequence[Array]):
         self._numbers, count = numbers, numbers.count
         self._order = np.argsort(self._first(pivot), kind="stable")
         if not np.diff(self._first(pivot)[self._order]).all():
-            raise NotRaised("two workgroups store to the same place")
+            raise NotRaised("two workgroups store to the same element")
         cuts = {count}.union(*(_cuts(self._first(n)[self._order]) for n in (pivot, *others)))
         steps = [1, *sorted(cuts - {1})]
         if any(big % small for small, big in pairwise(steps)):
             raise NotRaised("the workgroups' tiles do not form a regular grid")
         self.digits = len(steps) - 1
         self.counts: dict[Source, int] = {}
-        """The values of each digit, and the iterations of each loop."""
+        """Number of values of each digit, and of iterations of each loop."""
         self._values: dict[Source, Array] = {}
         shape = -1, *[1] * (pivot.ndim - 1)
         for digit, (small, big) in enumerate(pairwise(steps)):
@@ -152,12 +152,14 @@ class Digits:
                 self._values[index] = np.arange(most).reshape(shape)
 
     def _first(self, number: Array) -> Array:
-        """A number of each workgroup in the first iteration of each loop."""
+        """Returns each workgroup's value in the first iteration of all loops."""
         first = number.reshape(len(number), -1)[:, 0]
         return np.broadcast_to(first, (self._numbers.count,))
 
     def split(self, number: Array) -> dict[Source, int] | None:
-        """Writes a number as a linear sum; returns the factors of digits and loops, else None."""
+        """
+        Returns a value's factor for each digit and loop index; None if it is not a linear sum.
+        """
         held = number[self._order] if len(number) > 1 else number
         start = int(held.flat[0])
         terms: dict[Source, int] = {None: start}
@@ -166,7 +168,7 @@ class Digits:
             axis = int(np.argmax(values.shape))
             if held.shape[axis] == 1:
                 continue
-            place = int(np.argmax(values.reshape(-1)))  # the first one with the greatest value
+            place = int(np.argmax(values.reshape(-1)))  # the first maximum
             at = tuple(place if n == axis else 0 for n in range(held.ndim))
             share, rest = divmod(int(held[at]) - start, int(values.max()))
             if rest:
@@ -177,7 +179,7 @@ class Digits:
 
 
 def _cuts(number: Array) -> set[int]:
-    """Finds the positions at which the difference between successive numbers changes."""
+    """Returns the periods at which the difference between successive values changes."""
     cuts, size = set[int](), 1
     while len(number) > 1:
         steps = np.diff(number)

@@ -4,13 +4,13 @@ Rewrites sums of products of quantized numbers as integer contractions with corr
     sum of (a - za) * (b - zb)
         ->  sum of a * b  -  zb * (sum of a)  -  za * (sum of b)  +  K * za * zb
 
-Modulo 2^N both sides are the same number, whatever the zero points are: scalars, or numbers of each
-channel. The first sum is a contraction that the matrix units take; the sums of one operand are
-reductions, computed here where the operand is a constant; the correction is elementwise. A zero
-point that is 0 costs nothing. A padding with the zero point is part of its operand.
+Both sides are equal modulo 2^N for any zero points, scalar or per channel. The first sum is a
+contraction for matrix instructions. The sums of one operand are reductions, evaluated at compile
+time if the operand is constant. The correction is elementwise. A zero point of 0 costs nothing. A
+padding with the zero point counts as part of its operand.
 
-Contractions of dequantized numbers, s * (q - z) in floats, are the same sums times s of each
-operand, if the sums fit in 32 bits: see `dequantized`. `zero_point_sums` rewrites the operations.
+Contractions of dequantized numbers, s * (q - z) in floats, become the same sums times both scales,
+if the sums fit in 32 bits (`dequantized`). `zero_point_sums` rewrites the operations.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from xdsl_spirv.passes.graph.zero_point_sums import rewrite, same_sign
 
 @dataclass(frozen=True)
 class QuantizedContractionsPass(ModulePass):
-    """Rewrites contractions of quantized numbers to contractions of the stored integers."""
+    """Rewrites contractions of quantized numbers as contractions of the stored integers."""
 
     name = "linalg-quantized-to-contraction"
 
     dequantized: bool = True
-    """Also rewrites contractions of floats that were just dequantized; the sum is rounded once."""
+    """Also rewrites float contractions of dequantized operands; only their sum is then rounded."""
 
     same_signs: bool = False
     """If the operands are bytes of different signedness, makes both signed or both unsigned."""
 
     target: str = ""
     """
-    A known device's name or a target file. If the device multiplies only bytes of equal
-    signedness, the pass makes the signedness equal unless that needs another sum of an operand.
+    A device name or a target file. If the device multiplies only bytes of equal signedness, the
+    pass makes the signedness equal, unless that needs an additional sum of an operand.
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

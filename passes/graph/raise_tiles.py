@@ -1,15 +1,16 @@
 """
-Rewrites tile programs as functions on tensors, if they have that form. A product or an attention is
-then compiled like one in a model, with all schedules of the target.
+Rewrites tile programs as functions on tensors, where possible.
+
+A product or an attention is then compiled like one in a model, with all schedules of the target.
 
     tile.program @f {                                   func.func @f(%a, %b) -> tensor<...> {
       %i, %j = tile.place %c tile [64, 64] ...            %s = linalg.generic: multiply, add
       scf.for ... { tile.load, tile.mma }          ->     %r = linalg.generic: the rest
       tile.store                                          return %r }
 
-A program is raised if it has a product and known sizes, and its boxes are tiles of whole
-dimensions: see `tile_elements`. Other programs are left to `lower-tiles`. The sizes of tiles are
-the program's on whole tiles only; the schedule chooses its own.
+A program is raised if it has a product and known sizes, and its loads and stores access tiles of
+whole dimensions (`tile_elements`). `lower-tiles` lowers other programs. Raising drops the
+program's tile sizes; the schedule chooses new ones.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ Axes = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class RaiseTilesPass(ModulePass):
-    """Turns tile programs that have this form into functions on tensors."""
+    """Rewrites tile programs as functions on tensors, where possible."""
 
     name = "raise-tiles"
 
@@ -66,7 +67,11 @@ class RaiseTilesPass(ModulePass):
 
 
 def raise_program(program: tile.ProgramOp) -> func.FuncOp:
-    """Builds the function on tensors of a tile program. Raises `NotRaised` if there is none."""
+    """
+    Returns the function on tensors that is equivalent to a tile program.
+
+    Raises `NotRaised` if there is none.
+    """
     if not any(isinstance(op, tile.MultiplyAddOp) for op in program.walk()):
         raise NotRaised("no product")
     elements = Elements(program)
@@ -75,20 +80,17 @@ def raise_program(program: tile.ProgramOp) -> func.FuncOp:
 
 
 class _Function:
-    """Writes the function on tensors for a tile program."""
-
     def __init__(self, elements: Elements, results: Sequence[Result]):
         self.elements, self.results = elements, results
         order = [axis for result in results for axis in result.axes if axis is not None]
         self.order = list(dict.fromkeys([*order, *elements.dimensions]))
-        """Dimensions in the order in which tensors have them."""
+        """All dimensions, in the order that tensors have them."""
         self.block = Block()
         self.b = Builder(InsertPoint.at_end(self.block))
         self.arguments: dict[int, SSAValue] = {}
         self._made: dict[Node, tuple[SSAValue, Axes]] = {}
 
     def write(self) -> func.FuncOp:
-        """Writes the whole function."""
         program = self.elements.program
         for argument in program.body.block.args:
             type = argument.type
@@ -99,7 +101,7 @@ class _Function:
             elif type in (IntegerType(32), IndexType()):
                 new = IndexType()
             else:
-                raise NotRaised(f"an argument is a {type}, not a view")
+                raise NotRaised(f"an argument has type {type}: use views, i32 or index")
             given = self.block.insert_arg(new, len(self.block.args))
             given.name_hint = argument.name_hint
             self.arguments[argument.index] = given
@@ -119,7 +121,7 @@ class _Function:
     # Tensors
 
     def tensor(self, node: Node) -> tuple[SSAValue, Axes]:
-        """Returns a tensor of a formula's elements, and its dimensions."""
+        """Returns a tensor of a formula's elements, and the tensor's dimensions."""
         if node not in self._made:
             self._made[node] = self._tensor(node)
         return self._made[node]
@@ -141,7 +143,7 @@ class _Function:
                 return self._pointwise(node, axes), axes
 
     def axes(self, node: Node) -> tuple[str, ...]:
-        """The dimensions of a formula."""
+        """Returns the dimensions that a formula depends on."""
         found: set[str] = set()
         waiting, seen = [node], set[Node]()
         while waiting:
@@ -174,7 +176,9 @@ class _Function:
         type: Attribute,
         write: Callable[[Builder, Sequence[SSAValue]], SSAValue],
     ) -> SSAValue:
-        """A `linalg.generic` of `axes`, which reduces `over` from `start`."""
+        """
+        Writes a `linalg.generic` with result dimensions `axes` that reduces `over` from `start`.
+        """
         loops = [*axes, *over]
 
         def map_of(own: Axes) -> AffineMap:
@@ -198,7 +202,7 @@ class _Function:
         return self.b.insert(op).results[0]
 
     def _pointwise(self, node: Node, axes: Axes) -> SSAValue:
-        """A tensor of these dimensions, computed element by element."""
+        """Returns a tensor with the dimensions `axes`, computed element by element."""
         if node.kind in ("load", "sum", "reduce"):
             value, own = self.tensor(node)
             if own == axes:
@@ -212,7 +216,7 @@ class _Function:
         return self._generic(inputs, axes, (), None, node.type, write)
 
     def _leaves(self, node: Node) -> list[Node]:
-        """Returns the tensors that a formula reads."""
+        """Returns the nodes of a formula that tensors hold: loads, sums and reductions."""
         if node.kind in ("load", "sum", "reduce"):
             return [node]
         if (quotient := _softmax_product_of(node)) is not None:
@@ -221,7 +225,7 @@ class _Function:
         return list(dict.fromkeys(leaves))
 
     def _sum(self, node: Node) -> tuple[SSAValue, Axes]:
-        """Builds the contraction of two formulas."""
+        """Writes a sum of products as a contraction."""
         over, unsigned = node.detail
         inputs = [self.tensor(child) for child in node.children]
         a, b = ([axis for axis in own if axis not in (None, over)] for _, own in inputs)
@@ -252,13 +256,13 @@ class _Function:
 
 
 class _Body:
-    """The code of an element in the body of a generic over `axes`."""
+    """Writes the code of an element in the body of a `linalg.generic` over `axes`."""
 
     def __init__(self, function: _Function, b: Builder, axes: Axes, known: dict[Node, SSAValue]):
         self.function, self.b, self.axes, self.known = function, b, axes, known
 
     def element(self, node: Node, raw: bool = False) -> SSAValue:
-        """Returns the value of an element; a `raw` sum of indices stays of type `index`."""
+        """Returns the value of an element. With `raw`, a sum of indices stays of type `index`."""
         if node.kind == "linear" and (raw or isinstance(node.type, IndexType)):
             return self._index(node)
         if node not in self.known:
@@ -276,7 +280,9 @@ class _Body:
             case "truth":
                 return self._add(arith.ConstantOp(IntegerAttr(int(node.detail), IntegerType(1))))
             case _ if not isinstance(node.detail, tuple) or not isinstance(node.detail[0], type):
-                raise NotRaised(f"{node.kind} is read outside of the quotient of result and sum")
+                raise NotRaised(
+                    f"{node.kind} is used other than in the attention's division by its sum"
+                )
             case _:
                 pass
         kind, properties = node.detail
@@ -289,7 +295,7 @@ class _Body:
         total: SSAValue | None = None
         for (kind, name), factor in node.detail:
             if kind == "first":
-                raise NotRaised("the position within a tile is read as a number")
+                raise NotRaised("an element's index within its tile is used as a value")
             if kind == "":
                 continue
             if kind == "index":
@@ -313,7 +319,7 @@ class _Body:
 
 def _softmax_product_of(node: Node) -> Node | None:
     """
-    Matches a loop's result divided by its sum, which is a softmax times values; else returns None.
+    Returns the product of softmax and values if a node divides an attention's result by its sum.
     """
     if [child.kind for child in node.children] != ["softmax_product", "softmax_sum"]:
         return None
@@ -338,4 +344,4 @@ REDUCTIONS: dict[str, tuple[Any, float]] = {
     "arith.minnumf": (arith.MinnumfOp, inf),
     "arith.minimumf": (arith.MinimumfOp, inf),
 }
-"""Reductions of floats, and the numbers they start from."""
+"""Reductions of floats, with their initial values."""

@@ -5,11 +5,11 @@ Moves scalar computations of a host function into the loops that use the scalars
     %h = arith.mulf %s, %two                ->     %h = arith.mulf %s, %two
     linalg.generic ins(%x, %h)                     ...
 
-The host side only launches kernels and does no arithmetic on tensors: a scale or a zero point that
-is an input is a tensor of one element, and the divisor of a mean follows from the sizes of
-arguments. A scalar argument or result of a function becomes a tensor of no dimension. Computing
-such a scalar for every element costs little. The host does not check anything either: an importer's
-assertions about such scalars are dropped.
+The host only launches kernels and computes no values. An input that is a scale or a zero point is
+a tensor of one element, and the divisor of a mean follows from the sizes of arguments. Scalar
+arguments and results of a function become tensors of rank 0. Recomputing such a scalar for every
+element is cheap. An importer's assertions about such scalars are dropped, because the host does
+not check them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ScalarsIntoLoopsPass(ModulePass):
 
 
 def _take_in_tensors(function: FuncOp) -> None:
-    """Replaces scalar arguments by tensors of no dimension; sizes (`index`) stay numbers."""
+    """Replaces scalar arguments by tensors of rank 0; sizes (`index`) stay scalars."""
     block = function.body.block
     for argument in block.args:
         if not isinstance(argument.type, AnyFloat | IntegerType):
@@ -84,7 +84,7 @@ def _take_in_tensors(function: FuncOp) -> None:
 
 
 def _give_in_tensors(function: FuncOp) -> None:
-    """Replaces scalar results by tensors of no dimension."""
+    """Replaces scalar results by tensors of rank 0."""
     last = function.body.block.last_op
     assert last is not None
     code = Code(last)
@@ -95,7 +95,7 @@ def _give_in_tensors(function: FuncOp) -> None:
 
 
 def move_scalars(block: Block) -> None:
-    """Moves the scalars of one block of a host function into loops, where possible."""
+    """Moves the scalars of a block of a host function into loops, where possible."""
     resolve_sizes(block)
     for op in list(block.ops):
         if isinstance(op, linalg.ops.FillOp | tensor.SplatOp):
@@ -115,13 +115,13 @@ def move_scalars(block: Block) -> None:
 
 
 def _is_scalar(op: Operation) -> bool:
-    """True if an operation computes a scalar and has no effect."""
+    """True if an operation computes a scalar without side effects."""
     scalar = bool(op.results) and not isinstance(op.results[0].type, TensorType)
     return scalar and not op.regions and op.name.startswith(("arith.", "math.", "tensor."))
 
 
 def _is_movable(value: SSAValue) -> bool:
-    """Whether a scalar comes from tensors and given numbers by arithmetic alone."""
+    """True if only arithmetic computes a scalar, from elements of tensors, sizes and constants."""
     if is_given(value):
         return True
     owner = value.owner
@@ -137,7 +137,7 @@ def _is_movable(value: SSAValue) -> bool:
 
 
 def _fill_to_loops(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.GenericOp | None:
-    """Rewrites a fill with a computed scalar as loops."""
+    """Rewrites a fill with a computed scalar as a `linalg.generic`."""
     value, type = op.operands[0], op.results[0].type if op.results else None
     if not isinstance(type, TensorType) or not is_computed(value) or not _is_movable(value):
         return None
@@ -152,7 +152,9 @@ def _fill_to_loops(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.Generic
 
 
 def _pad_to_loops(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
-    """Rewrites padding with a computed scalar as loops over a tensor padded with zeros."""
+    """
+    Rewrites a padding with a computed scalar as a `linalg.generic` on a tensor padded with zeros.
+    """
     last = op.region.block.last_op
     value = last.operands[0] if last is not None else None
     if value is None or not is_computed(value) or not _is_movable(value):
@@ -199,7 +201,7 @@ def _pad_to_loops(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
 
 @dataclass
 class _Body:
-    """A loop's body that gets operations before `first`, and reads new `tensors`."""
+    """A loop's body that computes host scalars before `first`, from the new inputs `tensors`."""
 
     op: linalg.ops.GenericOp
     block: Block
@@ -208,7 +210,7 @@ class _Body:
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def value(self, scalar: SSAValue) -> SSAValue:
-        """A scalar of the host inside the body."""
+        """Returns a host scalar as a value inside the body."""
         if scalar not in self.values:
             self.values[scalar] = self._made(scalar)
         return self.values[scalar]
@@ -232,7 +234,9 @@ class _Body:
         return copy.results[owner.results.index(scalar)]
 
     def _alone(self, op: tensor.ExtractOp) -> SSAValue | None:
-        """The source of an extraction as a tensor without dimensions, if it has one element."""
+        """
+        Returns the source of an extraction as a tensor of rank 0, if the source has one element.
+        """
         source, type = op.tensor, tensor_type(op.tensor)
         if prod(type.get_shape()) != 1 or not all(map(_is_zero, op.indices)):
             return None
@@ -254,7 +258,7 @@ def _is_zero(value: SSAValue) -> bool:
 
 
 def _move(op: linalg.ops.GenericOp, scalars: Sequence[SSAValue]) -> None:
-    """Replace an operation by one that computes its scalars itself."""
+    """Replaces an operation by one whose body computes the scalars."""
     region = op.body.clone()
     block = region.block
     first = block.first_op

@@ -4,7 +4,7 @@ Reads gathered parts of a tensor in place, through views.
     %s = linalg.generic ins(%n) outs(i, j) { tensor.extract %w[%n[i], j] }
       ->  %s = schedule.selected_view %w at %n
 
-So each expert's weights are in memory once, and the batch's expert number selects them.
+So each expert's weights are in memory once, and the expert index of each token selects them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CASTS = arith.IndexCastOp | arith.ExtSIOp | arith.ExtUIOp | arith.TruncIOp
 
 
 def view_selected_parts(op: linalg.ops.GenericOp) -> list[Operation]:
-    """Replaces operands that are gathered parts of a tensor by views; returns the views."""
+    """Replaces operands that gather parts of a tensor by views. Returns the views."""
     views: list[Operation] = []
     for number, value in enumerate(op.inputs):
         selection = _selection_of(value)
@@ -38,7 +38,7 @@ def view_selected_parts(op: linalg.ops.GenericOp) -> list[Operation]:
 
 
 def _selection_of(value: SSAValue) -> tuple[SSAValue, SSAValue] | None:
-    """The tensor and the part numbers that a value gathers, else None."""
+    """Returns the tensor and the indices of the parts that a value gathers, else None."""
     op = value.owner
     if not isinstance(op, linalg.ops.GenericOp) or len(op.inputs) != 1 or len(op.outputs) != 1:
         return None
@@ -61,7 +61,7 @@ def _selection_of(value: SSAValue) -> tuple[SSAValue, SSAValue] | None:
 
 
 def _origin(index: SSAValue) -> SSAValue:
-    """Strips casts between integer widths from an index."""
+    """Strips integer casts from an index."""
     while isinstance(index.owner, CASTS):
         index = index.owner.operands[0]
     return index

@@ -3,8 +3,9 @@ Converts bytes to the other signedness: `x xor 128` is x - 128 for unsigned and 
 bytes.
 
 A device may multiply s8 by s8 and u8 by u8, but not s8 by u8. If an operand is converted to the
-other one's signedness, its zero point moves by 128. The shift is elementwise and stands right
-behind the tensor's producer, so that it can be fused to it; a padding is shifted with its operand.
+other operand's signedness, its zero point moves by 128. The conversion follows the tensor's
+producer directly, so that it can be fused with the producer. A padding of an operand is converted,
+too.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from xdsl_spirv.passes.graph.known_tensors import known_integer
 from xdsl_spirv.targets import Target
 
 SIGN = -128
-"""The sign bit of a byte, as a number of 8 bits."""
+"""The sign bit of a byte, as a signed 8-bit integer."""
 
 DISPATCH_SECONDS = 4e-6
-"""Estimated cost in seconds of a separate dispatch and the barrier after it."""
+"""Estimated seconds of an additional dispatch and the barrier after it."""
 
 SAME = "s8 -> s32"
-"""The key in a schedule's `rates` for products of bytes of equal signs."""
+"""The key in a schedule's `rates` for products of bytes of equal signedness."""
 
 
 class OtherSigns:
     """
-    Makes tensors of bytes shifted by 128, each once.
+    Converts tensors of bytes to the other signedness, each tensor once.
 
-    With `always` any sign may be changed; otherwise only if it pays on the `target`.
+    With `always`, any operand may be converted; otherwise only if `pay` is true for the `target`.
     """
 
     def __init__(self, always: bool, target: Target | None = None) -> None:
@@ -48,8 +49,10 @@ class OtherSigns:
 
     def pay(self, sizes: Sequence[Size], changed: SSAValue, summed: SSAValue) -> bool:
         """
-        True if matrices are estimated to be faster, including a dispatch each for shifting one
-        operand and for summing the other."""
+        True if matrix instructions are faster in spite of two more dispatches.
+
+        One dispatch converts `changed`, the other one sums `summed`.
+        """
         target = self.target
         if target is None or target.measured_copy is None or "dot" not in target.rates:
             return False
@@ -77,7 +80,7 @@ class OtherSigns:
 
 
 def _padding(op: tensor.PadOp) -> SSAValue | None:
-    """Returns the number that pads a tensor if it is the same everywhere, else None."""
+    """Returns the padding value if it is the same for all padded elements, else None."""
     value = yields_of(op.region.block)[0]
     is_outside = isinstance(value.owner, Operation) and value.owner.parent is not op.region.block
     return value if is_outside or known_integer(value) is not None else None

@@ -5,10 +5,10 @@ Moves a reshape of a contraction's result behind the elementwise operations that
     %1 = expand_shape %0 : 3x4x10          ->     %1 = max(%0 + %row, 0) : 12x10
     %2 = max(%1 + %row, 0) : 3x4x10               %2 = expand_shape %1 : 3x4x10
 
-Reshapes cost nothing, but a chain that they interrupt would be a second kernel. Each operand's
-index map is composed with the reshape. Merged dimensions must be read together and in order (the
-operand is reshaped, too, or has none of them); split dimensions may be read in any way. A reshape
-that undoes another one is removed.
+Reshapes cost nothing, but elementwise operations behind a reshape need a second kernel. Each
+operand's index map is composed with the reshape. An operand with merged dimensions must have all
+of them, in order, and is reshaped too, or must have none of them. Split dimensions have no
+restriction. A reshape that undoes another reshape is removed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Groups = Sequence[Sequence[int]]
 
 
 def sink_reshapes(block: Block) -> None:
-    """Move the reshapes of contractions' results behind the elementwise operations after them."""
+    """Moves the reshapes of contractions' results behind the elementwise operations after them."""
     for op in list(block.ops):
         if op.parent_block() is not block or not isinstance(op, Reshape) or _undone(op):
             continue
@@ -54,7 +54,7 @@ def sink_reshapes(block: Block) -> None:
 
 
 def _after_contraction(value: SSAValue) -> bool:
-    """Whether a contraction, or elementwise operations behind one, make a tensor."""
+    """True if a contraction, or elementwise operations on its result, compute a tensor."""
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -68,7 +68,7 @@ def _after_contraction(value: SSAValue) -> bool:
 
 
 def _undone(op: Reshape) -> bool:
-    """Removes two reshapes of which one undoes the other. Returns True if it did."""
+    """Removes a reshape that undoes the reshape before it. Returns True if it did."""
     before = op.src.owner
     if not isinstance(before, Reshape) or before.src.type != op.result.type:
         return False
@@ -81,7 +81,7 @@ def _undone(op: Reshape) -> bool:
 
 
 def _join_reshapes(op: Reshape) -> Reshape:
-    """Joins two successive reshapes that both merge dimensions, or both split them."""
+    """Joins two successive reshapes if both merge dimensions, or both split them."""
     before = op.src.owner
     if type(before) is not type(op) or not op.src.has_one_use():
         return op
@@ -103,7 +103,9 @@ def _join_reshapes(op: Reshape) -> Reshape:
 
 
 def _sunk(reshape: Reshape) -> Reshape | None:
-    """Moves a reshape behind its only user; returns the new reshape, or None if it cannot move."""
+    """
+    Moves a reshape behind its only user. Returns the new reshape, or None if it cannot be moved.
+    """
     types = (reshape.src.type, reshape.result.type)
     if not reshape.src.has_one_use() or not all(_is_static(type) for type in types):
         return None
@@ -169,11 +171,11 @@ def _is_static(type: object) -> bool:
 
 
 Place: TypeAlias = tuple[list[int], list[Reshape]]
-"""The dimensions that an operand's new map names, and the reshapes of it that it needs."""
+"""The loops that index an operand after the move, and the reshapes that the operand needs first."""
 
 
 def _compose_map(value: SSAValue, map: AffineMap, groups: Groups, reshape: Reshape) -> Place | None:
-    """The place where the reshaped operation reads an operand; None if it cannot read it."""
+    """Composes an operand's index map with the reshape; None if that is impossible."""
     if value is reshape.result:
         return list(range(len(tensor_type(reshape.src).get_shape()))), []
     if not isinstance(value.type, TensorType):
@@ -197,7 +199,9 @@ def _compose_map(value: SSAValue, map: AffineMap, groups: Groups, reshape: Resha
 def _merge_dimensions(
     value: SSAValue, named: list[int], groups: Groups, views: list[Reshape]
 ) -> Place | None:
-    """Reads `named`, dimensions that `groups` merge; they must be whole groups, each in order."""
+    """
+    Merges the dimensions `named` of an operand; None unless they are whole groups, each in order.
+    """
     shape = tensor_type(value).get_shape()
     dims: list[int] = []
     own: list[range] = []
@@ -228,7 +232,7 @@ def _split_dimensions(
     shape: Sequence[int],
     views: list[Reshape],
 ) -> Place | None:
-    """Reads `named`, dimensions that are split; the operand is split with them."""
+    """Splits the dimensions `named` of an operand into their groups."""
     dims = [axis for number in named for axis in groups[number]]
     if len(dims) == len(named):
         return dims, views

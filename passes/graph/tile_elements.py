@@ -1,10 +1,10 @@
 """
-Reads a tile program as formulas for the elements of each result, by their index in the whole view.
+Derives formulas for the elements of a tile program's results, by their index in the whole view.
 
 A tile's axis is part of a dimension of the whole computation: rows of a view that `tile.place`
-assigns to workgroups, the steps of a loop, or an axis that one tile covers. An element is then a
-formula of elements of the program's arguments. A loop that adds up products is a sum over its
-dimension; a loop that keeps the greatest score of a row and rescales is an attention
+assigns to workgroups, the steps of a loop, or an axis that one tile covers. An element is a
+formula of elements of the program's arguments. A loop that adds up products becomes a sum over its
+dimension. A loop that tracks the maximum score of a row and rescales becomes an attention
 (`online_softmax`).
 """
 
@@ -35,12 +35,12 @@ from xdsl_spirv.passes.graph.tile_nodes import (
 
 
 class _Renamed(Exception):
-    """Raised if two names of dimensions turn out to mean one; the program is then read again."""
+    """Raised if two names turn out to mean one dimension. The program is then read again."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile: the dimension of each axis, None for one element, and its element."""
+    """A tile: the dimension of each axis (None for an axis of one element) and a formula."""
 
     axes: tuple[str | None, ...]
     node: Node
@@ -48,12 +48,12 @@ class Tile:
     def __post_init__(self) -> None:
         known = [axis for axis in self.axes if axis is not None]
         if len(set(known)) != len(known):
-            raise NotRaised("two axes of a tile are one dimension")
+            raise NotRaised("two axes of a tile index the same dimension")
 
 
 @dataclass(frozen=True)
 class Result:
-    """The elements of a stored view, by a dimension for each axis."""
+    """A stored view: the dimension of each axis, and the formula of its elements."""
 
     argument: int
     axes: tuple[str | None, ...]
@@ -62,16 +62,16 @@ class Result:
 
 
 class Elements(Nodes):
-    """Derives the formulas of a program."""
+    """Derives the formulas of a tile program's results."""
 
     def __init__(self, program: tile.ProgramOp):
         super().__init__()
         self.program = program
         self.names: dict[str, str] = {}
-        """Maps a dimension that turned out to equal another one to that one."""
+        """Maps a dimension's name to the name of the equal dimension that replaces it."""
 
     def read(self) -> list[Result]:
-        """Returns the stored views; raises `NotRaised` for other programs."""
+        """Returns the stored views. Raises `NotRaised` if the program has no formulas."""
         while True:
             super().__init__()
             self.values: dict[SSAValue, Any] = {}
@@ -89,7 +89,7 @@ class Elements(Nodes):
             type = argument.type
             if isinstance(type, tile.ViewType):
                 if DYNAMIC_INDEX in type.shape:
-                    raise NotRaised("a view has open sizes")
+                    raise NotRaised("a view has dynamic sizes")
                 self.values[argument] = argument
             else:
                 self.values[argument] = self.linear({("argument", argument.index): 1}, type)
@@ -97,7 +97,7 @@ class Elements(Nodes):
     # Dimensions
 
     def fresh(self, tile: int, extent: int | None = None) -> str | None:
-        """Makes a new dimension for an axis; None for an axis of one element."""
+        """Creates a dimension for an axis and returns its name; None for an axis of one element."""
         self._count += 1
         if tile == 1 and extent in (None, 1):
             return None
@@ -113,31 +113,34 @@ class Elements(Nodes):
         return name
 
     def same(self, a: str | None, b: str | None) -> str | None:
-        """Unifies the dimensions of two axes that are indexed together."""
+        """Unifies two dimensions that one operation indexes together; returns the name."""
         if a == b or b is None or a is None:
             return a or b
         x, y = self.dimensions[a], self.dimensions[b]
         if x.tile != y.tile or (None not in (x.extent, y.extent) and x.extent != y.extent):
-            raise NotRaised("axes of two sizes are combined")
+            raise NotRaised("an operation combines axes of different sizes")
         if not a.startswith("d") or (x.extent is not None and y.extent is None):
             a, b, x = b, a, y
         if not a.startswith("d") or (x.extent is not None and x.extent > x.tile):
-            raise NotRaised("two tiled dimensions are combined")
+            raise NotRaised("an operation combines two different tiled dimensions")
         self.names[a] = b
         raise _Renamed
 
     def _axis(self, index: Node, size: int, extent: int) -> str | None:
-        """The dimension that a box walks along an axis of a view."""
+        """
+        Returns the dimension along which a load or store of `size` elements accesses a view's
+        axis.
+        """
         terms = terms_of(index)
         if not set(terms) - {ONE}:
             if terms.get(ONE, 0) != 0 or size < extent:
-                raise NotRaised("a box at a constant index is not the whole axis")
+                raise NotRaised("a load or store at a constant index does not cover the whole axis")
             return self.fresh(size, extent)
         if list(terms.values()) != [1] or (name := next(iter(terms)))[0] != "first":
-            raise NotRaised("a box does not begin at the first index of a tile")
+            raise NotRaised("a load or store does not begin at the first index of a tile")
         known = self.dimensions[name[1]]
         if known.tile != size or known.extent != extent:
-            raise NotRaised("a box has another size than the tile at its first index")
+            raise NotRaised("a load or store has another size than the tile at its first index")
         return name[1]
 
     def _box(self, view: SSAValue, indices: Sequence[SSAValue], shape: Sequence[int]) -> list[Any]:
@@ -159,7 +162,7 @@ class Elements(Nodes):
                 children = [self.values[value] for value in op.operands]
                 self.values[op.results[0]] = self.operation(op, children, op.results[0].type)
             else:
-                raise NotRaised(f"{op.name} has no form on tensors")
+                raise NotRaised(f"{op.name} has no equivalent on tensors")
         return []
 
     def _argument(self, view: SSAValue) -> Any:
@@ -168,7 +171,7 @@ class Elements(Nodes):
         return self.values[view]
 
     def place(self, op: tile.PlaceOp) -> None:
-        """Gives each tiled dimension of a view the first index of its tile."""
+        """Defines the first index of each workgroup's tile."""
         shape = tile.view_of(op.view).shape
         for number, (result, (axis, size)) in enumerate(zip(op.firsts, op.counted, strict=True)):
             name = self.rename(f"p{number}")
@@ -176,15 +179,15 @@ class Elements(Nodes):
             self.values[result] = self.linear({("first", name): 1}, result.type)
 
     def size(self, op: tile.SizeOp) -> None:
-        """Reads the size of a view's axis as a known number."""
+        """Defines a view's size as a constant."""
         extent = tile.view_of(op.view).shape[op.axis.value.data]
         self.values[op.result] = self.linear({ONE: extent}, op.result.type)
 
     def load(self, op: tile.LoadOp) -> None:
-        """Reads elements of an argument."""
+        """Defines a tile of an argument's elements."""
         argument = self._argument(op.view)
         if any(result.argument == argument.index for result in self.results):
-            raise NotRaised("a view that is stored to is loaded")
+            raise NotRaised("the program loads a view after it stored to the view")
         type = tile.tile_of(op.result)
         axes = self._box(op.view, op.indices, type.shape)
         node = self.node("load", (argument.index, tuple(axes)), (), type.element, op)
@@ -195,7 +198,9 @@ class Elements(Nodes):
         self.values[op.result] = Tile(tuple(axes[len(axes) - len(type.shape) :]), node)
 
     def store(self, op: tile.StoreOp) -> None:
-        """Records a result; raises `NotRaised` unless the store covers its view exactly once."""
+        """
+        Records a result. Raises `NotRaised` if the store does not cover its view exactly once.
+        """
         argument, value = self._argument(op.view), self.values[op.tile]
         axes = self._box(op.view, op.indices, tile.tile_of(op.tile).shape)
         for a, b in zip(axes[len(axes) - len(value.axes) :], value.axes, strict=True):
@@ -209,12 +214,12 @@ class Elements(Nodes):
         self.results.append(Result(argument.index, tuple(axes), value.node, op))
 
     def full(self, op: tile.FullOp) -> None:
-        """Reads a tile filled with one number."""
+        """Defines a tile whose elements are all equal."""
         axes = tuple(self.fresh(size) for size in tile.tile_of(op.result).shape)
         self.values[op.result] = Tile(axes, self.values[op.value])
 
     def numbers(self, op: tile.RangeOp) -> None:
-        """Reads 0, 1, ... as an index minus the tile's first index."""
+        """Defines a tile of 0, 1, ... as an index minus the tile's first index."""
         type = tile.tile_of(op.result)
         axis = self.fresh(*type.shape)
         terms: Terms = {} if axis is None else {("index", axis): 1, ("first", axis): -1}
@@ -223,7 +228,7 @@ class Elements(Nodes):
         self.values[op.result] = Tile((axis,), self.linear(terms, type.element))
 
     def map(self, op: tile.MapOp) -> None:
-        """Reads an elementwise operation."""
+        """Defines the result of an elementwise operation."""
         tiles = [cast(Tile, self.values[value]) for value in op.tiles]
         axes = tiles[0].axes if tiles else ()
         for other in tiles[1:]:
@@ -246,7 +251,7 @@ class Elements(Nodes):
         raise NotRaised("a function of elements has no results")
 
     def multiply(self, op: tile.MultiplyAddOp) -> None:
-        """Reads a product as a sum over its inner dimension, or as one step of a loop's sum."""
+        """Defines a product as a sum over its inner dimension, or as one step of a loop's sum."""
         a, b, c = (cast(Tile, self.values[value]) for value in (op.a, op.b, op.c))
         axes = self.same(a.axes[0], c.axes[0]), self.same(b.axes[1], c.axes[1])
         over = self.same(a.axes[1], b.axes[0])
@@ -258,35 +263,35 @@ class Elements(Nodes):
         elif known is not None and known.extent == known.tile:
             node = self.add(c.node, self.node("sum", detail, factors, type, op))
         else:
-            raise NotRaised("a product sums over a part of a dimension")
+            raise NotRaised("a product sums over only a part of a dimension")
         self.values[op.result] = Tile(axes, node)
 
     def add(self, start: Node, node: Node) -> Node:
-        """Adds a start value; a start of 0 is left out."""
+        """Returns the sum of an initial value and a node; an initial value of 0 is left out."""
         if is_number(start, 0):
             return node
         kind = arith.AddiOp if isinstance(node.type, IntegerType) else arith.AddfOp
         return self.make(kind, start, node)
 
     def reduce(self, op: tile.ReduceOp) -> None:
-        """Reads a reduction whose body is one operation."""
+        """Defines a reduction whose body is one operation."""
         block = op.body.block
         first = block.ops.first
         simple = first is not None and first.next_op is block.last_op and len(op.tiles) == 1
         if first is None or not simple or set(first.operands) != set(block.args):
-            raise NotRaised("a reduction combines by several operations")
+            raise NotRaised("the body of a reduction has more than one operation")
         value, axis = self.values[op.tiles[0]], op.axis.value.data
         over = value.axes[axis]
         known = self.dimensions[over] if over is not None else None
         if known is None or (not known.is_loop and known.extent != known.tile):
-            raise NotRaised("a reduction takes a part of a row")
+            raise NotRaised("a reduction covers only a part of a row")
         kind = "reduce_part" if known.is_loop else "reduce"
         node = self.node(kind, (first.name, over), (value.node,), value.node.type, op)
         axes = (*value.axes[:axis], *value.axes[axis + 1 :])
         self.values[op.outputs[0]] = Tile(axes, node) if axes else node
 
     def move(self, op: tile.BroadcastOp | tile.ReshapeOp | tile.TransposeOp) -> None:
-        """Moves elements by a broadcast, a reshape or a transposition."""
+        """Defines the result of a broadcast, a reshape or a transposition."""
         value = cast(Tile, self.values[op.tile])
         before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result).shape
         axes: tuple[str | None, ...] = value.axes[::-1]
@@ -302,7 +307,7 @@ class Elements(Nodes):
         self.values[op.result] = Tile(axes, value.node)
 
     def loop(self, op: scf.ForOp) -> None:
-        """Reads a loop as a sum over its steps, or as an attention."""
+        """Defines the results of a loop as a sum over its steps, or as an attention."""
         lower, upper, step = (cast(Node, self.values[v]) for v in (op.lb, op.ub, op.step))
         extent, limit = extent_of(upper)
         if terms_of(lower) or set(terms_of(step)) != {ONE} or not extent:
@@ -314,7 +319,7 @@ class Elements(Nodes):
         block, count = op.body.block, self._count
         starts = [self.values[value] for value in op.iter_args]
         if not all(isinstance(start, Tile) for start in starts):
-            raise NotRaised("a loop carries numbers, not only tiles")
+            raise NotRaised("a loop carries scalars, not only tiles")
         self.values[block.args[0]] = self.linear({("first", name): 1}, block.args[0].type)
         for n, (argument, start) in enumerate(zip(block.args[1:], starts, strict=True)):
             carried = self.node("carried", (name, n), (), start.node.type)
@@ -339,7 +344,7 @@ class Elements(Nodes):
             y.kind == "part" and y.children[2].detail == (name, n) for n, y in enumerate(yields)
         ):
             if self.dimensions[name].limit is not None:
-                raise NotRaised("a sum ends at a step that depends on the workgroup")
+                raise NotRaised("a loop that sums ends at a step that depends on the workgroup")
             for node in tail or ():
                 if not all(is_number(child, 0) for child in node.children[:2]):
                     raise NotRaised("a loop's partial last step adds elements that are not zero")
@@ -353,7 +358,7 @@ class Elements(Nodes):
 
 
 def extent_of(upper: Node) -> tuple[int | None, Node | None]:
-    """Splits `min(number, node)` into number and node; a missing one is None."""
+    """Splits `min(constant, node)` into the constant and the node; a missing part is None."""
     if (known := number_of(upper)) is not None:
         return int(known), None
     if upper.kind != "arith.minsi":

@@ -1,4 +1,4 @@
-"""Formulas of a tile program's elements, as unique nodes, and the dimensions that they index."""
+"""Represents the elements of a tile program as formulas of unique nodes and their dimensions."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from xdsl.ir import Attribute, Operation
 
 
 class NotRaised(Exception):
-    """Raised for a program that has no form on whole tensors; the text says why."""
+    """Raised if a program cannot be written on whole tensors. The message is the cause."""
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
     """
-    An element. `kind` is an operation's name, or
+    An element of a tile. `kind` is the name of an operation, or one of:
 
-    - `load`: of an argument; `detail` is its number and a dimension for each axis
-    - `constant`, `truth`: a number's attribute, True or False
-    - `linear`: a sum of dimensions' indices, first indices of tiles, and arguments
-    - `sum`, `part`: of products of its two children over a dimension, or over a step of a loop
-    - `reduce`, `reduce_part`: the same of its child, by an operation
-    - `carried`: what a loop carries
+    - `load`: an argument's element; `detail` is its index and a dimension for each axis
+    - `constant`, `truth`: a constant attribute; True or False
+    - `linear`: a sum of indices of dimensions, first indices of tiles, and arguments
+    - `sum`, `part`: the sum of its children's products over a dimension, or over a loop step
+    - `reduce`, `reduce_part`: a reduction of its child over a dimension, or over a loop step
+    - `carried`: a value that a loop carries
     - `softmax_product`, `softmax_sum`: see `online_softmax`
     """
 
@@ -37,35 +37,38 @@ class Node:
 
 @dataclass(frozen=True)
 class Dimension:
-    """A dimension of `extent` elements; a workgroup or loop step takes `tile` of them."""
+    """A dimension of `extent` elements, of which a workgroup or a loop step processes `tile`."""
 
     extent: int | None
     tile: int
     is_loop: bool = False
     limit: Node | None = None
-    """The end of a loop that may stop before `extent`; it may depend on the workgroup."""
+    """The end of a loop that may stop before `extent`, possibly depending on the workgroup."""
 
 
 Terms = dict[tuple[str, Any], int]
-"""Factors of `("index", dimension)`, `("first", dimension)`, `("argument", n)`, `("", 0)`."""
+"""
+Factors of `("index", dimension)`, `("first", dimension)`, `("argument", n)`, `("", 0)`. The last
+is the constant term.
+"""
 
 ONE = ("", 0)
 
 
 class Nodes:
-    """The nodes of a program's formulas."""
+    """Creates and caches the nodes of a program's formulas."""
 
     def __init__(self) -> None:
         self.dimensions: dict[str, Dimension] = {}
         self.tail: str | None = None
-        """The loop dimension being read for its last, partial step."""
+        """The loop dimension whose last, partial step is being read; None otherwise."""
         self.locations: dict[Node, Operation] = {}
         self._nodes: dict[Any, Node] = {}
 
     def node(
         self, kind: str, detail: Any, children: Sequence[Node], type: Attribute, op: Any = None
     ) -> Node:
-        """Returns the unique node of a formula."""
+        """Returns the unique node with this content."""
         key = kind, detail, tuple(map(id, children)), type
         if key not in self._nodes:
             self._nodes[key] = Node(kind, detail, tuple(children), type)
@@ -74,16 +77,16 @@ class Nodes:
         return self._nodes[key]
 
     def linear(self, terms: Terms, type: Attribute) -> Node:
-        """Returns the node of a sum of indices."""
+        """Returns the node of a linear sum of indices."""
         held = tuple(sorted((k, v) for k, v in terms.items() if v))
         return self.node("linear", held, (), type)
 
     def truth(self, known: bool) -> Node:
-        """Returns the node of True or False."""
+        """Returns the node of a boolean constant."""
         return self.node("truth", known, (), IntegerType(1))
 
     def constant(self, value: Attribute, type: Attribute) -> Node:
-        """Returns the node of a number."""
+        """Returns the node of a numeric constant."""
         if isinstance(value, IntegerAttr) and type == IntegerType(1):
             return self.truth(bool(value.value.data))
         if isinstance(value, IntegerAttr):
@@ -91,12 +94,14 @@ class Nodes:
         return self.node("constant", value, (), type)
 
     def make(self, kind: type[Operation], *children: Node, type: Attribute | None = None) -> Node:
-        """The node of an operation; its type is the first operand's unless given."""
+        """Returns the node of an operation. Its type defaults to that of the first operand."""
         type = type or children[0].type
         return self.operation(kind.create(result_types=[type]), children, type)
 
     def operation(self, op: Operation, children: Sequence[Node], type: Attribute) -> Node:
-        """The node of an `arith` or `math` operation, folded if its operands are known."""
+        """
+        Returns the node of an `arith` or `math` operation, folded if the operands are constant.
+        """
         name = op.name.partition(".")[2]
         if isinstance(op, arith.ConstantOp):
             return self.constant(op.value, type)
@@ -138,7 +143,7 @@ class Nodes:
                 return None
 
     def _compare(self, op: arith.CmpiOp, difference: Terms) -> Node | None:
-        """Folds a comparison that holds, or fails, for all indices."""
+        """Folds a comparison that is true, or false, for all indices."""
         low, high = self._range(difference)
         predicate = op.predicate.value.data
         if low is None or high is None or predicate not in SIGNED:
@@ -167,7 +172,7 @@ def type_of(op: Operation) -> type[Operation]:
 
 
 def terms_of(node: Any) -> Terms:
-    """Returns the terms of a sum of indices."""
+    """Returns the terms of a linear sum. Raises `NotRaised` for any other node."""
     if not isinstance(node, Node) or node.kind != "linear":
         raise NotRaised("an index is not a linear sum")
     return dict(node.detail)
@@ -180,7 +185,7 @@ def plus(a: Terms, b: Terms, factor: int) -> Terms:
 
 
 def number_of(node: Node) -> float | None:
-    """Returns the number that an element always is; None if that is not known."""
+    """Returns the constant that an element always equals; None if it varies."""
     if node.kind == "constant" and isinstance(node.detail, FloatAttr | IntegerAttr):
         return node.detail.value.data
     if node.kind == "linear" and not {key for key, _ in node.detail} - {ONE}:
@@ -189,7 +194,7 @@ def number_of(node: Node) -> float | None:
 
 
 def is_number(node: Node, number: float) -> bool:
-    """True if an element is always this number."""
+    """True if an element always equals this constant."""
     return number_of(node) == number
 
 

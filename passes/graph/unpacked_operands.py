@@ -6,9 +6,9 @@ Fuses dequantization of weights in blocks into the contraction that reads them.
     sum over k of %x[m, k] * %r[n, k]                sum over b, h, j of
                                                        %x[m, 32 * b + 16 * h + j] * %w[n, b, h, j]
 
-The loop of K becomes as many loops as there are collapsed dimensions, so that each element of the
-operand is computed from one place of its planes (`analysis/unpacking`). The operation that computes
-it is copied: every contraction has a copy, and the weights are never stored as floats.
+The loop over K is split into one loop for each collapsed dimension, so that each element of the
+operand is computed from one element of each plane (`analysis/unpacking`). Every contraction gets a
+copy of the operation that unpacks its weights, so that the weights are never stored as floats.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class _Source:
     """
     The operation that unpacks an operand, and the loops that index each dimension of its result.
 
-    Dimensions are in the order of the operation's loops. A dimension is walked by a loop of the
-    contraction, or a part of one: `parts` are the sizes of those.
+    `walks` has a pair for each loop of the operation: a loop of the contraction, and a part of it.
+    `parts` has the sizes of the parts of each loop that is split.
     """
 
     op: linalg.ops.GenericOp
@@ -46,10 +46,7 @@ class _Source:
 
 
 def with_unpacked_operands(contraction: Contraction) -> linalg.ops.GenericOp | None:
-    """
-    Returns a replacement of a contraction that unpacks an operand from planes; None if there is
-    none.
-    """
+    """Returns a contraction that unpacks an operand from planes; None if no operand is unpacked."""
     op = contraction.op
     assert isinstance(op, linalg.ops.GenericOp)
     for number in range(2):
@@ -60,7 +57,7 @@ def with_unpacked_operands(contraction: Contraction) -> linalg.ops.GenericOp | N
 
 
 def _source_of(contraction: Contraction, number: int) -> _Source | None:
-    """Finds the operation that unpacks an operand, looking through moves of its elements."""
+    """Finds the operation that unpacks an operand, through operations that only move elements."""
     map = contraction.maps[number]
     value = (contraction.a, contraction.b)[number]
     loops = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
@@ -91,7 +88,7 @@ def _walk_operand(
     parts: dict[int, tuple[int, ...]],
     k: range,
 ) -> list[tuple[int, int]] | None:
-    """The walks of an operation's operand, if the operation moves elements; adds to `parts`."""
+    """Returns the `walks` of the operand of an operation that moves elements; adds to `parts`."""
     if isinstance(op, tensor.CollapseShapeOp):
         shape, groups = tensor_type(op.src).get_shape(), groups_of(op)
         result: list[tuple[int, int]] = []
@@ -149,7 +146,7 @@ def _replace_operand(
 
 
 def _in_order(op: linalg.ops.GenericOp, empty: tensor.EmptyOp) -> list[Operation]:
-    """Copies an operation so that it writes an empty tensor in the order of its loops."""
+    """Copies an operation, with result dimensions in the order of its loops."""
     *reads, write = maps_of(op)
     type = tensor_type(op.results[0])
     shape, rank = type.get_shape(), len(op.iterator_types)
@@ -166,7 +163,7 @@ def _in_order(op: linalg.ops.GenericOp, empty: tensor.EmptyOp) -> list[Operation
 
 
 def _number(first: int, sizes: Sequence[int]) -> AffineExpr:
-    """The linear number of a point in loops of these sizes, the outermost first."""
+    """Returns the row-major index of an iteration of loops with these sizes."""
     total: AffineExpr = AffineConstantExpr(0)
     for part in range(len(sizes)):
         factor = prod(sizes[part + 1 :])

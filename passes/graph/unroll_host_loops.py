@@ -6,12 +6,11 @@ Unrolls loops of the host function, because a program is a list of dispatches.
       scf.yield %n                                %3 = f(%2, 2)
     }
 
-Hoists loop-invariant operations out of the loop first. An `scf.if` on a constant becomes the branch
-that is taken. Any other `scf.if` becomes both branches and a selection between their results:
-branches have no effects, and the host then never waits for a condition from the device. A longer
-loop of tensors, or one whose number of steps is open, keeps its body once, as a function
-(`outline_loops`). A loop that would become more operations than the limit stays; a pass that cannot
-lower it refuses it.
+Hoists loop-invariant operations first. An `scf.if` on a constant becomes the branch that is taken.
+Any other `scf.if` becomes both branches and a select for each result, so that the host never waits
+for a condition from the device; branches have no side effects. `outline_loops` turns the body of a
+longer loop of tensors, or of one with a dynamic number of steps, into a function. A loop that
+would exceed the limit is not unrolled; a later pass refuses it.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ class UnrollHostLoopsPass(ModulePass):
     name = "unroll-host-loops"
 
     limit: int = 20_000
-    """The largest number of operations that an unrolled loop may have."""
+    """Maximum number of operations of an unrolled loop."""
 
     longest: int = 4
-    """Most steps of a loop of tensors that is unrolled."""
+    """Maximum number of steps of an unrolled loop that carries tensors."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in list(functions_of(op)):
@@ -57,7 +56,7 @@ class UnrollHostLoopsPass(ModulePass):
                 outline_loops(op, function)
 
     def _loops(self, block: Block, nested: bool) -> None:
-        """Unrolls loops, the innermost first; a loop that is kept has no loop inside."""
+        """Unrolls loops, the innermost first. Loops inside other loops are always unrolled."""
         for op in list(block.ops):
             if isinstance(op, scf.ForOp | scf.IfOp | ForallOp):
                 for inner in _blocks(op):
@@ -70,7 +69,7 @@ class UnrollHostLoopsPass(ModulePass):
                 unroll_forall(op, self.limit)
 
     def _is_kept(self, loop: scf.ForOp) -> bool:
-        """True if a loop is not unrolled and its body becomes a function."""
+        """True if a loop's body becomes a function and the loop is not unrolled."""
         bounds = [number_of(value) for value in (loop.lb, loop.ub, loop.step)]
         low, high, step = bounds
         if low is not None and high is not None and step and high - low <= self.longest * step:
@@ -81,7 +80,7 @@ class UnrollHostLoopsPass(ModulePass):
 
 
 def _branches(block: Block) -> None:
-    """Replaces branches whose conditions are known in an iteration, the innermost first."""
+    """Replaces branches whose conditions are constant after unrolling, the innermost first."""
     for op in list(block.ops):
         if isinstance(op, scf.ForOp | scf.IfOp):
             for inner in _blocks(op):
@@ -95,7 +94,7 @@ def _blocks(op: Operation) -> list[Block]:
 
 
 def unroll(loop: scf.ForOp, limit: int) -> None:
-    """Replace a loop of known bounds by its iterations."""
+    """Replaces a loop of constant bounds by its iterations, up to `limit` operations."""
     bounds = [number_of(value) for value in (loop.lb, loop.ub, loop.step)]
     block = loop.body.block
     low, high, step = bounds
@@ -118,10 +117,10 @@ def unroll(loop: scf.ForOp, limit: int) -> None:
 
 def unroll_forall(loop: ForallOp, limit: int) -> None:
     """
-    Replace parallel loops of known bounds by their iterations, one after the other.
+    Replaces a parallel loop of constant bounds by its iterations, one after another.
 
-    An iteration reads the shared tensors as they were before the loop, and stores its tiles into
-    the result of the iteration before it.
+    Each iteration reads the shared tensors as they were before the loop, and inserts its tiles
+    into the result of the previous iteration. Does nothing beyond `limit` operations.
     """
     numbers = [[n if isinstance(n, int) else number_of(n) for n in b] for b in loop.bounds()]
     if any(None in bound for bound in numbers) or 0 in numbers[2]:
@@ -157,7 +156,7 @@ def unroll_forall(loop: ForallOp, limit: int) -> None:
 
 
 def _copy(block: Block, mapping: dict[SSAValue, SSAValue], before: Operation) -> list[SSAValue]:
-    """Copy a block's operations; returns the copies of the yielded values."""
+    """Copies a block's operations. Returns the copies of the yielded values."""
     for op in block.ops:
         if isinstance(op, scf.YieldOp):
             return [mapping.get(value, value) for value in op.operands]
@@ -166,7 +165,7 @@ def _copy(block: Block, mapping: dict[SSAValue, SSAValue], before: Operation) ->
 
 
 def choose(branch: scf.IfOp) -> None:
-    """Replace a branch on a constant by its side."""
+    """Replaces a branch on a constant by the operations of the taken side."""
     condition = number_of(branch.cond)
     if condition is None:
         _choose_results(branch)
@@ -186,7 +185,7 @@ def _is_pure(op: Operation) -> bool:
 
 
 def _choose_results(branch: scf.IfOp) -> None:
-    """Replace a branch by both of its sides, and a choice for each result."""
+    """Replaces a branch by both of its sides and a select for each result."""
     sides = (branch.true_region, branch.false_region)
     if not branch.results or not all(_is_pure(op) for side in sides for op in side.block.ops):
         return

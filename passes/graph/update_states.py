@@ -3,12 +3,12 @@ Updates states in place.
 
     %k1 = schedule.dispatch(%new, %k)                 the same, with
       ^bb0(%n, %old):                           ->    schedule.updates = array<i64: 1>:
-        tensor.insert_slice %n into %old ...          result 0 is operand 1, but for a slice
+        tensor.insert_slice %n into %old ...          result 0 is written over operand 1
     return %k1
 
-A kernel then writes only what it inserts, into the state's own memory; readers of the new value
-read that memory. That is correct if the old value is not read later, and the dispatch only inserts
-into it. Any other state gets its new value by a copy at the end.
+A kernel then writes only the inserted elements, into the state's memory; readers of the new value
+read that memory. This is correct if nothing reads the old value later, and the dispatch only
+inserts into it. Any other state gets its new value by a copy at the end.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from xdsl_spirv.passes.graph.own_results import readers_of, source
 PASS = "update-states"
 
 Update = tuple[DispatchOp, int, int]
-"""A dispatch, the number of its result, and the number of the operand that it updates in place."""
+"""A dispatch, the index of its result, and the index of the operand that it updates in place."""
 
 
 @dataclass(frozen=True)
 class UpdateStatesPass(ModulePass):
-    """Marks the dispatches that write into a state's own memory, and adds copies for the rest."""
+    """Marks the dispatches that update a state's memory in place; copies all other new values."""
 
     name = PASS
 
@@ -78,10 +78,16 @@ def _check(function: FuncOp, state: BlockArgument, number: int, last: func.Retur
     """Refuses a state whose argument and result cannot share memory."""
     what = f"argument {state.index}"
     if not 0 <= number < len(last.operands):
-        refuse(PASS, function, f"{what} is a state whose new value, result {number}, is missing")
+        refuse(
+            PASS,
+            function,
+            f"{what} is a state, but the function has no result {number} for its new value",
+        )
     open_sizes = isinstance(state.type, TensorType) and not state.type.has_static_shape()
     if not isinstance(state.type, TensorType) or (open_sizes and not is_step(function)):
-        refuse(PASS, function, f"{what} is a state of type {state.type}: its sizes must be static")
+        refuse(
+            PASS, function, f"{what} is a state of type {state.type}: use a tensor of static sizes"
+        )
     if last.operands[number].type != state.type:
         given = last.operands[number].type
         refuse(
@@ -92,11 +98,11 @@ def _check(function: FuncOp, state: BlockArgument, number: int, last: func.Retur
     if list(states_of(function).values()).count(number) > 1:
         refuse(PASS, function, f"result {number} is the new value of two states")
     if first_value_of(function, state.index) is None and not is_step(function):
-        refuse(PASS, function, f"{what} is a state without a first value: add program.value")
+        refuse(PASS, function, f"{what} is a state without an initial value: add program.value")
 
 
 def _updates(value: SSAValue, state: SSAValue) -> list[Update] | None:
-    """The dispatches that update a state in place; None if the new value must be copied."""
+    """Returns the dispatches that update a state in place; None if the new value must be copied."""
     updates: list[Update] = []
     value = source(value)
     while value is not state:
@@ -114,7 +120,10 @@ def _updates(value: SSAValue, state: SSAValue) -> list[Update] | None:
 
 
 def _inserted_into(dispatch: DispatchOp, number: int) -> int | None:
-    """The operand that a dispatch inserts into to make a result, and does not otherwise use."""
+    """
+    Returns the operand that result `number` inserts into, if the dispatch uses it for nothing
+    else.
+    """
     value = dispatch.yielded[number]
     while isinstance(value, OpResult) and isinstance(value.op, tensor.InsertSliceOp):
         uses = list(value.uses)
@@ -135,7 +144,7 @@ def _is_insertion(value: SSAValue) -> bool:
 
 
 def _is_last_reader(dispatch: DispatchOp, value: SSAValue) -> bool:
-    """True if no operation behind the dispatch reads the tensor, not even reshaped."""
+    """True if no operation after the dispatch reads the tensor or a view of it."""
     block = dispatch.parent_block()
     assert block is not None
     readers = {block.find_ancestor_op_in_block(op) for op in readers_of(value)} - {dispatch}
@@ -155,7 +164,7 @@ def _mark(dispatch: DispatchOp, result: int, operand: int) -> None:
 
 
 def _copy_into_state(value: SSAValue, state: SSAValue, last: func.ReturnOp) -> SSAValue:
-    """A dispatch that copies a tensor into a state."""
+    """Inserts a dispatch that copies a tensor into a state; returns its result."""
     type = tensor_type(state)
     block = Block(arg_types=[type, type])
     sizes: list[SSAValue] = []

@@ -1,13 +1,13 @@
 """
-Rewrites integers that kernels lack in wider types: i4 in sign-extended i8, and elements of type
-`index` in i64.
+Rewrites integers that kernels lack in wider types: i4 in sign-extended i8, and tensor elements of
+type `index` in i64.
 
     %s = arith.addi %a, %b : i4          %t = arith.addi %a, %b : i8
                                          %u = arith.shli %t, %four : i8
                                    ->    %s = arith.shrsi %u, %four : i8
 
-Operations that read their operands without a sign read the bits of the narrow type. Numbers of
-type `index` that are sizes or addresses stay: bodies cast between them and the elements.
+Unsigned operations get operands with the upper bits cleared. Sizes and addresses of type `index`
+do not change: bodies cast between them and the elements.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 NAME = "decompose-linalg"
 KEPT_IN_BYTES = ("i2", "i4")
-"""Types whose elements take a byte each in a buffer."""
+"""Types whose elements take one byte each in a buffer."""
 KEEPS_SIGN = (
     *(arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.SelectOp, arith.CmpiOp, arith.ConstantOp),
     *(arith.MinSIOp, arith.MaxSIOp, arith.MinUIOp, arith.MaxUIOp, arith.RemSIOp, arith.ShRSIOp),
     *(arith.SIToFPOp, arith.ExtSIOp),
 )
-"""Operations whose results repeat the sign if their operands do."""
+"""Operations whose results are sign-extended if their operands are."""
 WRAPS = (
     *(arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp, arith.DivSIOp, arith.FloorDivSIOp),
     *(arith.CeilDivSIOp, arith.FPToSIOp, arith.FPToUIOp, arith.TruncIOp, arith.IndexCastOp),
 )
-"""Operations whose result may have wrong upper bits, so the sign must be repeated."""
+"""Operations whose result may have wrong upper bits, so that it must be sign-extended."""
 WITHOUT_SIGN = (
     *(arith.DivUIOp, arith.RemUIOp, arith.CeilDivUIOp, arith.ShRUIOp, arith.ExtUIOp),
     *(arith.UIToFPOp,),
 )
-"""Operations that need operands with zero upper bits; their result may have wrong ones."""
+"""Operations that need zero-extended operands; their result must be sign-extended."""
 
 
 def wider_type(type: Attribute) -> Attribute | None:
-    """The wider type that replaces one without kernels, else None."""
+    """Returns the wider type that replaces a type without kernel support, else None."""
     if isinstance(type, TensorType | MemRefType):
         element = i64 if isinstance(type.element_type, IndexType) else wider_type(type.element_type)
         if element is None or isinstance(type, MemRefType):
@@ -73,18 +73,16 @@ def wider_type(type: Attribute) -> Attribute | None:
 
 
 def widen(function: FuncOp) -> None:
-    """Widen the integers of a function; functions without narrow ones do not change."""
+    """Widens the integers of a function that kernels lack."""
     if any(wider_type(value.type) is not None for op in function.walk() for value in values_of(op)):
         _Widener(function).write()
 
 
 class _Widener:
-    """Widens one function."""
-
     def __init__(self, function: FuncOp):
         self.function = function
         self.narrow: dict[SSAValue, IntegerType] = {}
-        """The types of scalars that became wider."""
+        """The original types of widened scalars."""
 
     def write(self) -> None:
         for op in list(self.function.walk()):
@@ -112,7 +110,7 @@ class _Widener:
                 self.narrow[wider] = value.type
 
     def _widen_numbers(self, block: Block) -> None:
-        """Compute in i64 with numbers of type `index` in a body that has them as elements."""
+        """Computes in i64 with the elements of type `index` of a body."""
         for argument in block.args:
             if isinstance(argument.type, IndexType):
                 Rewriter.replace_value_with_new_type(argument, i64)
@@ -154,7 +152,7 @@ class _Widener:
                 pass
 
     def _cast_numbers(self, op: Operation, count: int) -> None:
-        """Cast the first operands, numbers of type `index` that become elements."""
+        """Casts the first `count` operands from `index` to i64."""
         before = Builder(InsertPoint.before(op))
         for place, value in enumerate(op.operands[:count]):
             if isinstance(value.type, IndexType):
@@ -162,15 +160,14 @@ class _Widener:
 
     def _rewrite_scalar(self, op: Operation) -> None:
         """
-        Clears the upper bits of an operation's operands, or restores the sign of its result, if
-        needed.
+        Clears the upper bits of operands, or sign-extends the result, if the operation needs it.
         """
         before, after = Builder(InsertPoint.before(op)), Builder(InsertPoint.after(op))
         if not isinstance(op, (*KEEPS_SIGN, *WRAPS, *WITHOUT_SIGN)):
             if op.name.startswith(("arith.", "math.")):
                 types = [self.narrow[v] for v in (*op.operands, *op.results) if v in self.narrow]
                 wider = wider_type(types[0])
-                refuse(NAME, op, f"kernels do not compute it in {types[0]}: use {wider}")
+                refuse(NAME, op, f"kernels do not compute this in {types[0]}: use {wider}")
             return
         if isinstance(op, WITHOUT_SIGN):
             for place, value in enumerate(op.operands):
@@ -193,7 +190,7 @@ class _Widener:
             Rewriter.erase_op(op)
 
     def _repeat_sign(self, argument: BlockArgument) -> None:
-        """Repeats the sign bit in a caller's numbers, whose upper bits may be anything."""
+        """Sign-extends an argument, because the caller may set its upper bits to anything."""
         kind = self.function.function_type.inputs.data[argument.index]
         old = kind.element_type if isinstance(kind, TensorType) else kind
         block = self.function.body.block
@@ -230,7 +227,7 @@ def _has_numbers(op: Operation) -> bool:
 
 
 def _cast_integer(op: Operation, signed: bool) -> None:
-    """A cast to or from `index` as one of integers; none where both are i64."""
+    """Rewrites a cast to or from `index` as a cast between integers; drops it if both are i64."""
     (value,), (result,) = op.operands, op.results
     if value.type == result.type:
         result.replace_all_uses_with(value)
@@ -259,7 +256,7 @@ def _is_constant_tensor(op: arith.ConstantOp) -> bool:
 
 
 def _note_type(type: Attribute, note: dict[str, Attribute]) -> None:
-    """Note the type that an argument or a result has outside, and widen weights."""
+    """Records the narrow type of an argument or result for callers, and widens weights."""
     if (wider := wider_type(type)) is not None:
         element = _element(type)
         note[TYPE] = StringAttr(element if element in KEPT_IN_BYTES else _element(wider))
@@ -268,7 +265,7 @@ def _note_type(type: Attribute, note: dict[str, Attribute]) -> None:
 
 
 def _constant(value: Attribute) -> Attribute:
-    """A constant in the wider type."""
+    """Returns a constant in the wider type."""
     if isinstance(value, DenseIntOrFPElementsAttr):
         type = wider_type(value.get_type())
         if not isinstance(type, TensorType):

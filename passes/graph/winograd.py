@@ -1,8 +1,8 @@
 """
-Winograd's transforms as contractions with small matrices: one for the rows, one for the columns.
+Rewrites Winograd's transforms as contractions with small matrices: first rows, then columns.
 
-    linalg.winograd_filter_transform    t[a, w, c, f] = sum h: G[a, h] x[f, h, w, c]
-                                        r[a, b, c, f] = sum w: G[b, w] t[a, w, c, f]
+linalg.winograd_filter_transform    t[a, w, c, f] = sum h: G[a, h] x[f, h, w, c]
+                                    r[a, b, c, f] = sum w: G[b, w] t[a, w, c, f]
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ CONTRACTIONS = {
     "linalg.winograd_input_transform": ("ai,n(t+i)wc->atwnc", "bj,at(w+j)nc->abtwnc"),
     "linalg.winograd_output_transform": ("ya,abtwnf->ybtwnf", "zb,ybtwnf->ntywzf"),
 }
-"""The two contractions of a transform; `(t+i)` is element i of tile t, which begins at t * step."""
+"""The two contractions of a transform. `(t+i)` is element i of tile t, which begins at t * step."""
 
 
 class WinogradTransform(RewritePattern):
-    """winograd_*(x) -> columns(rows(x)), each of them a contraction with a matrix"""
+    """winograd_*(x) -> columns(rows(x)), where both are contractions with a matrix"""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: Winograd, rewriter: PatternRewriter) -> None:
@@ -42,7 +42,7 @@ class WinogradTransform(RewritePattern):
         if not isinstance(element, AnyFloat) or any(
             is_dynamic(size) for value in op.operands for size in extents(value)
         ):
-            refuse("decompose-linalg", op, "it is lowered for floats of sizes that are known")
+            refuse("decompose-linalg", op, "Winograd transforms need float tensors of static sizes")
         out: SSAValue | None = None
         shape = list(op.result.type.get_shape())
         if isinstance(op, WinogradOutputOp):
@@ -59,18 +59,18 @@ class WinogradTransform(RewritePattern):
 
 
 GROUPS = ((0,), (1, 2), (3, 4), (5,))
-"""The dimensions of a result in tiles that are rows or columns together."""
+"""The dimensions of a tiled result that merge into each dimension of the result."""
 
 
 def _tiles(op: WinogradOutputOp) -> list[int]:
-    """Sizes of a result whose rows and columns are split into tiles, and the groups to merge."""
+    """Returns the shape of a result whose rows and columns are split into tiles."""
     tiles, image = op.windows()
     down, across = op.steps()
     return [image[0], tiles[2], down, tiles[3], across, image[3]]
 
 
 def _rows_shape(op: Winograd, contraction: str) -> list[int]:
-    """Returns the shape after the first contraction: the input's with transformed rows."""
+    """Returns the shape after the contraction of the rows."""
     source, result = contraction.partition(",")[2].split("->")
     sizes = dict(zip(_names(source), shape_of(op.input), strict=True))
     tiles, _ = op.windows()
@@ -79,7 +79,7 @@ def _rows_shape(op: Winograd, contraction: str) -> list[int]:
 
 
 def _names(operand: str) -> list[str]:
-    """The names of an operand's dimensions; `(t+i)` is named `t`."""
+    """Returns the names of an operand's dimensions; `(t+i)` has the name `t`."""
     parts = operand.replace("(", " ").replace(")", " ").split()
     return [name for part in parts for name in (part[0] if "+" in part else part)]
 
@@ -93,13 +93,13 @@ def _contract(
     shape: list[int],
     out: SSAValue | None,
 ) -> SSAValue:
-    """A contraction with a matrix; its result is added to `out` if that is given."""
+    """Writes a contraction with a matrix, added to `out` if given, and returns the result."""
     element = element_type(x)
     assert isinstance(element, AnyFloat)
     first, second, result = contraction.replace("->", ",").split(",")
     loops = [*result, first[1]]
     number = {name: AffineDimExpr(position) for position, name in enumerate(loops)}
-    # The tile's number comes first in a window: it is walked in steps.
+    # In a window `t+i`, t is the tile's index: each tile advances by `step` elements.
     places: list[AffineExpr] = []
     for part in second.replace("(", " ").replace(")", " ").split():
         if "+" in part:

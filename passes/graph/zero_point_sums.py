@@ -1,4 +1,4 @@
-"""Rewrites one sum of products of quantized numbers: see `quantized_contractions`."""
+"""Rewrites one sum of products of quantized numbers (`quantized_contractions`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ from xdsl_spirv.upstream.linalg_bodies import multiply_add
 
 
 def same_sign(target: Target | None, always: bool) -> OtherSigns | None:
-    """The conversion of bytes to equal signs, if asked for or needed by the target, else None."""
+    """
+    Returns the converter to equal signedness, if `always` or if the target needs it; else None.
+    """
     if always or (target is not None and _multiplies_one_sign(target)):
         return OtherSigns(always, target)
     return None
@@ -42,7 +44,9 @@ def _multiplies_one_sign(target: Target) -> bool:
 def rewrite(
     candidate: LinalgStructuredOperation, dequantized: bool, signs: OtherSigns | None
 ) -> None:
-    """Rewrite a contraction of quantized numbers, or of dequantized ones if asked to."""
+    """
+    Rewrites a contraction of quantized numbers, and with `dequantized` also of dequantized floats.
+    """
     integers = with_integers(candidate) if dequantized else None
     contraction = candidate if integers is None else integers
     quantized = _as_quantized(contraction, signs)
@@ -58,7 +62,7 @@ def _as_quantized(op: LinalgStructuredOperation, signs: OtherSigns | None) -> _Q
     """
     Returns the operation as a sum of products with zero points; None for other operations.
 
-    `signs` makes the operands' signs the same, if they are not.
+    `signs` converts the operands to equal signedness.
     """
     if len(op.outputs) != 1 or len(op.results) != 1 or isinstance(op, FillOp):
         return None
@@ -102,20 +106,18 @@ class _Quantized:
 
     @property
     def is_plain(self) -> bool:
-        """True if there are no zero points."""
         return self.a.is_plain and self.b.is_plain
 
     @property
     def is_changed(self) -> bool:
-        """True if an operand was replaced."""
         return any(value is not self.op.inputs[n] for n, value in self.values.items())
 
     def unify(self, signs: OtherSigns) -> None:
         """
-        Changes one operand to the other's sign, the unsigned one if it costs the same.
+        Converts one operand to the other operand's signedness; an unsigned operand at equal cost.
 
-        The changed zero point is multiplied by the sums of the other operand. These are free if
-        they are constant or needed anyway; otherwise `OtherSigns.pay` decides.
+        The converted operand's zero point is multiplied by the sums of the other operand. These
+        sums are free if they are constant or needed anyway; otherwise `OtherSigns.pay` decides.
         """
         pairs = sorted(((self.a, self.b), (self.b, self.a)), key=lambda pair: pair[0].signed)
         free = [pair for pair in pairs if not pair[0].is_plain or self._is_known(pair[1])]
@@ -137,7 +139,7 @@ class _Quantized:
         return is_weight(value) or known_tensor(value) is not None
 
     def is_possible(self) -> bool:
-        """True if all terms of a sum share their zero points, and the number of terms is known."""
+        """True if all terms of a sum share their zero points, and the number of terms is static."""
         if any(not isinstance(self.op.inputs[x.input].type, TensorType) for x in (self.a, self.b)):
             return False
         if any(not isinstance(result, AffineDimExpr) for result in self.out.results):
@@ -154,13 +156,12 @@ class _Quantized:
         return True
 
     def _sizes(self) -> list[Size] | None:
-        """The sizes of the loops; None if one is not known."""
         sizes = loop_extents(self.op)
         known = [size for size in sizes if size is not None]
         return known if len(known) == len(sizes) else None
 
     def rewritten(self) -> SSAValue:
-        """Writes the replacing operations; returns their result."""
+        """Writes the operations that replace the sum. Returns their result."""
         product = self.code.insert(self._product())
         if self.is_plain:
             return product
@@ -173,7 +174,7 @@ class _Quantized:
         return correction.finish()
 
     def _product(self) -> linalg.ops.GenericOp:
-        """The sum of a * b onto the output."""
+        """Builds the output plus the sum of a * b."""
         values = [self.values[operand.input] for operand in (self.a, self.b)]
         types = [self.block.args[operand.input].type for operand in (self.a, self.b)]
         body = multiply_add([*types, self.type], (self.a.signed, self.b.signed))
@@ -184,13 +185,13 @@ class _Quantized:
 
     @property
     def k(self) -> int:
-        """The number of terms of a sum."""
+        """Number of terms of a sum."""
         sizes = self._sizes()
         assert sizes is not None
         return prod(static(sizes[loop] for loop in self._reduced(sizes)))
 
     def _reduced(self, sizes: Sequence[Size]) -> list[int]:
-        """The numbers of the loops of K."""
+        """Returns the indices of the reduced loops."""
         return [loop for loop in range(len(sizes)) if loop not in self._parallel()]
 
     def _parallel(self) -> list[int]:
@@ -198,9 +199,10 @@ class _Quantized:
 
     def sums(self, operand: Shifted) -> tuple[Code, SSAValue, AffineMap]:
         """
-        Writes the sums of an operand over K; returns them with their index map over the result.
+        Writes the sums of an operand over K. Returns their code, value and index map over the
+        result.
 
-        A loop of K that does not index the operand multiplies the sums by its size.
+        If the operand does not depend on a loop of K, the sums are multiplied by that loop's size.
         """
         sizes = self._sizes()
         assert sizes is not None
@@ -216,7 +218,7 @@ class _Quantized:
         )
         code = Code(self.op)
         fill = code.fill([sizes[d] for d in kept], self.type, 0)
-        # The window's dimensions do not index the operand alone: an empty tensor gives their sizes.
+        # No single index of the operand gives a window's sizes: an empty tensor does.
         named = {x.position for x in renamed.results if isinstance(x, AffineDimExpr)}
         windows = [at for at in range(len(kept), count) if at not in named]
         body = BodyCode()
@@ -237,7 +239,7 @@ class _Quantized:
 
 
 class _Correction(BodyCode):
-    """The elementwise operation that subtracts the zero points' part from the product."""
+    """Writes the elementwise operation that subtracts the zero points' terms from the product."""
 
     def __init__(self, quantized: _Quantized, product: SSAValue):
         super().__init__()
@@ -251,7 +253,6 @@ class _Correction(BodyCode):
         return self.constant(_wrap_number(number, type.width.data), type)
 
     def zero(self, operand: Shifted) -> SSAValue:
-        """Returns the zero point that is subtracted from an operand."""
         if operand.input not in self.zeros:
             self.zeros[operand.input] = self._zero(operand)
         return self.zeros[operand.input]
@@ -284,8 +285,7 @@ class _Correction(BodyCode):
         if known is not None:
             code.erase()
         if known is not None and own.number is not None:
-            # The subtracted numbers are known, and so is the product of the zero points if both
-            # are.
+            # The subtracted term is constant; so is K * za * zb if both zero points are.
             numbers = -own.number * known.astype("int64")
             if other.number is not None and not self._has_both:
                 numbers = numbers + self.quantized.k * own.number * other.number
@@ -316,12 +316,12 @@ class _Correction(BodyCode):
         self.value = self.add(arith.AddiOp(self.value, term))
 
     def finish(self) -> SSAValue:
-        """Writes the operation; returns its result."""
+        """Writes the operation. Returns its result."""
         empty = self.code.empty(extents(self.quantized.op.outputs[0]), self.quantized.type)
         return self.write(self.code, empty, self.maps[0], lambda _: self.value).results[0]
 
 
 def _wrap_number(number: int, width: int) -> int:
-    """The number modulo 2^width, with a sign."""
+    """Returns the number modulo 2^width, as a signed integer."""
     sign_bit = 1 << width - 1
     return (number + sign_bit) % (1 << width) - sign_bit

@@ -1,6 +1,4 @@
-"""
-Factors with a zero point: `ext(x) - zero`, as a sum of products of quantized numbers has them.
-"""
+"""Matches factors with a zero point, `ext(x) - zero`, in sums of products of quantized numbers."""
 
 from __future__ import annotations
 
@@ -18,11 +16,11 @@ from xdsl_spirv.passes.graph.known_tensors import known_integer
 @dataclass(frozen=True)
 class Shifted:
     """
-    `ext(x) - zero`, or `ext(x) + zero` if `negated`, x being the argument number `input`.
+    `ext(x) - zero`, or `ext(x) + zero` if `negated`; x is the body argument with index `input`.
 
-    `zero` is a value of the body in the type of the difference, None where there is none; it is
-    computed from the arguments `zero_inputs`. `number` is the subtracted zero point if it is known;
-    else `offset` is subtracted in addition to `zero`.
+    `zero` is a value of the body, computed from the arguments `zero_inputs`, or None without a
+    zero point. `number` is the zero point to subtract if it is constant; otherwise `offset` is
+    subtracted in addition to `zero`.
     """
 
     input: int
@@ -34,7 +32,7 @@ class Shifted:
     offset: int = 0
 
     def with_other_sign(self) -> Shifted:
-        """Returns the shifted input for the bytes `x xor 128`, taken with the other sign."""
+        """Returns the same factor for the bytes `x xor 128`, read with the other signedness."""
         by = 128 if self.signed else -128
         if self.number is not None:
             return replace(self, signed=not self.signed, number=self.number + by)
@@ -48,9 +46,9 @@ class Shifted:
 
 def match_shifted(value: SSAValue, block: Block, op: LinalgStructuredOperation) -> Shifted | None:
     """
-    Returns a factor of the body as a shifted input; None if it is anything else.
+    Returns a factor of the body as a shifted input; None for any other factor.
 
-    An extension of the difference counts if the difference cannot have wrapped before.
+    An extended difference matches only if the narrow difference cannot wrap.
     """
     source, signed = without_extensions(value)
     if _is_input(source, block):
@@ -101,7 +99,7 @@ def _range(width: int, signed: bool) -> tuple[int, int]:
 
 
 def _fits(argument: SSAValue, signed: bool, zero: SSAValue, number: int | None) -> bool:
-    """Whether no difference (or sum) of the two wraps in the type of `zero`."""
+    """True if no difference (or sum) of argument and zero point wraps in the type of `zero`."""
     low, high = _range(_width(argument), signed)
     if number is None:
         source, zero_signed = without_extensions(zero)
@@ -114,7 +112,10 @@ def _fits(argument: SSAValue, signed: bool, zero: SSAValue, number: int | None) 
 
 
 def number_in_body(value: SSAValue, block: Block, op: LinalgStructuredOperation) -> int | None:
-    """The known number that a body's value is, also if it extends a constant operand; else None."""
+    """
+    Returns the constant that a body's value equals, also through extensions of an operand; else
+    None.
+    """
     known = known_integer(value)
     if known is not None:
         return known
@@ -127,7 +128,7 @@ def number_in_body(value: SSAValue, block: Block, op: LinalgStructuredOperation)
 
 
 def shift_range(shift: Shifted, block: Block) -> tuple[int, int]:
-    """Returns the smallest and the greatest of the shifted numbers."""
+    """Returns the smallest and the largest value of the shifted input."""
     argument = block.args[shift.input]
     low, high = _range(_width(argument), shift.signed)
     if shift.number is not None:

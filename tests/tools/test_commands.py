@@ -114,7 +114,7 @@ BAD = [
     ("func.func @main(", "cannot be parsed", COMPILE),
     (MATMUL.replace("70x45xf16", "71x45xf16"), "('linalg.matmul' (%r) in @main)", COMPILE),
     (MATMUL.replace("@main", "@f") + MATMUL.replace("@main", "@g"), "no function @main", COMPILE),
-    (COMPLEX, "no kernel computes in tensor<4xcomplex<f32>>", COMPILE),
+    (COMPLEX, "kernels cannot compute with tensor<4xcomplex<f32>>", COMPILE),
     (MATMUL, "there is no target 'gpu'", [*COMPILE[:3], "gpu", "-o", "out"]),
     (scheduled(tile="512, 512, 64"), "exceeds nvidia-h200's 49152", COMPILE),
     (scheduled(tile="60, 64, 32"), "M = 60 is not a multiple of 32", COMPILE),

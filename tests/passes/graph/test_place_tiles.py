@@ -121,7 +121,7 @@ def test_workgroups_in_any_order_have_places_and_those_that_meet_have_none(facto
     if factor == -1:
         place = "%q = arith.subi %11, %p : index\n" + ROW_BY_ROW + WHOLE
     if gcd(factor, 12) > 1:
-        assert cause(place, factor=factor) == "two workgroups store to the same place"
+        assert cause(place, factor=factor) == "two workgroups store to the same element"
     else:
         made, *_ = programs(place, factor)
         check_product(made)

@@ -192,31 +192,31 @@ RAISED: dict[str, Callable[[], Case]] = {
     "a loop that ends behind the diagonal": lambda: attention(29, causal, clamp_scores(8 + 3)),
 }
 STAY: dict[str, tuple[Callable[[], Case], str]] = {
-    "keys behind the last are seen": (lambda: attention(29), "does not hide keys"),
+    "keys behind the last are seen": (lambda: attention(29), "does not mask keys"),
     "a loop that ends before": (
         lambda: attention(29, causal, clamp_scores(8 + 2)),
-        "leaves out keys",
+        "skips keys",
     ),
     "a mask that hides none": (
         lambda: attention(32, lambda i, j, n: j < n, clamp_scores(8 + 3)),
-        "leaves out keys",
+        "skips keys",
     ),
     "the sum is read": (
         lambda: attention(32, finish=lambda result, total, top: result + total.column),
-        "is read outside of",
+        "is used other than",
     ),
     "a maximum that begins with 0": (
         lambda: attention(32, first=(0.0, 1.0)),
-        "does not start from",
+        "do not start from",
     ),
     "a product of parts": (lambda: squares(16, turned=False), "part|dimension"),
     "a product of parts with their transpose": (
         lambda: squares(16, turned=True),
-        "two axes|two tiled",
+        "two axes|tiled dimensions",
     ),
     "a square, whose rows and columns would be one": (
         lambda: squares(8, turned=False),
-        "two axes of a tile are one dimension|two tiled dimensions",
+        "two axes of a tile index the same|two different tiled dimensions",
     ),
     "a factor below 0": (lambda: attention(32, late=-0.25), "another factor"),
 }
