@@ -56,7 +56,6 @@ def without_nan(node: Node) -> tuple[Node, bool]:
 
 
 def _maximum_of(node: Node) -> Node | None:
-    """Returns the maximum that a softmax subtracts, or None if the node is not a softmax."""
     match node:
         case Node("arith.divf", _, (Node("math.exp", _, (Node("arith.subf", _, (_, m)),)), _)):
             return m
@@ -110,11 +109,7 @@ def _without_maximum(x: Node, sink: Node) -> tuple[Node, Node]:
 
 
 def _beside_reduction(node: Node, kinds: Sequence[str]) -> tuple[Node, Node | None]:
-    """
-    Splits `reduction . x`, for an operation of `kinds`, into the reduction and x.
-
-    Returns any other node with None.
-    """
+    """Splits `reduction . x`, for an operation of `kinds`, into the reduction and x (or None)."""
     node = uncast(node)
     if node.kind not in kinds:
         return node, None
@@ -124,9 +119,7 @@ def _beside_reduction(node: Node, kinds: Sequence[str]) -> tuple[Node, Node | No
 
 def _children(node: Node, kind: str, missing: str) -> tuple[Node, ...]:
     """
-    Returns the children of a node, with casts stripped from the node.
-
-    Raises `NotTraced` with the text `missing` if the node is not of this kind.
+    Returns the children of a node of this kind, under casts. Else raises `NotTraced(missing)`.
     """
     node = uncast(node)
     if node.kind != kind:

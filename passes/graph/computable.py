@@ -60,7 +60,6 @@ def change_notes(
 
 
 def _remedy(type: Attribute) -> str | None:
-    """Returns the remedy to print for a type that kernels cannot compute with, else None."""
     is_shaped = isinstance(type, TensorType | MemRefType)
     match type.element_type if is_shaped else type:
         case IntegerType() as element if element.width.data not in WIDTHS:

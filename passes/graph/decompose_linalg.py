@@ -82,7 +82,7 @@ WIDEST = 64
 
 @dataclass(frozen=True)
 class DecomposeLinalgPass(ModulePass):
-    """Rewrites operations without a body (softmax, pack, Winograd, ...) as `linalg.generic`."""
+    """Rewrites softmax, pack, Winograd and other operations without a body as `linalg.generic`."""
 
     name = "decompose-linalg"
 
@@ -336,7 +336,6 @@ class _Tiles:
         return TensorType(self.element, shape)
 
     def numbers(self, sizes: Sequence[Size]) -> tuple[list[SSAValue], DenseArrayBase]:
-        """Returns the dynamic sizes as values, and all sizes as an attribute."""
         code = SizeCode(self.code.build.insert)
         listed = [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
         given = [code.value(size) for size in sizes if is_dynamic(size)]

@@ -191,11 +191,7 @@ def _dequantization(op: LinalgStructuredOperation) -> Dequantized | None:
 
 
 def _place(operand: SSAValue, map: AffineMap) -> tuple[int | None, ...] | None:
-    """
-    Returns the loop that indexes each dimension, None for a dimension of size 1.
-
-    Returns None instead if another dimension is indexed by a sum of loops.
-    """
+    """Returns the loop that indexes each dimension (None for size 1), or None for another map."""
     if not isinstance(operand.type, TensorType):
         return ()
     place: list[int | None] = []
@@ -241,7 +237,6 @@ def _trace_conversion(
 
 
 def _transposition(op: LinalgStructuredOperation) -> list[int] | None:
-    """Returns the input dimension of each result dimension if an operation only transposes."""
     if len(op.inputs) != 1 or len(op.outputs) != 1:
         return None
     if yields_of(op.body.block)[0] is not op.body.block.args[0]:
@@ -268,9 +263,7 @@ def _transpose_operand(inner: Dequantized, order: list[int]) -> Dequantized:
 
 def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
     """
-    Applies a padding with zeros to the integers, with the zero point as the padding value.
-
-    Returns None if the zero point is not one number of the integers' type.
+    Applies a padding with zeros to the integers, as a padding with a scalar zero point; else None.
     """
     low, high = op.static_low.get_values(), op.static_high.get_values()
     if not is_zero(yields_of(op.region.block)[0]) or DYNAMIC_INDEX in (*low, *high):
@@ -289,9 +282,7 @@ def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
 
 
 def _stored_zero(inner: Dequantized) -> Callable[[], Operation] | None:
-    """
-    Returns a function that creates the zero point in the integers' type; None if it does not fit.
-    """
+    """Returns a function that creates the zero point in the integers' type; None if impossible."""
     block, shift = inner.op.body.block, inner.shift
     element = block.args[shift.input].type
     assert isinstance(element, IntegerType)
@@ -316,7 +307,6 @@ def _stored_zero(inner: Dequantized) -> Callable[[], Operation] | None:
 
 
 def _retype_result(op: Operation, like: SSAValue) -> Operation:
-    """Gives an operation's result the element type of `like`; returns the operation."""
     shape = tensor_type(op.results[0]).get_shape()
     type = TensorType(tensor_type(like).element_type, shape)
     Rewriter.replace_value_with_new_type(op.results[0], type)
@@ -326,10 +316,7 @@ def _retype_result(op: Operation, like: SSAValue) -> Operation:
 def _reshape_operand(
     op: tensor.CollapseShapeOp | tensor.ExpandShapeOp, inner: Dequantized
 ) -> Dequantized | None:
-    """
-    Applies a reshape to the integers. Returns None if scale or zero point vary along a dimension
-    that the reshape merges or splits.
-    """
+    """Applies a reshape to the integers; None if it changes a dimension of scale or zero point."""
     groups, collapses = groups_of(op), isinstance(op, tensor.CollapseShapeOp)
     sizes = tensor_type(op.src if collapses else op.result).get_shape()
     places: list[tuple[int | None, ...]] = []
@@ -358,8 +345,6 @@ def _reshape_operand(
 
 
 class _Rewrite:
-    """Rewrites one contraction of two dequantized tensors."""
-
     def __init__(
         self,
         op: LinalgStructuredOperation,
@@ -373,10 +358,7 @@ class _Rewrite:
         self.out = self.maps[-1]
 
     def _map(self, number: int, aux: int) -> AffineMap:
-        """
-        Returns the index map, over the contraction's loops, of the scale or zero point input
-        `aux`.
-        """
+        """Returns the index map of a scale or zero point input over the contraction's loops."""
         map = self.maps[number]
         place = self.operands[number].places[aux]
         none = AffineConstantExpr(0)
@@ -385,9 +367,7 @@ class _Rewrite:
         )
 
     def is_possible(self) -> bool:
-        """
-        True if the terms of a sum share scale and zero point, and a float sum fits in 32 bits.
-        """
+        """True if the terms of a sum share scale and zero point, and the sum fits in 32 bits."""
         result = self.op.results[0].type
         if not isinstance(result, TensorType):
             return False
@@ -409,7 +389,6 @@ class _Rewrite:
         return terms is not None and terms * largest < LARGEST_SUM
 
     def _terms(self) -> int | None:
-        """Returns the number of products in a sum; None if a reduced size is dynamic."""
         loops = set(range(self.out.num_dims)) - set(self.out.used_dims())
         sizes = loop_extents(self.op)
         known = [size for loop in loops if isinstance(size := sizes[loop], int)]

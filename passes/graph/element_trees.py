@@ -164,12 +164,7 @@ def after_reshape(op: Reshape, place: Place) -> Place:
 
 
 def _regroup_place(place: Place, groups: list[list[int]], shape: Sequence[Size] | None) -> Place:
-    """
-    Maps a position through a reshape that merges or splits `groups` of dimensions.
-
-    With `shape`, splits each index into its group's sizes. Without, joins the indices of each
-    group.
-    """
+    """Maps a position through a reshape: splits indices if `shape` is given, else joins them."""
     if shape is None:
         return tuple(join_pieces([p for axis in group for p in place[axis]]) for group in groups)
     indices: list[Index] = []
@@ -303,8 +298,7 @@ class Trees:
         self, op: tensor.ExtractSliceOp | tensor.InsertSliceOp, place: Place
     ) -> tuple[SSAValue, Place] | None:
         """
-        Traces an element through a slice that appends or removes one element along the reduced
-        loop.
+        Traces an element through a slice that appends or removes one element of the reduced loop.
 
         Returns the slice's operand and the position in it; None for any other slice.
         """
@@ -470,5 +464,4 @@ def _plain(attribute: Attribute) -> float | int | None:
 
 
 def _is_full(type: Attribute) -> bool:
-    """False for a tensor with a static size of 0."""
     return not isinstance(type, TensorType) or 0 not in type.get_shape()

@@ -100,9 +100,7 @@ def _in_bytes(type: Attribute) -> Attribute:
 
 
 def _note_type(type: Attribute, note: dict[str, Attribute]) -> None:
-    """
-    Records the 8-bit float of an argument or result for callers, and rewrites weights as bytes.
-    """
+    """Records the 8-bit float of an argument or result, and rewrites weights as bytes."""
     if (element := narrow_element(type)) is not None:
         note[TYPE] = StringAttr(str(element))
     if VALUE in note:
@@ -110,7 +108,6 @@ def _note_type(type: Attribute, note: dict[str, Attribute]) -> None:
 
 
 def _constant(value: Attribute) -> Attribute:
-    """Returns a constant of 8-bit floats as bytes. Returns other attributes unchanged."""
     if isinstance(value, DenseIntOrFPElementsAttr) and narrow_element(value.get_type()):
         type = _in_bytes(value.get_type())
         assert isinstance(type, TensorType)

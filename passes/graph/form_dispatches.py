@@ -76,7 +76,6 @@ class FormDispatchesPass(ModulePass):
 
 
 def _blocks(block: Block) -> list[Block]:
-    """Returns a host function's block and the blocks of its loops and branches."""
     blocks = [block]
     for op in block.ops:
         if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
@@ -130,7 +129,6 @@ def _contraction(op: Operation) -> Contraction | None:
 
 
 def _computes(op: Operation) -> bool:
-    """True if a kernel has to execute the operation."""
     if isinstance(op, linalg.ops.FillOp):
         # A constant tensor needs a kernel if it is read outside of all dispatches.
         (result,) = op.res or (None,)
@@ -164,11 +162,7 @@ def form_contraction(contraction: Contraction, alone: bool = False) -> None:
 
 
 def _is_read_through(value: SSAValue, contraction: Contraction) -> bool:
-    """
-    True if a contraction's kernel computes the value itself, such as a constant padding.
-
-    A padding must be an operand of the contraction. Operands and planes in memory do not count.
-    """
+    """True if a contraction's kernel computes the value itself, such as a constant padding."""
     owner = value.owner
     if isinstance(owner, tensor.PadOp):
         return padding_of(owner) is not None and value in (contraction.a, contraction.b)
@@ -220,11 +214,7 @@ def _is_spread(op: Operation) -> bool:
 
 
 def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> None:
-    """
-    Adds the producer of an operand that only this root reads, so that it needs no memory.
-
-    The producer is elementwise on one tensor, or unpacks planes.
-    """
+    """Adds an elementwise or unpacking producer of an operand that only this root reads."""
     owner = operand.owner
     if isinstance(owner, linalg.ops.GenericOp):
         from xdsl_spirv.passes.analysis.unpacking import unpacks
@@ -259,10 +249,7 @@ def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> 
 
 
 def _is_inlined(op: Operation) -> bool:
-    """
-    True if an operation is elementwise and reads no scalars but constants, so that a contraction's
-    kernel can compute it.
-    """
+    """True if an operation is elementwise and reads no scalars except constants."""
     return is_pointwise(op) and not any(map(is_computed, operands_of(op)))
 
 
@@ -276,14 +263,13 @@ def _is_unary(op: linalg.ops.GenericOp) -> bool:
 
 
 def _rounds(op: linalg.ops.GenericOp) -> bool:
-    """True if an operation only rounds floats to a smaller type."""
     ops = body_ops(op.body.block)
     return len(ops) == 1 and isinstance(ops[0], arith.TruncFOp)
 
 
 def _has_kernel(value: SSAValue, block: Block) -> bool:
     """
-    True if the producer is not in a dispatch yet, reads several values and has exactly one user.
+    True if a separate kernel computes the value: elementwise from several inputs, with one user.
     """
     owner = value.owner
     if not isinstance(owner, linalg.ops.GenericOp) or SCHEDULE in owner.attributes:
@@ -305,8 +291,7 @@ class _Chain:
     """
     Elementwise operations on a root's result.
 
-    `places` maps the dimensions of each value of the chain to dimensions of the root's result, so
-    that each element stays in the invocation that computed it.
+    `places` maps the dimensions of each value to dimensions of the root's result.
     """
 
     def __init__(self, group: Group, one_user: bool = False):
@@ -319,9 +304,7 @@ class _Chain:
 
     def accept(self, op: Operation) -> bool:
         """
-        Adds an operation if it computes each element from one element of the chain.
-
-        Returns True if the operation was added.
+        Adds an operation and returns True, if one element of the chain gives each of its elements.
         """
         if SCHEDULE in op.attributes or not _is_inlined(op):
             return False
@@ -348,12 +331,7 @@ class _Chain:
 
 
 def _add_producers(group: Group, others: list[Operation]) -> None:
-    """
-    Adds broadcasts and conversions that only the epilogue reads.
-
-    Skips a value that an earlier member (`others`) reads, because this member reads it from
-    memory.
-    """
+    """Adds broadcasts and conversions that only the epilogue reads, and no member of `others`."""
     waiting = [op for op in group.members if op not in others]
     while waiting:
         op = waiting.pop()

@@ -176,8 +176,8 @@ class Group:
 
     def _inputs(self) -> tuple[list[SSAValue], list[Operation]]:
         """
-        Returns the values that the group reads, the root's operands first, and the operations to
-        copy into the dispatch.
+        Returns the values that the group reads (the root's first) and the operations to copy into
+        it.
         """
         inputs: dict[SSAValue, None] = {}
         clones: dict[Operation, None] = {}

@@ -121,10 +121,7 @@ def _is_worthwhile(first: DispatchOp, second: DispatchOp, one: _Work, other: _Wo
 
 @dataclass(frozen=True)
 class _Work:
-    """
-    The work of a dispatch: number of elements, length of contiguous runs of elements, and length
-    of reduced rows (0 without a reduction).
-    """
+    """Number of elements, length of contiguous runs, and length of reduced rows (0 for none)."""
 
     elements: int
     run: int
@@ -181,7 +178,6 @@ class _Work:
         return _Work(elements, 1, row)
 
     def beside(self, other: _Work) -> _Work:
-        """Returns the work of a kernel that joins both dispatches."""
         row = max(self.row, other.row)
         return _Work(self.elements + other.elements, min(self.run, other.run), row)
 
@@ -234,12 +230,10 @@ def _only_inserts(op: Operation) -> bool:
 
 
 def _reads(op: Operation) -> Sequence[SSAValue]:
-    """Returns the values that an operation reads. A dispatch reads only its operands."""
     return op.operands if isinstance(op, DispatchOp) else operands_of(op)
 
 
 def _fit(first: DispatchOp, second: DispatchOp) -> bool:
-    """True if one kernel can bind all buffers and sizes of both dispatches."""
     from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
 
     inputs = {source(value) for value in (*first.inputs, *second.inputs)}
@@ -250,11 +244,7 @@ def _fit(first: DispatchOp, second: DispatchOp) -> bool:
 
 
 def _replace(first: DispatchOp, second: DispatchOp, joined: DispatchOp) -> None:
-    """
-    Replaces both dispatches by the joined one, inserted at `second`.
-
-    Moves the operations between them that use results of `first` behind it.
-    """
+    """Replaces both dispatches by the joined one, and moves users of `first` behind it."""
     block = second.parent_block()
     assert block is not None
     moved: list[Operation] = []

@@ -55,9 +55,7 @@ def known_tensor(value: SSAValue) -> Array | None:
 
 
 def _slice(value: SSAValue) -> list[Operation] | None:
-    """
-    Returns the operations that compute the value, operands first; None if they need an argument.
-    """
+    """Returns the operations that compute a value, operands first; None if not from constants."""
     if not isinstance(value, OpResult):
         return None
     op = value.op

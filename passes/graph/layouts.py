@@ -132,9 +132,7 @@ def _moves_all(op: Operation) -> bool:
 
 
 def _merge_order(order: Order, groups: Sequence[Sequence[int]]) -> Iterator[Order]:
-    """
-    Yields the order of merged dimensions, if each group is stored contiguously and in its order.
-    """
+    """Yields the order of merged dimensions, if each group is stored contiguously."""
     merged: list[int] = []
     at = 0
     while at < len(order):
@@ -230,16 +228,12 @@ class Rearrangement:
             self._give_back(op)
 
     def _carries(self, op: Operation, order: Order) -> bool:
-        """True if an operation can store its result in this order."""
         moves = isinstance(op, MOVES) and _moves_all(op)
         (result,) = op.results
         return moves or any(True for _ in spread_order(op, result, order))
 
     def _give_back(self, op: Operation) -> None:
-        """
-        Replaces reordered operands of an operation and its regions by tensors in the model's
-        order.
-        """
+        """Replaces reordered operands of an operation by tensors in the model's order."""
         for inner in op.walk():
             for at, value in enumerate(inner.operands):
                 if value in self.replaced:
@@ -284,9 +278,6 @@ class Rearrangement:
             self._give_back(op)
 
     def _generic(self, op: linalg.ops.GenericOp) -> None:
-        """
-        Rewrites a `linalg.generic` on reordered tensors, with loops in the order of its result.
-        """
         maps = maps_of(op)
         written = [self.orders.get(result, tuple(range(_rank(result)))) for result in op.results]
         outputs = [self.value(v, o, op) for v, o in zip(op.outputs, written, strict=True)]
@@ -370,9 +361,7 @@ def _generic(
     outputs: Sequence[SSAValue],
     maps: Sequence[AffineMap],
 ) -> linalg.ops.GenericOp:
-    """
-    Clones an operation with new operands and maps, and with its loops in the order of the result.
-    """
+    """Clones an operation with new operands and maps, and its loops in the order of the result."""
     count = maps[0].num_dims
     written = [e.position for e in maps[len(inputs)].results if isinstance(e, AffineDimExpr)]
     loops = [*written, *(loop for loop in range(count) if loop not in written)]
@@ -387,7 +376,6 @@ def _generic(
 
 
 def _in_one_form(op: linalg.ops.GenericOp) -> Sequence[SSAValue]:
-    """Rewrites a contraction in canonical form. Returns the results of the operation."""
     contraction = as_contraction(op)
     if contraction is None:
         return op.results
@@ -446,7 +434,6 @@ def permuted_lists(
 def _with_given(
     numbers: Sequence[int], given: Sequence[SSAValue]
 ) -> list[tuple[int, SSAValue | None]]:
-    """Pairs each dynamic number with its operand, and each static number with None."""
     values = iter(given)
     return [(n, next(values) if n == DYNAMIC_INDEX else None) for n in numbers]
 

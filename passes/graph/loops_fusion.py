@@ -114,8 +114,7 @@ def _grow(group: Group, values: Sequence[SSAValue], computes: Callable[[Operatio
 
 def _add_kept(group: Group, computes: Callable[[Operation], bool]) -> None:
     """
-    Adds the producer of a tensor that other operations also read, if an invocation holds the
-    elements in registers anyway.
+    Adds the producer of a tensor that other operations also read, if registers hold the tensor.
 
         %x = %a + %b                                 one dispatch: an invocation keeps its elements
         %r = %x / root of the mean of %x * %x   ->   of %x from the sum to the quotients, stores
@@ -137,9 +136,7 @@ def _add_kept(group: Group, computes: Callable[[Operation], bool]) -> None:
 
 
 def _reads_rows(op: Operation) -> bool:
-    """
-    True if an elementwise operation reads each operand contiguously, or one element, along a row.
-    """
+    """True if an elementwise operation reads each operand contiguously along a row."""
     if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op):
         return False
     *reads, write = (map.data for map in op.get_indexing_maps())
@@ -232,9 +229,7 @@ def drop_unused_results(op: Operation) -> None:
 
 
 def _is_candidate(op: Operation, group: Group) -> bool:
-    """
-    True if only the group reads the operation's results, and the operation is in no dispatch yet.
-    """
+    """True if only the group reads the operation's results, and no dispatch contains it yet."""
     if op.parent_block() is not group.block or SCHEDULE in op.attributes:
         return False
     if not isinstance(op, (LinalgStructuredOperation, *MOVES)) or _is_cheap(op):
@@ -267,7 +262,6 @@ def _repeats(op: Operation, group: Group) -> bool:
 
 
 def _cost(op: Operation) -> int:
-    """Estimates the instructions for one element."""
     total = 0
     for region in op.regions:
         for block in region.blocks:
@@ -302,7 +296,6 @@ def _reduces(op: Operation) -> bool:
 
 
 def _points(op: Operation) -> int:
-    """Returns the number of iterations of a structured operation's body."""
     if isinstance(op, linalg.ops.GenericOp):
         sizes = loop_extents(op)
         if None not in sizes:
@@ -343,9 +336,7 @@ def _agrees(nest: Nest) -> bool:
 
 def _recomputes(loops: Loops, rows: frozenset[int], nest: Nest) -> bool:
     """
-    True if a kernel would reduce the same row many times.
-
-    This happens if a reshape or a shift hides that several elements share a row.
+    True if a kernel would reduce a row many times, because a reshape hides that elements share it.
     """
     steps = prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
     if INNER in rows or typical(steps) <= CHEAP:
@@ -355,7 +346,6 @@ def _recomputes(loops: Loops, rows: frozenset[int], nest: Nest) -> bool:
 
 
 def _leave_reshapes(group: Group) -> None:
-    """Removes reshapes of values from outside of the group."""
     changed = True
     while changed:
         changed = False

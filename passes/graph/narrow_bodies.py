@@ -297,7 +297,6 @@ def narrow_constant(op: arith.ConstantOp) -> arith.ConstantOp:
 
 
 def _single(value: float) -> float:
-    """Rounds a number to binary32; a number beyond the range becomes infinite."""
     with np.errstate(over="ignore"):
         return float(np.float32(value))
 

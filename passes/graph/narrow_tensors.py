@@ -66,7 +66,6 @@ class _Narrower:
     # Tensors
 
     def _tensors(self) -> list[SSAValue]:
-        """Returns the tensors whose elements become narrow."""
         classes = _Classes()
         for argument in self.function.body.block.args:
             classes.keep(argument)
@@ -85,10 +84,7 @@ class _Narrower:
         return fits(self.ranges.written(value))
 
     def _retype(self, value: SSAValue) -> None:
-        """
-        Narrows a tensor and its producer in place; `linalg.generic` operations are rewritten
-        later.
-        """
+        """Narrows a tensor and its producer in place, unless the producer is a `linalg.generic`."""
         op = value.owner
         assert isinstance(op, Operation)
         if isinstance(op, linalg.ops.GenericOp):
@@ -122,7 +118,6 @@ class _Narrower:
     # Loops
 
     def _body(self, op: linalg.ops.GenericOp) -> None:
-        """Rewrites a `linalg.generic` for its narrowed operands."""
         inputs = [self._scalar(value) for value in op.inputs]
         types = [element(value.type) for value in (*inputs, *op.outputs)]
         block = Block(arg_types=types)
@@ -144,7 +139,6 @@ class _Narrower:
 
 
 def _is_concerned(op: linalg.ops.GenericOp) -> bool:
-    """True if an operation has 64-bit values, or reads tensors that were narrowed."""
     body = op.body.block
     types = [element(value.type) for value in op.operands]
     return types != list(body.arg_types) or touches(op)
@@ -159,7 +153,6 @@ class _Classes:
         self._kept: set[SSAValue] = set()
 
     def link(self, values: Iterable[SSAValue]) -> None:
-        """Puts these tensors into one class."""
         wide = [v for v in values if isinstance(v.type, TensorType) and element(v.type) in NARROW]
         for value in wide:
             if value not in self._known:
@@ -203,7 +196,6 @@ def _link(op: Operation, classes: _Classes) -> None:
 
 
 def _is_number(op: Operation | None) -> bool:
-    """True if a padding's value is a constant."""
     return op is not None and isinstance(op.operands[0].owner, arith.ConstantOp)
 
 

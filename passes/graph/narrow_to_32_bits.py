@@ -62,7 +62,6 @@ class NarrowTo32BitsPass(ModulePass):
 
 
 def _refuse_f64(function: FuncOp, target: Target) -> None:
-    """Refuses the first operation that computes in f64."""
     for op in function.body.block.ops:
         unused = op.results and not any(result.uses for result in op.results)
         if unused or isinstance(op, tensor.EmptyOp) or _is_scalar(op):
@@ -81,6 +80,5 @@ def _refuse_f64(function: FuncOp, target: Target) -> None:
 
 
 def _is_scalar(op: Operation) -> bool:
-    """True if an operation is host arithmetic on sizes."""
     values = (*op.operands, *op.results)
     return not op.regions and not any(isinstance(v.type, TensorType) for v in values)

@@ -84,7 +84,6 @@ class OnlineSoftmax:
         return [made[n] for n in range(len(yields))]
 
     def _product(self, scores: Node, values: Node, type: Attribute) -> Node:
-        """Builds softmax(scores) * values on whole tensors."""
         e = self.elements
         top = e.node("reduce", ("arith.maxnumf", self.loop), (scores,), scores.type)
         power = e.make(math.ExpOp, e.make(arith.SubfOp, scores, top))
@@ -117,9 +116,7 @@ class OnlineSoftmax:
         return a
 
     def _times(self, node: Node, carried: int) -> Node:
-        """
-        Returns the factor by which the node multiplies the carried value with index `carried`.
-        """
+        """Returns the factor that rescales the carried value with this index."""
         _require(node.kind == "arith.mulf", "a sum is not rescaled")
         self._other(node, lambda n: n.kind == "carried" and n.detail == (self.loop, carried))
         return self._rest
@@ -131,11 +128,7 @@ class OnlineSoftmax:
         return exponent.children[0]
 
     def _check_maximum(self, new: Node, scores: Node, top: int) -> None:
-        """
-        Checks that new = max(top, max of scores).
-
-        A constant factor above 0 may multiply both the scores and the maximum.
-        """
+        """Checks that new = max(top, max of scores), where one constant factor may scale both."""
         greatest = self._other(new, lambda n: n.kind != "carried")
         _require(self._rest.detail == (self.loop, top), "another maximum")
         if greatest.kind == scores.kind == "arith.mulf":

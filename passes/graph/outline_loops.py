@@ -58,7 +58,6 @@ def is_step(loop: scf.ForOp) -> bool:
 
 
 def _outline(loop: scf.ForOp, name: str) -> FuncOp:
-    """Moves a loop's body into a function, and inserts a call of that function."""
     block = loop.body.block
     _copy_sizes(block)
     captured = list(dict.fromkeys(_find_captured(block)))
@@ -128,7 +127,6 @@ def _is_made_anew(op: Operation) -> bool:
 
 
 def _find_captured(block: Block) -> Iterator[SSAValue]:
-    """Yields the values that a body reads and does not define."""
     for op in block.walk():
         for value in op.operands:
             owner = value.owner
@@ -143,5 +141,4 @@ def _is_in_block(inner: Block | None, block: Block) -> bool:
 
 
 def _is_inside(op: Operation, block: Block) -> bool:
-    """True if an operation is in a block, or nested in an operation of the block."""
     return block.find_ancestor_op_in_block(op) is not None

@@ -105,7 +105,6 @@ def placed_programs(
 
 
 def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
-    """Describes a load or store by the buffer elements that it accesses."""
     view, known, made = op.view, numbers.known, op.view.owner
     box = tile.tile_of(op.result if isinstance(op, tile.LoadOp) else op.tile).shape
     is_cut = op.clipped if isinstance(op, tile.StoreOp) else op.any or op.outside
@@ -158,9 +157,7 @@ class _Placed:
     # Axes of buffers
 
     def _axes(self, access: Access) -> list[Axis]:
-        """
-        Returns the buffer's axes along which the boxes of an access move, the slowest axis first.
-        """
+        """Returns the buffer's axes along which an access moves, the slowest first."""
         walks = self.digits.split(access.start)
         if walks is None:
             raise NotRaised("the workgroups' boxes do not form a regular grid")
@@ -187,7 +184,7 @@ class _Placed:
 
     def _axis(self, access: Access, number: int, walks: dict[Source, int]) -> Axis:
         """
-        Returns the buffer axis of a box's axis `number`; removes its digit or loop from `walks`.
+        Returns the buffer axis of a box's axis; removes the axis's digit or loop from `walks`.
         """
         size, stride = access.shape[number], access.strides[number]
         room, source = access.rooms[number], None
@@ -220,7 +217,6 @@ class _Placed:
     # The program
 
     def write(self, program: tile.ProgramOp) -> tile.ProgramOp:
-        """Returns the rewritten copy of a program."""
         made = program.clone(value_mapper=self.values)
         block, pairs = made.body.block, list(zip(program.walk(), made.walk(), strict=True))
         for argument, shape in self.shapes.items():
@@ -271,7 +267,7 @@ class _Placed:
 
     def value(self, value: SSAValue) -> SSAValue:
         """
-        Returns the new program's value for an old one. Writes sums of tile indices at their use.
+        Returns the new program's value for an old one; writes sums of tile indices at their use.
         """
         known, op = self.numbers.known.get(value), value.owner
         if known is None:
@@ -337,9 +333,7 @@ class _Placed:
         return self._add(arith.MinSIOp(a, b))
 
     def _inline(self, old: Operation, op: Operation) -> None:
-        """
-        Inlines loops of one iteration, and branches whose condition is the same in all workgroups.
-        """
+        """Inlines loops of one iteration, and branches with the same condition everywhere."""
         region, values = None, list[SSAValue]()
         if isinstance(old, scf.ForOp):
             if (self.numbers.trips[old.body.block.args[0]] == 1).all():

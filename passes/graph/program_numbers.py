@@ -108,7 +108,6 @@ class Numbers:
         self._define(index, lower + steps.reshape(shape))
 
     def _compute(self, op: Operation) -> None:
-        """Evaluates an operation whose operands are known."""
         result = op.results[0]
         operands = [self.known[value] for value in op.operands if value in self.known]
         is_number = isinstance(result.type, IndexType | IntegerType | AnyFloat)

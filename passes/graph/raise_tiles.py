@@ -143,7 +143,6 @@ class _Function:
                 return self._pointwise(node, axes), axes
 
     def axes(self, node: Node) -> tuple[str, ...]:
-        """Returns the dimensions that a formula depends on."""
         found: set[str] = set()
         waiting, seen = [node], set[Node]()
         while waiting:
@@ -176,9 +175,7 @@ class _Function:
         type: Attribute,
         write: Callable[[Builder, Sequence[SSAValue]], SSAValue],
     ) -> SSAValue:
-        """
-        Writes a `linalg.generic` with result dimensions `axes` that reduces `over` from `start`.
-        """
+        """Writes a `linalg.generic` with dimensions `axes`, which reduces `over` from `start`."""
         loops = [*axes, *over]
 
         def map_of(own: Axes) -> AffineMap:
@@ -202,7 +199,6 @@ class _Function:
         return self.b.insert(op).results[0]
 
     def _pointwise(self, node: Node, axes: Axes) -> SSAValue:
-        """Returns a tensor with the dimensions `axes`, computed element by element."""
         if node.kind in ("load", "sum", "reduce"):
             value, own = self.tensor(node)
             if own == axes:
@@ -225,7 +221,6 @@ class _Function:
         return list(dict.fromkeys(leaves))
 
     def _sum(self, node: Node) -> tuple[SSAValue, Axes]:
-        """Writes a sum of products as a contraction."""
         over, unsigned = node.detail
         inputs = [self.tensor(child) for child in node.children]
         a, b = ([axis for axis in own if axis not in (None, over)] for _, own in inputs)
@@ -256,8 +251,6 @@ class _Function:
 
 
 class _Body:
-    """Writes the code of an element in the body of a `linalg.generic` over `axes`."""
-
     def __init__(self, function: _Function, b: Builder, axes: Axes, known: dict[Node, SSAValue]):
         self.function, self.b, self.axes, self.known = function, b, axes, known
 
@@ -318,9 +311,7 @@ class _Body:
 
 
 def _softmax_product_of(node: Node) -> Node | None:
-    """
-    Returns the product of softmax and values if a node divides an attention's result by its sum.
-    """
+    """Matches an attention's result divided by its sum; returns softmax times values, else None."""
     if [child.kind for child in node.children] != ["softmax_product", "softmax_sum"]:
         return None
     result, total = node.children

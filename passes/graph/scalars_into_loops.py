@@ -115,7 +115,6 @@ def move_scalars(block: Block) -> None:
 
 
 def _is_scalar(op: Operation) -> bool:
-    """True if an operation computes a scalar without side effects."""
     scalar = bool(op.results) and not isinstance(op.results[0].type, TensorType)
     return scalar and not op.regions and op.name.startswith(("arith.", "math.", "tensor."))
 
@@ -137,7 +136,6 @@ def _is_movable(value: SSAValue) -> bool:
 
 
 def _fill_to_loops(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.GenericOp | None:
-    """Rewrites a fill with a computed scalar as a `linalg.generic`."""
     value, type = op.operands[0], op.results[0].type if op.results else None
     if not isinstance(type, TensorType) or not is_computed(value) or not _is_movable(value):
         return None
@@ -152,9 +150,7 @@ def _fill_to_loops(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.Generic
 
 
 def _pad_to_loops(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
-    """
-    Rewrites a padding with a computed scalar as a `linalg.generic` on a tensor padded with zeros.
-    """
+    """Rewrites a padding with a computed scalar as a `linalg.generic` on a padding with zeros."""
     last = op.region.block.last_op
     value = last.operands[0] if last is not None else None
     if value is None or not is_computed(value) or not _is_movable(value):
@@ -210,7 +206,6 @@ class _Body:
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def value(self, scalar: SSAValue) -> SSAValue:
-        """Returns a host scalar as a value inside the body."""
         if scalar not in self.values:
             self.values[scalar] = self._made(scalar)
         return self.values[scalar]
@@ -234,9 +229,7 @@ class _Body:
         return copy.results[owner.results.index(scalar)]
 
     def _alone(self, op: tensor.ExtractOp) -> SSAValue | None:
-        """
-        Returns the source of an extraction as a tensor of rank 0, if the source has one element.
-        """
+        """Returns the source of an extraction as a tensor of rank 0, if it has one element."""
         source, type = op.tensor, tensor_type(op.tensor)
         if prod(type.get_shape()) != 1 or not all(map(_is_zero, op.indices)):
             return None
@@ -258,7 +251,6 @@ def _is_zero(value: SSAValue) -> bool:
 
 
 def _move(op: linalg.ops.GenericOp, scalars: Sequence[SSAValue]) -> None:
-    """Replaces an operation by one whose body computes the scalars."""
     region = op.body.clone()
     block = region.block
     first = block.first_op

@@ -61,7 +61,6 @@ def _selection_of(value: SSAValue) -> tuple[SSAValue, SSAValue] | None:
 
 
 def _origin(index: SSAValue) -> SSAValue:
-    """Strips integer casts from an index."""
     while isinstance(index.owner, CASTS):
         index = index.owner.operands[0]
     return index

@@ -80,7 +80,6 @@ class OtherSigns:
 
 
 def _padding(op: tensor.PadOp) -> SSAValue | None:
-    """Returns the padding value if it is the same for all padded elements, else None."""
     value = yields_of(op.region.block)[0]
     is_outside = isinstance(value.owner, Operation) and value.owner.parent is not op.region.block
     return value if is_outside or known_integer(value) is not None else None

@@ -103,9 +103,7 @@ def _join_reshapes(op: Reshape) -> Reshape:
 
 
 def _sunk(reshape: Reshape) -> Reshape | None:
-    """
-    Moves a reshape behind its only user. Returns the new reshape, or None if it cannot be moved.
-    """
+    """Moves a reshape behind its only user; returns the new reshape, or None if it cannot move."""
     types = (reshape.src.type, reshape.result.type)
     if not reshape.src.has_one_use() or not all(_is_static(type) for type in types):
         return None
@@ -199,9 +197,7 @@ def _compose_map(value: SSAValue, map: AffineMap, groups: Groups, reshape: Resha
 def _merge_dimensions(
     value: SSAValue, named: list[int], groups: Groups, views: list[Reshape]
 ) -> Place | None:
-    """
-    Merges the dimensions `named` of an operand; None unless they are whole groups, each in order.
-    """
+    """Merges the dimensions `named` of an operand; None unless they are whole groups in order."""
     shape = tensor_type(value).get_shape()
     dims: list[int] = []
     own: list[range] = []
@@ -232,7 +228,6 @@ def _split_dimensions(
     shape: Sequence[int],
     views: list[Reshape],
 ) -> Place | None:
-    """Splits the dimensions `named` of an operand into their groups."""
     dims = [axis for number in named for axis in groups[number]]
     if len(dims) == len(named):
         return dims, views

@@ -127,10 +127,7 @@ class Elements(Nodes):
         raise _Renamed
 
     def _axis(self, index: Node, size: int, extent: int) -> str | None:
-        """
-        Returns the dimension along which a load or store of `size` elements accesses a view's
-        axis.
-        """
+        """Returns the dimension along which `size` elements of a view's axis are accessed."""
         terms = terms_of(index)
         if not set(terms) - {ONE}:
             if terms.get(ONE, 0) != 0 or size < extent:

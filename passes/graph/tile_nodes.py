@@ -143,7 +143,6 @@ class Nodes:
                 return None
 
     def _compare(self, op: arith.CmpiOp, difference: Terms) -> Node | None:
-        """Folds a comparison that is true, or false, for all indices."""
         low, high = self._range(difference)
         predicate = op.predicate.value.data
         if low is None or high is None or predicate not in SIGNED:

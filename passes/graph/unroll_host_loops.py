@@ -156,7 +156,6 @@ def unroll_forall(loop: ForallOp, limit: int) -> None:
 
 
 def _copy(block: Block, mapping: dict[SSAValue, SSAValue], before: Operation) -> list[SSAValue]:
-    """Copies a block's operations. Returns the copies of the yielded values."""
     for op in block.ops:
         if isinstance(op, scf.YieldOp):
             return [mapping.get(value, value) for value in op.operands]
@@ -201,7 +200,6 @@ def _choose_results(branch: scf.IfOp) -> None:
 
 
 def _choice(branch: scf.IfOp, then: SSAValue, other: SSAValue) -> linalg.ops.GenericOp:
-    """Selects between two tensors, element by element."""
     element, rank = tensor_type(then).element_type, tensor_type(then).get_num_dims()
     types = [branch.cond.type, element, element, element]
     body = make_body(types, lambda b, v: b.insert(arith.SelectOp(*v[:3])))

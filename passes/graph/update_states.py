@@ -120,10 +120,7 @@ def _updates(value: SSAValue, state: SSAValue) -> list[Update] | None:
 
 
 def _inserted_into(dispatch: DispatchOp, number: int) -> int | None:
-    """
-    Returns the operand that result `number` inserts into, if the dispatch uses it for nothing
-    else.
-    """
+    """Returns the operand that a result is an insertion into, if it has no other use; else None."""
     value = dispatch.yielded[number]
     while isinstance(value, OpResult) and isinstance(value.op, tensor.InsertSliceOp):
         uses = list(value.uses)
@@ -164,7 +161,6 @@ def _mark(dispatch: DispatchOp, result: int, operand: int) -> None:
 
 
 def _copy_into_state(value: SSAValue, state: SSAValue, last: func.ReturnOp) -> SSAValue:
-    """Inserts a dispatch that copies a tensor into a state; returns its result."""
     type = tensor_type(state)
     block = Block(arg_types=[type, type])
     sizes: list[SSAValue] = []

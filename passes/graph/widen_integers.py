@@ -159,9 +159,7 @@ class _Widener:
                 op.operands[place] = before.insert(arith.IndexCastOp(value, i64)).result
 
     def _rewrite_scalar(self, op: Operation) -> None:
-        """
-        Clears the upper bits of operands, or sign-extends the result, if the operation needs it.
-        """
+        """Clears the upper bits of operands, or sign-extends the result, as the operation needs."""
         before, after = Builder(InsertPoint.before(op)), Builder(InsertPoint.after(op))
         if not isinstance(op, (*KEEPS_SIGN, *WRAPS, *WITHOUT_SIGN)):
             if op.name.startswith(("arith.", "math.")):
@@ -265,7 +263,6 @@ def _note_type(type: Attribute, note: dict[str, Attribute]) -> None:
 
 
 def _constant(value: Attribute) -> Attribute:
-    """Returns a constant in the wider type."""
     if isinstance(value, DenseIntOrFPElementsAttr):
         type = wider_type(value.get_type())
         if not isinstance(type, TensorType):

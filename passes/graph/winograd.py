@@ -70,7 +70,6 @@ def _tiles(op: WinogradOutputOp) -> list[int]:
 
 
 def _rows_shape(op: Winograd, contraction: str) -> list[int]:
-    """Returns the shape after the contraction of the rows."""
     source, result = contraction.partition(",")[2].split("->")
     sizes = dict(zip(_names(source), shape_of(op.input), strict=True))
     tiles, _ = op.windows()
@@ -93,7 +92,6 @@ def _contract(
     shape: list[int],
     out: SSAValue | None,
 ) -> SSAValue:
-    """Writes a contraction with a matrix, added to `out` if given, and returns the result."""
     element = element_type(x)
     assert isinstance(element, AnyFloat)
     first, second, result = contraction.replace("->", ",").split(",")

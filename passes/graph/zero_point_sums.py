@@ -59,11 +59,7 @@ def rewrite(
 
 
 def _as_quantized(op: LinalgStructuredOperation, signs: OtherSigns | None) -> _Quantized | None:
-    """
-    Returns the operation as a sum of products with zero points; None for other operations.
-
-    `signs` converts the operands to equal signedness.
-    """
+    """Matches a sum of products of quantized numbers; `signs` makes their signedness equal."""
     if len(op.outputs) != 1 or len(op.results) != 1 or isinstance(op, FillOp):
         return None
     block = op.body.block
@@ -116,8 +112,8 @@ class _Quantized:
         """
         Converts one operand to the other operand's signedness; an unsigned operand at equal cost.
 
-        The converted operand's zero point is multiplied by the sums of the other operand. These
-        sums are free if they are constant or needed anyway; otherwise `OtherSigns.pay` decides.
+        The conversion adds a term with the sums of the other operand. These sums are free if they
+        are constant or needed anyway; otherwise `OtherSigns.pay` decides.
         """
         pairs = sorted(((self.a, self.b), (self.b, self.a)), key=lambda pair: pair[0].signed)
         free = [pair for pair in pairs if not pair[0].is_plain or self._is_known(pair[1])]
@@ -161,7 +157,6 @@ class _Quantized:
         return known if len(known) == len(sizes) else None
 
     def rewritten(self) -> SSAValue:
-        """Writes the operations that replace the sum. Returns their result."""
         product = self.code.insert(self._product())
         if self.is_plain:
             return product
@@ -174,7 +169,6 @@ class _Quantized:
         return correction.finish()
 
     def _product(self) -> linalg.ops.GenericOp:
-        """Builds the output plus the sum of a * b."""
         values = [self.values[operand.input] for operand in (self.a, self.b)]
         types = [self.block.args[operand.input].type for operand in (self.a, self.b)]
         body = multiply_add([*types, self.type], (self.a.signed, self.b.signed))
@@ -191,7 +185,6 @@ class _Quantized:
         return prod(static(sizes[loop] for loop in self._reduced(sizes)))
 
     def _reduced(self, sizes: Sequence[Size]) -> list[int]:
-        """Returns the indices of the reduced loops."""
         return [loop for loop in range(len(sizes)) if loop not in self._parallel()]
 
     def _parallel(self) -> list[int]:
@@ -199,7 +192,7 @@ class _Quantized:
 
     def sums(self, operand: Shifted) -> tuple[Code, SSAValue, AffineMap]:
         """
-        Writes the sums of an operand over K. Returns their code, value and index map over the
+        Writes the sums of an operand over K; returns their code, value and index map of the
         result.
 
         If the operand does not depend on a loop of K, the sums are multiplied by that loop's size.
@@ -316,12 +309,10 @@ class _Correction(BodyCode):
         self.value = self.add(arith.AddiOp(self.value, term))
 
     def finish(self) -> SSAValue:
-        """Writes the operation. Returns its result."""
         empty = self.code.empty(extents(self.quantized.op.outputs[0]), self.quantized.type)
         return self.write(self.code, empty, self.maps[0], lambda _: self.value).results[0]
 
 
 def _wrap_number(number: int, width: int) -> int:
-    """Returns the number modulo 2^width, as a signed integer."""
     sign_bit = 1 << width - 1
     return (number + sign_bit) % (1 << width) - sign_bit
