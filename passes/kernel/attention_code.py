@@ -75,7 +75,9 @@ class AttentionCode(Numbers):
         self.row = b.plus(self.tile_row, b.times(self.group, schedule.rows))
         self.rows = ROWS[schedule.probabilities.data](b, plan, self.lane, subgroup)
         self.first_row, self.last_row = self.row, schedule.rows - 1
-        """The first row that bounds which tiles are read, and the number of rows after it."""
+        """
+        First row that bounds which key tiles are read, and the number of rows after the first row.
+        """
         if schedule.staged or self.rows.waits:
             # Drivers may treat a subgroup barrier as a workgroup barrier: all subgroups must
             # execute the same number of barriers.

@@ -1,4 +1,9 @@
-"""Indices of the result layout's walks along rows and along columns."""
+"""
+Writes the kernel that merges the partial results of an attention: one workgroup for each row.
+
+Each lane of a subgroup reads the maximum and sum of one or more parts of the row and computes
+their factors. The other lanes get the factors by exchanges, so the kernel needs no barrier.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,7 @@ from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.passes.schedule.attention_merge import MergePlan
 
 ROW, COLUMN = 0, 1
-"""Walks of the result."""
+"""Indices of the result layout's walks along rows and along columns."""
 
 
 class MergeCode(Numbers):

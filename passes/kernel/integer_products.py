@@ -1,4 +1,14 @@
-"""A float to which integers below 2^22 are added exactly, and its bit pattern."""
+"""
+Computes products of small integers and floats as packed dot products of integers.
+
+    sum of q * x   ->   2^-e * sum over d of 256^d * (sum of q * digit d of round(2^e * x))
+
+A dot product multiplies four bytes at once, while a conversion to float takes two or three
+instructions for each byte. The floats of a unit share the exponent e, which scales the greatest
+magnitude below 2^(8 * digits - 3). The error of each float is therefore below the greatest
+magnitude times 2^(3 - 8 * digits). With three digits this is at most one rounding of the greatest
+magnitude to binary32. An infinite or NaN element makes the unit's sum NaN.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +29,7 @@ PACKED_4X8 = spv.PackedVectorFormat.PackedVectorFormat4x8Bit
 MANTISSA = 23
 
 MIDDLE, MIDDLE_BITS = 1.5 * 2**MANTISSA, 0x4B400000
-"""A float to which integers of less than 22 bits are added exactly, and its bits."""
+"""A float to which integers below 2^22 are added exactly, and its bit pattern."""
 
 WITHOUT_SIGN, INFINITE, NO_NUMBER = 0x7FFFFFFF, 0x7F800000, 0x7FC00000
 

@@ -1,4 +1,10 @@
-"""The binary16 number whose mantissa counts in ones, and a word with two of its bit pattern."""
+"""
+Computes the elements of a unit of packed numbers, by the dequantizing operation's body.
+
+Bytes stay bit fields of their words, and factors and addends that neighbours share stay separate
+(see `bit_fields`). Four neighbours that binary16 can represent exactly are computed in pairs of
+binary16.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +38,7 @@ SIGNS = 0x80808080
 IN_EACH_HALF = 0x00010001
 
 BIAS, BIASED = 1024, 0x64006400
-"""The binary16 number whose last bit counts 1, and the bits of two of them in a word."""
+"""The binary16 number whose mantissa counts in ones, and a word with two of its bit pattern."""
 
 
 class UnitCode:

@@ -1,8 +1,9 @@
 """
-A schedule for every contraction, from the target's data and the shape.
+Chooses a schedule for every contraction, from the shape and the target file's data.
 
-The target's file lists tiles that do well on it. The fitting tile with the least estimated time is
-taken (see `cost`): a large result gets large tiles, and a small one enough workgroups to go round.
+The target file lists tiles that are fast on the device. The fitting tile with the least estimated
+time is taken (see `cost`). A large result therefore gets large tiles; a small one gets enough
+workgroups for all compute units.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ from xdsl_spirv.targets import Target
 
 @dataclass(frozen=True)
 class AssignSchedulePass(LimitedPass):
-    """Chooses a schedule for each contraction without one, and checks given ones."""
+    """Chooses a schedule for each operation that has none, and checks the schedules that exist."""
 
     name = "assign-schedule"
 
     target: str = ""
-    """A known device's name or the path of a target file."""
+    """Name of a known device or path of a target file."""
 
     typical_size: int = TYPICAL
-    """The number that stands for a dynamic size when the pass compares schedules."""
+    """Size that replaces each dynamic size when schedules are compared."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = op.attributes.get(TARGET)
@@ -69,7 +70,7 @@ class AssignSchedulePass(LimitedPass):
                 continue
             own = SCHEDULE in inner.attributes or not isinstance(inner.parent_op(), DispatchOp)
             if contraction.channels_lie_side_by_side and not own:
-                reason = "channels lie side by side: loops along them move vectors"
+                reason = "channels are contiguous: loops along them move vectors"
                 decisions.note(inner, LOOPS, reason, taken=True)
                 continue
             self._assign(contraction, choices)
@@ -113,9 +114,10 @@ class AssignSchedulePass(LimitedPass):
 
 class _Choices:
     """
-    The schedules that were chosen; equal dispatches share one.
+    The schedules chosen so far. Equal dispatches share a schedule.
 
-    A network repeats its layers, and a hundred schedules are compared for each different one.
+    A network repeats its layers, and choosing compares a hundred schedules for each different
+    layer.
     """
 
     def __init__(self, target: Target, decisions: Decisions):
@@ -124,10 +126,10 @@ class _Choices:
         self._known: dict[tuple[object, ...], list[tuple[Operation, Region]]] = {}
 
     def take_given(self, op: Operation) -> None:
-        """Checks the schedule that an operation has; raises `ScheduleDoesNotFit`."""
+        """Checks the operation's own schedule; raises `ScheduleDoesNotFit`."""
         plan_of(op, self.target)
         path = KINDS[kind_of(op) or ""].path
-        self.decisions.note(op, path, "its schedule was given", taken=True)
+        self.decisions.note(op, path, "the operation already had a schedule", taken=True)
 
     def choose(self, contraction: Contraction) -> None:
         """Chooses a schedule; raises `ScheduleDoesNotFit` if none fits."""
@@ -139,9 +141,11 @@ class _Choices:
             self.schedules[op] = decide(contraction, self.target, self.decisions)
 
     def _find_like(self, contraction: Contraction) -> Operation | None:
-        """Returns the first operation with an equal dispatch; notes this one if there is none."""
+        """
+        Returns the first operation in an equal dispatch. Records the operation if there is none.
+        """
         op, dispatch = contraction.op, contraction.op.parent_op()
-        # With limits, dispatches that are alike but for their names may take other paths.
+        # Limits match names: dispatches that differ only in names may take different paths.
         if not isinstance(dispatch, DispatchOp) or self.decisions.limits:
             return None
         inside = list(dispatch.body.walk())
@@ -157,16 +161,15 @@ class _Choices:
 
 
 def _needs_none(op: Operation) -> bool:
-    """True if the operation has a schedule, or never needs one."""
     return SCHEDULE in op.attributes or isinstance(op, PackOp | AttentionMergeOp)
 
 
 def _nearest(contraction: Contraction, target: Target) -> str:
-    """Names the fitting schedule that is most like the refused one, to end the refusal."""
+    """Returns the end of a refusal: the fitting schedule that is most like the refused one."""
     given = schedule_of(contraction.op)
     if given is None or given.kind not in KINDS or not KINDS[given.kind].candidates:
         return ""
     nearest = find_nearest(contraction, given, target)
     if nearest is None:
-        return f"; {target.name} has no #{given.name} for it"
+        return f"; no #{given.name} fits {target.name}"
     return f"; the nearest schedule that fits is {nearest}"

@@ -1,9 +1,9 @@
 """
-Derives counts from an attention's schedule by matrices.
+Plans an attention on cooperative matrices: derives counts, sizes and layouts from its schedule.
 
-Every subgroup has rows of queries to itself: their scores, running maxima and sums, and their part
-of the result stay in its registers and in its own piece of Workgroup memory, so that no subgroup
-ever waits for another.
+Each subgroup computes its own rows of queries. Their scores, running maxima and sums, and their
+part of the result stay in the subgroup's registers and in its own part of Workgroup memory, so
+that subgroups do not wait for each other.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from xdsl_spirv.passes.schedule.pipeline import ATTENTION, STAGED_ATTENTION, Pip
 from xdsl_spirv.targets import Fragment, Target
 
 FLOATS = Float16Type | BFloat16Type | Float32Type
-"""The element types of an attention."""
+"""Element types that an attention supports."""
 
 WIDTHS = (8, 4, 2)
-"""Elements that an invocation may load as one."""
+"""Vector widths, in elements, that an invocation may load."""
 
 MOST_BITS = 128
-"""Bits that an invocation moves at a time."""
+"""Largest size of one load or store, in bits."""
 
 WORDS = 4
-"""Words of a vector in Workgroup memory."""
+"""Number of 32-bit words of a vector in Workgroup memory."""
 
 M, N, D, E = range(len(LOOPS))
 
 LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (E, N), "mask": (M, N), "sink": (M, N), "result": (M, E)}
-"""The two loops of an operand after the batch's: M or N and K of its product, for q, k and v."""
+"""The two loops that index each operand after the batch; of q, k and v: M or N, then K."""
 
 
 class OfAttention(KernelPlan):
-    """An attention with any schedule on a target."""
+    """Base class of plans: an attention with a schedule on a target."""
 
     op: AttentionOp
     schedule: Any
     LOOPS_OF: ClassVar[Mapping[str, tuple[int, int]]]
-    """The two loops of an operand behind the batch's."""
+    """The two loops that index each operand after the batch."""
 
     @property
     def invocations(self) -> int:
@@ -74,13 +74,13 @@ class OfAttention(KernelPlan):
 
     @property
     def causal(self) -> Size | None:
-        """The bound of the mask by index; None if every row sees all keys."""
+        """Bound of the causal mask: row m sees keys up to m + bound. None without such a mask."""
         bound = self.sizes.causal
         hides = bound is not None and not surely_below(self.sizes.extents[N] - 1, bound + 1)
         return bound if hides else None
 
     def value(self, name: str) -> SSAValue | None:
-        """Returns the operand with this name in `LOOPS_OF`."""
+        """Returns the operand or result with this name of `LOOPS_OF`; None if it is absent."""
         return self.op.named.get(name)
 
     def map_of(self, name: str) -> AffineMap:
@@ -88,24 +88,24 @@ class OfAttention(KernelPlan):
         return self.op.maps.data[list(self.op.named).index(name)].data
 
     def element_of(self, name: str) -> Attribute:
-        """Returns the element type of an operand by its name in `LOOPS_OF`."""
+        """Returns the element type of an operand."""
         value = self.value(name)
         assert value is not None
         return element_type(value)
 
     def shape_of(self, name: str) -> Sequence[Size]:
-        """The sizes of an operand's dimensions."""
+        """Returns the sizes of an operand's dimensions."""
         value = self.value(name)
         assert value is not None
         return extents(value)
 
     @property
     def batch_loops(self) -> tuple[range, ...]:
-        """The loops of the batch, as one range for each walk of a layout along the batch."""
+        """The batch loops: one range for each walk that a layout has along the batch."""
         return (range(len(self.op.sizes) - len(LOOPS)),)
 
     def layout(self, name: str) -> Layout:
-        """The layout of an operand; its walks go along the batch, and along its own two loops."""
+        """Returns an operand's layout, with walks along the batch and along its two own loops."""
         first = len(self.op.sizes) - len(LOOPS)
         own = (range(first + loop, first + loop + 1) for loop in self.LOOPS_OF[name])
         groups = (*self.batch_loops, *own)
@@ -115,14 +115,14 @@ class OfAttention(KernelPlan):
 
 
 def drop_guards(layout: Layout) -> Layout:
-    """Returns the layout without guards: every place counts as inside."""
+    """Returns the layout without bounds: every position counts as inside."""
     walks = tuple(tuple(replace(axis, steps=()) for axis in walk) for walk in layout.walks)
     return Layout(layout.start, walks)
 
 
 @dataclass(frozen=True)
 class AttentionPlan(OfAttention):
-    """An attention with its schedule by matrices on a target."""
+    """An attention with a schedule of cooperative matrices on a target."""
 
     op: AttentionOp
     schedule: AttentionAttr
@@ -133,57 +133,59 @@ class AttentionPlan(OfAttention):
 
     @property
     def element(self) -> Attribute:
-        """The element type of queries, keys and values."""
+        """Element type of queries, keys and values."""
         return element_type(self.op.query)
 
     @property
     def extents(self) -> tuple[Size, Size, int, int]:
-        """Queries, keys, elements of a query or key, of a value."""
+        """Number of queries and of keys, length of a key, length of a value."""
         m, n, *_ = self.sizes.extents
         _, _, d, e = self.op.extents
         return m, n, d, e
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        """Tiles of queries, and the batch, in the order of the schedule."""
+        """Number of workgroups: query tiles and batch, in the schedule's order."""
         if self.schedule.order.data == "batch":
             return self.sizes.batch, self.tiles, 1
         return self.tiles, self.sizes.batch, 1
 
     @property
     def tiles(self) -> Size:
-        """Tiles of queries."""
+        """Number of query tiles."""
         return ceil_div(self.extents[M], self.schedule.query_tile.data)
 
     @property
     def components(self) -> int:
-        """Elements of an accumulator fragment that an invocation holds."""
+        """Number of an accumulator's components in each invocation."""
         m, n, _ = self.schedule.instruction.sizes
         return m * n // self.target.subgroup_size
 
     @property
     def steps(self) -> int:
-        """Fragments along a query or key."""
+        """Number of fragments along the head of a query or key."""
         if self.is_dealt("k"):
             return self.deal("k").count
         return ceil_div(self.op.extents[D], self.schedule.instruction.sizes[2])
 
     @property
     def columns(self) -> int:
-        """Fragments along a value."""
+        """Number of fragments along the head of a value."""
         if self.is_dealt("v"):
             return self.deal("v").count
         return ceil_div(self.op.extents[E], self.schedule.instruction.sizes[1])
 
     @property
     def key_fragments(self) -> int:
-        """Fragments of scores along a tile of keys."""
+        """Number of score fragments along a tile of keys."""
         return self.schedule.key_tile.data // self.schedule.instruction.sizes[1]
 
     def pipeline(self, masked: bool) -> Pipeline:
         """
-        The stages of the loop over tiles of keys. Tiles that need a mask are read ahead only if
-        they go through Workgroup memory: their rows may lie outside the tensor.
+        Returns the stages of the loop over key tiles.
+
+        Tiles that need a mask are read ahead only through Workgroup memory, since their rows may
+        lie outside of the tensor.
         """
         ahead = self.schedule.ahead.data
         if self.schedule.staged:
@@ -196,17 +198,17 @@ class AttentionPlan(OfAttention):
         return dict(zip("qkv", self.schedule.paths, strict=True))[name]
 
     def is_dealt(self, name: str) -> bool:
-        """Whether elements of q's, k's or v's rows are dealt out for wide reads."""
+        """True if vector loads determine the order of the elements of q, k or v (see `Deal`)."""
         return self.path(name) in DEALT_PATHS
 
     @property
     def workgroup_bytes(self) -> int:
         """
-        Bytes of Workgroup memory.
+        Size of Workgroup memory in bytes.
 
-        Through memory: probabilities, one f32 fragment and a number for each of its rows for each
-        subgroup. With probabilities in registers: the partial results of all but the first subgroup
-        that shares rows.
+        With `key_parts`, it holds the states of all subgroups except the first of each group. With
+        staging, it holds tiles of keys and values. With `probabilities = memory`, it holds each
+        subgroup's probabilities, one f32 fragment and one number for each of the fragment's rows.
         """
         others = self.schedule.subgroups.data - self.schedule.groups
         if others:
@@ -224,14 +226,14 @@ class AttentionPlan(OfAttention):
         return self.schedule.subgroups.data * subgroup_bytes
 
     def staged_rows(self, name: str) -> int:
-        """Returns the rows of k's or v's tile in Workgroup memory."""
+        """Returns the number of rows of a staged tile of keys or values."""
         return self.schedule.key_tile.data // self.deal(name).apart
 
     @property
     def shared_places(self) -> Fragment | None:
         """
-        Returns the places of an accumulator's components, if the components of the second product's
-        first operand lie there too; None where that is not known.
+        Component positions that accumulators and left operands (A) share; None if they differ or
+        are unknown.
         """
         m, n, k = self.schedule.instruction.sizes
         scores = self.target.fragment("Acc", (m, n), 32)
@@ -242,22 +244,24 @@ class AttentionPlan(OfAttention):
         return scores if same else None
 
     def deal(self, name: str) -> Deal:
-        """The distribution of q's, k's or v's rows for wide reads; raises `ScheduleDoesNotFit`."""
+        """Returns the element order for vector loads of q, k or v; raises `ScheduleDoesNotFit`."""
         deals = [deal for v in WIDTHS if (deal := self._deal(name, v)) is not None]
         if not deals and self._is_paired(name) and not self._has_pairs:
             raise ScheduleDoesNotFit(
-                f"{name}: staged, but an invocation of {self.target.name} has no neighbouring rows "
-                "of a fragment: vectors or direct would fit"
+                f"{name} = staged needs invocations that hold neighbouring rows of a fragment, "
+                f"which {self.target.name} does not have: vectors or direct would fit"
             )
         if not deals:
             raise ScheduleDoesNotFit(
-                f"{name}: {self.path(name)}, but neighbours along its rows cannot be loaded as "
-                "one: direct packs them"
+                f"{name} = {self.path(name)} needs vector loads along the operand's rows, which "
+                "are not possible: direct packs the operand"
             )
         return min(deals, key=lambda deal: (deal.count, -deal.vector))
 
     def _deal(self, name: str, vector: int) -> Deal | None:
-        """Returns the deal of an operand with `vector` elements at a time, None if impossible."""
+        """
+        Returns an operand's element order for vectors of `vector` elements; None if impossible.
+        """
         m, n, k = self.schedule.instruction.sizes
         _, _, d, e = self.op.extents
         bits = bit_width(self.element)
@@ -288,42 +292,42 @@ class AttentionPlan(OfAttention):
 
     @property
     def _has_pairs(self) -> bool:
-        """Whether an invocation's components of a fragment of values lie in pairs of rows."""
+        """True if an invocation holds pairs of neighbouring rows of a fragment of values."""
         _, n, k = self.schedule.instruction.sizes
         right = self.target.fragment("B", (k, n), bit_width(self.element))
         return right is not None and 1 in right.component.values(0)
 
     def head_walk(self, name: str) -> int:
-        """The walk of the layout of q, k or v that goes along the head."""
+        """Returns the index of the layout's walk along the head of q, k or v."""
         return 1 + LOOPS_OF[name].index(E if name == "v" else D)
 
     def line(self, name: str) -> int:
-        """The number of rows of q, k or v in a line of fragments."""
+        """Returns the number of rows of q, k or v in a row of fragments."""
         m, n, k = self.schedule.instruction.sizes
         return {"q": m, "k": n, "v": k}[name]
 
     def extent_along(self, name: str) -> Size:
-        """Returns the rows of q, k or v."""
+        """Returns the number of rows of q, k or v."""
         return self.extents[M if name == "q" else N]
 
     @property
     def ragged(self) -> bool:
-        """True if the last tile of keys goes beyond the last key."""
+        """True if the last tile of keys exceeds the number of keys."""
         return not is_multiple(self.extents[N], self.schedule.key_tile.data)
 
     @property
     def hides(self) -> bool:
-        """True if a row may not see all keys of some tile."""
+        """True if some row may not see all keys of a tile."""
         return self.ragged or self.causal is not None or self.sizes.window is not None
 
     @property
     def ends_within(self) -> bool:
-        """True if the last tile of queries goes beyond the last query."""
+        """True if the last tile of queries exceeds the number of queries."""
         return not is_multiple(self.extents[M], self.schedule.query_tile.data)
 
     @property
     def stores_fragments(self) -> bool:
-        """Whether the result is stored cooperatively."""
+        """True if the result is stored by cooperative stores."""
         result, (_, _, _, e) = self.element_of("result"), self.extents
         _, n, _ = self.schedule.instruction.sizes
         layout = self.layout("result")
@@ -335,10 +339,10 @@ class AttentionPlan(OfAttention):
         return all(is_multiple(step, alignment) for step in steps)
 
     def by_inner(self, name: str) -> bool:
-        """Whether an operand's rows, as `rows` reads them, lie along its second loop."""
+        """True if an operand is contiguous along the second of its two loops."""
         return self.layout(name).is_contiguous(2)
 
     def count_aligned(self, columns: int, element: Attribute) -> int:
-        """Returns the count of elements that must divide each place from which rows are loaded."""
+        """Returns the alignment of rows for cooperative loads and stores, in elements."""
         size = bit_width(element) // 8
         return max(1, min(self.target.cooperative_matrix_alignment, columns * size) // size)

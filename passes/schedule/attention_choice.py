@@ -1,9 +1,7 @@
 """
-Chooses the schedule of an attention: whether it uses matrices or multiply-adds, and which of the
-schedules with matrices.
+Chooses the schedule of an attention: cooperative matrices or multiply-adds, and the parameters.
 
-The schedule with the least estimated time is taken. The target's `model` gives the cost of each
-decision.
+The schedule with the least estimated time is taken. The target file's `model` has the costs.
 """
 
 from __future__ import annotations
@@ -40,10 +38,10 @@ from xdsl_spirv.targets.model import Structure
 
 def choose_attention(op: AttentionOp, target: Target) -> Schedule:
     """
-    Chooses matrices if the target has them and a matrix of keys has enough rows to fill them. With
-    fewer, multiply-adds keep up with memory.
+    Chooses matrices if the target has them and there are enough rows, else multiply-adds.
 
-    Raises `ScheduleDoesNotFit` if nothing fits.
+    With few rows, multiply-adds are as fast as memory. Raises `ScheduleDoesNotFit` if nothing
+    fits.
     """
     if typical(least_lanes(op, target).row_count) <= target.model.attention.lanes.most_rows:
         return choose_lanes(op, target)
@@ -56,7 +54,7 @@ def choose_attention(op: AttentionOp, target: Target) -> Schedule:
 
 
 def is_better_apart(op: AttentionOp, target: Target) -> bool:
-    """Whether there are enough rows for two tiled products to be faster than one fused kernel."""
+    """True if two tiled products are faster than one fused kernel, because there are many rows."""
     name = type_name(element_type(op.query), True)
     have_one_type = all(
         element_type(value) == element_type(op.query) for value in (op.key, op.value)
@@ -71,9 +69,10 @@ def is_better_apart(op: AttentionOp, target: Target) -> bool:
 
 def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:
     """
-    The schedule with the least estimated time: rounds of workgroups, times what one of them takes.
+    Returns the schedule of cooperative matrices with the least estimated time.
 
-    The first fitting instruction is taken. Raises `ScheduleDoesNotFit` where none fits.
+    Takes the first instruction that has a fitting schedule. Raises `ScheduleDoesNotFit` if none
+    has.
     """
     reasons: list[str] = []
     for shape in list(shapes_of(element_type(op.query), target)) or [(16, 16, 16)]:
@@ -85,13 +84,14 @@ def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:
                 best = candidate
         if best is not None:
             return best.schedule
-    raise ScheduleDoesNotFit(reasons[0] if reasons else f"{target.name} has none for it")
+    raise ScheduleDoesNotFit(
+        reasons[0] if reasons else f"no schedule of matrices fits {target.name}"
+    )
 
 
 def _candidates(
     op: AttentionOp, target: Target, shape: tuple[int, int, int]
 ) -> Iterator[AttentionPlan]:
-    """Lists the plans that are tried with an instruction of a shape."""
     instruction = InstructionAttr("coopmat", shape)
     least = AttentionPlan(op, AttentionAttr(shape[0], max(shape[1:]), 1, instruction), target)
     kind = _through_memory
@@ -106,12 +106,12 @@ def _candidates(
 
 
 def _through_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
-    """Schedules that pass probabilities through memory; operands are packed only if that pays."""
+    """Yields schedules that pass probabilities through Workgroup memory."""
     op, model = least.op, least.target.model.attention
     m, keys = least.schedule.query_tile.data, least.schedule.key_tile.data
     strips_of, counts = model.strips, model.key_fragments
     if op.causal is not None:
-        # Less is wasted at the mask's edge, and registers are left for the computation there.
+        # Small strips waste less work at the mask's edge and leave registers for masking.
         strips_of, counts = (1,), sorted(counts, reverse=True)
     for strips, count, subgroups in product(strips_of, counts, model.subgroups):
         schedule = least.schedule.replace_values(
@@ -126,7 +126,9 @@ def _through_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
 
 
 def _by_instructions(least: AttentionPlan) -> Iterator[AttentionAttr]:
-    """Schedules that convert probabilities by an instruction; they need no component places."""
+    """
+    Yields schedules that convert probabilities by an instruction, for unknown component positions.
+    """
     known = {"probabilities": "converted"}
     if not least.target.even_fragments:
         known |= {"q": "rows", "k": "rows", "v": "rows", "rescale": "always"}
@@ -134,14 +136,16 @@ def _by_instructions(least: AttentionPlan) -> Iterator[AttentionAttr]:
 
 
 def _without_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
-    """Lists every structure with operands moved, read in place in wide pieces, and packed."""
+    """
+    Yields every structure of the target's model with staged, vector-loaded and packed operands.
+    """
     op, target = least.op, least.target
     model, parts_of = target.model.attention, (1,)
     paths = [("vectors", "direct"), ("direct", "direct")]
     if not target.processor:
         paths.insert(0, ("vectors", "vectors"))
     if op.is_dynamic:
-        # Packed values fit, too, but were measured on no device where sizes are open.
+        # Packed values also fit, but were never measured with dynamic sizes.
         paths = [("vectors", "vectors")]
         parts_of = model.key_parts
     for structure in model.structures:
@@ -152,7 +156,8 @@ def _without_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
     for structure, subgroups, own, parts in choices:
         schedule = _in_registers(least, structure, subgroups, parts, *own)
         yield schedule
-        # Long heads leave no registers for queries. Nothing else was measured with them read again.
+        # Long heads leave no registers for queries, which are then read in every iteration.
+        # Other combinations were not measured.
         if structure.ahead == "none" and not op.is_dynamic and not target.processor:
             plan = replace(least, schedule=schedule)
             if not unfit_vectors(plan) and count_registers(plan) > model.held:
@@ -162,9 +167,9 @@ def _without_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
 def _in_registers(
     least: AttentionPlan, structure: Structure, subgroups: int, parts: int, k: str, v: str
 ) -> AttentionAttr:
-    """The schedule of a structure; queries are read in their own layout if possible."""
+    """Returns the schedule of a structure; queries are packed if they cannot be loaded in place."""
     op = least.op
-    # Where rows see different numbers of keys, the workgroups of all matrices with most begin.
+    # If rows see different numbers of keys, the longest workgroups of the whole batch start first.
     uneven = op.is_dynamic and op.causal is not None and not least.target.processor
     schedule = least.schedule.replace_values(
         query_tile=structure.strips * (subgroups // parts) * least.schedule.query_tile.data,
@@ -185,7 +190,7 @@ def _in_registers(
 
 
 def estimate_seconds(plan: AttentionPlan) -> float:
-    """Relative cost of a schedule, or seconds if probabilities stay in registers."""
+    """Returns the seconds of a schedule with probabilities in registers, else a relative cost."""
     target, model = plan.target, plan.target.model.attention
     tiles, batch, _ = map(typical, plan.grid)
     rounds = ceil_div(tiles * batch, target.compute_units)
@@ -199,7 +204,7 @@ def estimate_seconds(plan: AttentionPlan) -> float:
 
 
 def _time_without_memory(plan: AttentionPlan) -> float:
-    """The seconds of all workgroups, plus packing their operands."""
+    """Estimates the seconds of the attention and of packing its operands."""
     schedule, target = plan.schedule, plan.target
     model = target.model.attention
     _, keys, d, e = plan.extents
@@ -219,11 +224,11 @@ def _time_without_memory(plan: AttentionPlan) -> float:
         times *= model.spills * held / most
     elif not target.processor and held > model.most_held:
         times *= model.late_reads * (held / model.most_held) ** 2
-    # As many subgroups as fill a unit share it; fewer leave it to others.
+    # Workgroups with few subgroups share a compute unit.
     units = target.compute_units * side_by_side(target) / schedule.subgroups.data
     rounds = max(1.0, tiles * batch / units)
     if plan.op.is_dynamic:
-        # The longest is waited for, whether there are many or few.
+        # The end of the longest workgroup determines the time.
         rounds = tiles * batch / units + 1
         if schedule.key_parts.data > 1:
             values_ahead = structure.strips == 1 and structure.ahead == "values"
@@ -234,7 +239,6 @@ def _time_without_memory(plan: AttentionPlan) -> float:
 
 
 def _structure_of(plan: AttentionPlan) -> Structure:
-    """Returns the structure of the target's model that a schedule has."""
     schedule, structures = plan.schedule, plan.target.model.attention.structures
     walk = schedule.strips, plan.key_fragments, schedule.ahead.data, schedule.rescale.data
     own = *walk, schedule.staged, schedule.buffers.data
@@ -246,7 +250,6 @@ def _structure_of(plan: AttentionPlan) -> Structure:
 
 
 def _rate(plan: AttentionPlan) -> float:
-    """Returns the estimated operations per second."""
     types = f"{type_name(plan.element, True)} -> f32"
     rates = [c.rates[types] for c in plan.target.schedules if types in c.rates]
     model = plan.target.model.attention
@@ -254,7 +257,7 @@ def _rate(plan: AttentionPlan) -> float:
 
 
 def _packing(plan: AttentionPlan, name: str) -> float:
-    """Estimates the seconds to pack an operand; 0 if it is not packed."""
+    """Estimates the seconds to pack an operand; 0 if the operand is not packed."""
     if plan.path(name) != "direct":
         return 0.0
     elements = typical(prod(PackedOperand(plan, name).sizes.shape))

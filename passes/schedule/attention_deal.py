@@ -1,11 +1,11 @@
 """
-Assigns elements of rows to the components of fragments, so that an invocation's elements can be
-read as wide pieces.
+Orders the elements of rows so that each invocation can load its fragment components as vectors.
 
-A fragment has an axis along rows (queries or keys) and one along the head. Some bits of the latter
-are the invocation's, some the component's. Instead of the elements' own order, `count` fragments
-side by side take the elements of a block such that each invocation's are neighbours: the bits of
-the component are lowest, then which fragment it is, then the bits of the invocation.
+A fragment has an axis along rows (queries or keys) and an axis along the head. Along the head,
+some position bits come from the lane and some from the component index. The order replaces the
+natural order in a block of `count` neighbouring fragments: the component's bits become the lowest
+bits of the element index, then the fragment's index, then the lane's bits. The elements of an
+invocation are then contiguous.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from xdsl_spirv.targets import Fragment
 @dataclass(frozen=True)
 class Deal:
     """
-    The deal of `vector` elements to each invocation from rows of `size`; `axis` is the fragment's
-    axis along them, 0 or 1.
+    The element order of rows of `size` elements for loads of `vector` elements.
 
-    Elements have 16 bits. With `paired` the elements of two neighbouring rows lie in a word: a row
-    is such a pair, and `vector` counts words.
+    `axis` (0 or 1) is the fragment's axis along the rows. Elements have 16 bits. With `paired`, a
+    word holds an element of each of two neighbouring rows; such a pair counts as one row, and
+    `vector` counts words.
     """
 
     fragment: Fragment
@@ -33,42 +33,42 @@ class Deal:
 
     @property
     def share(self) -> int:
-        """Elements of a row that an invocation has in one fragment."""
+        """Number of a row's elements that an invocation holds in one fragment."""
         return 1 << len(self.fragment.component.bits_along(self.axis))
 
     @property
     def fragments(self) -> int:
-        """Fragments side by side that share a block."""
+        """Number of neighbouring fragments that a block spans."""
         return self.vector // self.share
 
     @property
     def block_vectors(self) -> int:
-        """Vectors of a block."""
+        """Number of vectors in a block."""
         return 1 << len(self.fragment.lane.bits_along(self.axis))
 
     @property
     def blocks(self) -> int:
-        """Blocks of a row."""
+        """Number of blocks in a row."""
         return -(-self.size // (self.block_vectors * self.vector))
 
     @property
     def count(self) -> int:
-        """Fragments along a row."""
+        """Number of fragments along a row."""
         return self.blocks * self.fragments
 
     @property
     def apart(self) -> int:
-        """Rows of a fragment that make up one row of the deal."""
+        """Number of fragment rows that form one row of the order: 2 if `paired`, else 1."""
         return 2 if self.paired else 1
 
     @property
     def rows(self) -> list[int]:
-        """The rows of which an invocation has components, relative to its first."""
+        """Offsets of the rows of which an invocation holds components."""
         offsets = self.fragment.component.values(1 - self.axis)
         return [row // self.apart for row in offsets if row % self.apart == 0]
 
     def halves(self, number: int) -> list[tuple[int, int, int]]:
-        """For each component of the fragment: its row among `rows`, its word and half."""
+        """Returns the source of each component of a fragment: index in `rows`, word, half."""
         rows, halves = self.rows, list[tuple[int, int, int]]()
         for at in self.fragment.component.then(self.axis, self.weights).places:
             row, element = at[1 - self.axis], number * self.share + at[self.axis]
@@ -78,7 +78,7 @@ class Deal:
 
     @property
     def weights(self) -> dict[int, int]:
-        """Returns what each bit of a place along the axis adds to the element's number."""
+        """Maps each bit of a position along the axis to its weight in the element index."""
         own, lanes = (
             [place for _, place in bits.bits_along(self.axis)]
             for bits in (self.fragment.component, self.fragment.lane)
@@ -87,26 +87,26 @@ class Deal:
         return weights | {place: self.vector << rank for rank, place in enumerate(lanes)}
 
     def element(self, number: int, place: int) -> int:
-        """Returns the element at a place of the axis of a fragment."""
+        """Returns the element at position `place` along the axis of fragment `number`."""
         block, of_block = divmod(number, self.fragments)
         in_block = sum(weight for bit, weight in self.weights.items() if place & bit)
         return block * self.block_vectors * self.vector + of_block * self.share + in_block
 
     @property
     def lane_row_bits(self) -> list[tuple[int, int]]:
-        """Bits of the invocation's number, and the weight of each in its row."""
+        """Bits of the lane index that select the row, with their weights in the row index."""
         bits = self.fragment.lane.bits_along(1 - self.axis)
         return [(bit, weight // self.apart) for bit, weight in bits]
 
     @property
     def lane_vector_bits(self) -> list[tuple[int, int]]:
-        """Bits of the invocation's number, and the weight of each in its vector's number."""
+        """Bits of the lane index that select the vector, with their weights in the vector index."""
         bits = self.fragment.lane.bits_along(self.axis)
         return [(bit, 1 << rank) for rank, (bit, _) in enumerate(bits)]
 
     @property
     def tile_rows(self) -> TileRows:
-        """The order of vectors in Workgroup memory, for reads of 128 bytes at once."""
+        """Row stride and swizzle in Workgroup memory with the fewest bank conflicts."""
         together = 128 // (self.vector * (4 if self.paired else 2))
         bits = self.lane_row_bits, self.lane_vector_bits
         lanes = [(_spread(lane, bits[0]), _spread(lane, bits[1])) for lane in range(together)]
@@ -127,10 +127,10 @@ class Deal:
 @dataclass(frozen=True)
 class TileRows:
     """
-    Rows of vectors in Workgroup memory, `stride` vectors apart.
+    Rows of vectors in Workgroup memory, `stride` vectors apart, with an XOR swizzle.
 
-    The last bits of a row's number (below `rows`, a power of two) times `weight` flip bits of a
-    vector's number, so that rows that are read together lie in different banks.
+    The row index modulo `rows` (a power of two), times `weight`, is XORed to the vector index.
+    Rows that are read together therefore lie in different banks.
     """
 
     stride: int
@@ -138,15 +138,14 @@ class TileRows:
     weight: int = 0
 
     def place(self, row: int, vector: int) -> int:
-        """Returns where a vector of a row is."""
+        """Returns the address of a row's vector, in vectors."""
         return row * self.stride + (vector ^ row % self.rows * self.weight)
 
     @property
     def period(self) -> int:
-        """Number of vectors after which the flipping of bits repeats."""
+        """Number of vectors after which the swizzle repeats."""
         return self.rows * self.weight
 
 
 def _spread(number: int, bits: list[tuple[int, int]]) -> int:
-    """Adds the weights of a number's set bits."""
     return sum(weight for bit, weight in bits if number >> bit & 1)

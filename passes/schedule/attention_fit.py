@@ -1,4 +1,4 @@
-"""Checks that an attention's schedule fits a target, and names a remedy."""
+"""Checks that an attention's schedule of matrices fits a target; each problem names a remedy."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ OPEN_PATHS = [
     ("vectors", "vectors", "direct"),
     ("vectors", "staged", "staged"),
 ]
-"""Paths of q, k and v that allow dynamic sizes."""
+"""Paths of (q, k, v) that support dynamic sizes."""
 
 
 def _unsupported_features(plan: AttentionPlan) -> Iterator[str]:
     element, target, (_, _, d, e) = plan.element, plan.target, plan.op.extents
     if not isinstance(element, Float16Type | BFloat16Type):
-        yield f"queries, keys and values are f16 or bf16, not {element}"
+        yield f"queries, keys and values must be f16 or bf16, not {element}"
         return
     if max(d, e) > (most := target.model.attention.most_head):
-        yield f"a head of {max(d, e)} elements: at most {most}"
+        yield f"a head of {max(d, e)} elements exceeds the limit of {most}"
     if not target.even_fragments and not _takes_no_fragment_apart(plan.schedule):
         yield f"{target.name} does not list how it distributes fragments over invocations"
     if not any(shapes_of(element, target)):
@@ -46,9 +46,9 @@ def _unsupported_features(plan: AttentionPlan) -> Iterator[str]:
 
 def shapes_of(element: Attribute, target: Target) -> Iterator[tuple[int, int, int]]:
     """
-    Shapes of products into f32 for which the target also has f16 accumulators.
+    Yields the matrix shapes with f32 accumulators for which f16 accumulators exist too.
 
-    Such accumulators carry 16-bit probabilities to Workgroup memory.
+    f16 accumulators carry 16-bit probabilities to Workgroup memory.
     """
     name = type_name(element, True)
     carriers = {p.shape[:2] for p in target.properties_for(("f16", "f16", "f16"))}
@@ -58,20 +58,20 @@ def shapes_of(element: Attribute, target: Target) -> Iterator[tuple[int, int, in
 
 
 def side_by_side(target: Target) -> int:
-    """Returns the number of subgroups of a workgroup that do not delay each other."""
+    """Returns the number of a workgroup's subgroups that run at full speed concurrently."""
     return min(target.model.attention.side_by_side, target.residency.subgroups)
 
 
 def problems(plan: AttentionPlan) -> Iterator[str]:
-    """Yields why the schedule does not fit, with the offending number and one that fits."""
+    """Yields the reasons why the schedule does not fit, each with the value and a fitting one."""
     op, schedule, target = plan.op, plan.schedule, plan.target
     if op.parts is not None:
-        yield "keys in parts, which multiply-adds know: #schedule.attention_lanes"
+        yield "matrices do not support parts of the keys: use #schedule.attention_lanes"
         return
     if op.is_dynamic and schedule.paths not in OPEN_PATHS:
         yield (
-            "sizes are known only when the program runs, and fragments need them before: q and k = "
-            "vectors, and v = vectors or direct, would not"
+            "these paths need static sizes, but sizes are dynamic: use q and k = vectors, and "
+            "v = vectors or direct"
         )
         return
     yield from _unsupported_features(plan)
@@ -88,32 +88,32 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
         yield from unfit
         return
     if not isinstance(element_type(op.out), FLOATS):
-        yield f"the result is f16, bf16 or f32, not {element_type(op.out)}"
+        yield f"the result must be f16, bf16 or f32, not {element_type(op.out)}"
     yield from plan.launch_problems()
     registers, most = count_registers(plan), target.model.attention.most_registers
     if registers > most and not target.processor:
         yield (
-            f"fragments take {registers} registers of an invocation, at most "
-            f"{most} do: fewer rows a subgroup or a smaller key_tile would fit"
+            f"fragments need {registers} registers of an invocation, more than {most}: fewer rows "
+            "of a subgroup or a smaller key_tile would fit"
         )
     if schedule.are_converted:
         yield from _conversion_problems(plan)
     if schedule.in_registers and plan.shared_places is None:
         yield (
-            f"probabilities = registers, but {target.name} does not say that components of "
-            "accumulators lie where A's components do: memory takes any places"
+            "probabilities = registers needs equal component positions of accumulators and A, "
+            f"which {target.name} does not list: use probabilities = memory"
         )
     yield from _unreadable(plan)
 
 
 def _unreadable(plan: AttentionPlan) -> Iterator[str]:
-    """Lists the operands whose layout does not suit the way in which the schedule reads them."""
+    """Yields a problem for each operand whose layout does not allow the schedule's path."""
     for name in "qkv":
         value = plan.value(name)
         packed = value is not None and isinstance(value.owner, PackedViewOp)
         if plan.path(name) == "rows":
             if packed:
-                yield f"{name}: rows, but the operand is packed into fragments: direct reads it"
+                yield f"{name} = rows, but the operand is packed into fragments: use direct"
             else:
                 yield from rows_fit(plan, name)
         elif plan.path(name) == "direct" and PackedOperand(plan, name).tile.words not in (1, 2, 4):
@@ -121,35 +121,34 @@ def _unreadable(plan: AttentionPlan) -> Iterator[str]:
 
 
 def _takes_no_fragment_apart(schedule: AttentionAttr) -> bool:
-    """True if the kernel does not depend on the components that an invocation has."""
+    """True if the kernel works for any distribution of components over invocations."""
     whole = schedule.are_converted and schedule.rescale.data == "always"
     return whole and set(schedule.paths) == {"rows"}
 
 
 CONVERTED = (CONVERSIONS, PER_ELEMENT, REDUCTIONS)
-"""The features that `probabilities = converted` needs."""
+"""Target features that `probabilities = converted` needs."""
 
 
 def lacks(features: Iterable[str], target: Target) -> str:
-    """Lists the features that a path needs and the target does not have."""
+    """Returns a text that names the features that the target lacks; "" if it has all."""
     missing = [name for name in features if name not in target.features]
     return f"{target.name} does not list {', '.join(missing)}" if missing else ""
 
 
 def _conversion_problems(plan: AttentionPlan) -> Iterator[str]:
-    """Reasons why probabilities cannot be converted."""
     _, n, k = plan.schedule.instruction.sizes
     if missing := lacks(CONVERTED, plan.target):
-        yield f"probabilities = converted, but {missing}: memory takes any device"
+        yield f"probabilities = converted, but {missing}: use probabilities = memory"
     elif n != k:
         yield (
-            f"probabilities = converted, but accumulators have {n} columns and fragments of A {k}: "
-            "memory takes any instruction"
+            f"probabilities = converted, but accumulators have {n} columns and A has {k}: use "
+            "probabilities = memory"
         )
 
 
 def unfit_vectors(plan: AttentionPlan) -> list[str]:
-    """Lists why operands that the schedule reads in wide pieces cannot be read so."""
+    """Lists the problems of the operands that the schedule reads by vector loads."""
     pieces = [name for name in "qkv" if plan.is_dealt(name)]
     return [problem for name in pieces for problem in vectors_fit(plan, name)]
 
@@ -157,10 +156,10 @@ def unfit_vectors(plan: AttentionPlan) -> list[str]:
 def vectors_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
     path = plan.path(name)
     if not plan.schedule.in_registers:
-        yield f"{name}: {path}, which needs probabilities = registers"
+        yield f"{name} = {path} needs probabilities = registers"
         return
     if name != "v" and plan.is_dealt("q") != plan.is_dealt("k"):
-        yield f"{name}: {path}, but then both are: q = vectors and k = vectors or staged"
+        yield f"{name} = {path} needs q = vectors and k = vectors or staged"
         return
     try:
         plan.deal(name)
@@ -172,21 +171,21 @@ def vectors_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
 
 
 def list_unstaged(plan: AttentionPlan, name: str) -> Iterator[str]:
-    """Lists why an operand's tiles cannot go through Workgroup memory."""
+    """Yields the reasons why an operand's tiles cannot go through Workgroup memory."""
     schedule = plan.schedule
     if schedule.paths != ("vectors", "staged", "staged"):
-        yield f"{name}: {plan.path(name)}: if k or v is staged, both are, and q = vectors"
+        yield f"{name} = {plan.path(name)}, but staging needs q = vectors, k = staged, v = staged"
         return
     ahead, buffers = schedule.ahead.data, schedule.buffers.data
     if schedule.key_parts.data > 1 or (ahead, 1) not in STAGED_ATTENTION:
         yield (
-            f"staged, but key_parts = {schedule.key_parts.data} and ahead = {ahead}: "
-            "all subgroups read the same tiles; key_parts = 1 and ahead = keys would fit"
+            f"staging does not support key_parts = {schedule.key_parts.data} and ahead = {ahead}, "
+            "because all subgroups share the tiles: key_parts = 1 and ahead = keys would fit"
         )
     elif (ahead, buffers) not in STAGED_ATTENTION:
         yield (
-            f"staged, but buffers = {buffers} and ahead = {ahead}: 1, or 2 with ahead = keys, "
-            "would fit"
+            f"staging does not support buffers = {buffers} and ahead = {ahead}: buffers = 1, or 2 "
+            "with ahead = keys, would fit"
         )
     if name == "q":
         return
@@ -195,30 +194,30 @@ def list_unstaged(plan: AttentionPlan, name: str) -> Iterator[str]:
     vectors, beyond = divmod(deal.size, deal.vector)
     if words != WORDS or beyond or vectors % deal.block_vectors:
         yield (
-            f"{name}: staged, but rows of {deal.size} elements are not whole blocks of "
-            f"{deal.block_vectors} pieces of 16 bytes: vectors reads them"
+            f"{name} = staged, but rows of {deal.size} elements are not a multiple of "
+            f"{deal.block_vectors} vectors of 16 bytes: use vectors"
         )
     elif plan.invocations % rows:
         yield (
-            f"{name}: staged, but {rows} rows do not divide {plan.invocations} invocations: "
-            "another key_tile would"
+            f"{name} = staged, but {rows} rows do not divide {plan.invocations} invocations: "
+            "another key_tile would fit"
         )
 
 
 def rows_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
-    """Reasons why fragments of q, k or v cannot be loaded from the operand's own layout."""
+    """Yields the reasons why fragments of q, k or v cannot be loaded from an unpacked operand."""
     layout = plan.layout(name)
     packing = PackedOperand(plan, name).packing
     for size, tile, what in zip(packing.extents[1:], packing.tile, ("M or N", "K"), strict=True):
         if size % tile.data:
             yield (
-                f"{name}: rows, but {size} along {what} is not a multiple of {tile.data}: "
-                "direct takes any size"
+                f"{name} = rows, but {size} along {what} is not a multiple of {tile.data}: "
+                "direct would fit"
             )
     if isinstance(plan.value(name), SSAValue) and not (
         layout.is_contiguous(1) or layout.is_contiguous(2)
     ):
-        yield f"{name}: rows, but no two neighbours lie side by side: direct packs them"
+        yield f"{name} = rows, but no dimension of the operand is contiguous: direct would fit"
         return
     other = 1 if plan.by_inner(name) else 2
     columns = packing.fragment_sizes[2 - other]
@@ -226,13 +225,13 @@ def rows_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
     steps = [axis.stride for walk in (layout.walks[0], layout.walks[other]) for axis in walk]
     if not all(is_multiple(step, alignment) for step in steps):
         yield (
-            f"{name}: rows, but its rows do not all begin at a multiple of {alignment} "
-            "elements, as cooperative loads need: direct packs them"
+            f"{name} = rows, but cooperative loads need rows aligned to {alignment} elements: "
+            "direct would fit"
         )
 
 
 def count_registers(plan: AttentionPlan) -> int:
-    """32-bit registers for fragments: loop state, scores, and the operands of one product."""
+    """Returns the number of 32-bit registers for the loop's state, scores and operand fragments."""
     m, n, k = plan.schedule.instruction.sizes
     schedule, size = plan.schedule, plan.target.subgroup_size
     left, right = ceil_div(m * k, 2 * size), ceil_div(n * k, 2 * size)
@@ -247,7 +246,7 @@ def count_registers(plan: AttentionPlan) -> int:
 
 
 def count_words_ahead(plan: AttentionPlan) -> int:
-    """Registers for values that are read ahead; a driver may move these loads back."""
+    """Returns the number of registers for values read ahead. A driver may delay these loads."""
     if plan.schedule.staged:
         tiles = [plan.schedule.key_tile.data * size for size in plan.op.extents[-2:]]
         waiting = sum(tiles) if plan.schedule.buffers.data > 1 else max(tiles)

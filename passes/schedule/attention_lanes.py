@@ -1,10 +1,10 @@
 """
-Derives counts from an attention's schedule without matrices, and chooses one.
+Plans an attention without cooperative matrices, and chooses its schedule.
 
-A group of lanes keeps a few rows of queries, their maxima and sums, and their part of the result in
-registers, and goes through keys one by one. So every size may be open, every element type and head
-size will do, and where few rows have many keys (a token and what came before it) the keys are what
-is divided: among groups, subgroups and workgroups (`parts`).
+A group of lanes holds a few rows of queries, their maxima, sums and results in registers, and
+loops over the keys. All sizes may be dynamic, and any element type and head size is supported. If
+few rows have many keys (a new token and its past), the keys are divided among groups, subgroups
+and workgroups (`parts`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from xdsl_spirv.targets import Target
 from xdsl_spirv.targets.model import LanesModel
 
 OUTER, SHARED, FIRST, SECOND = range(4)
-"""Walks of a layout: the batch, the heads that share keys, and the two loops of the operand."""
+"""Walks of a layout: batch, heads that share keys, the operand's first and second loop."""
 
 LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "sink": (M, N), "result": (M, E)}
 
@@ -47,10 +47,10 @@ LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "sink": (M, N
 @dataclass(frozen=True)
 class Scores:
     """
-    Assigns a step's scores to the lanes of a group; the scores of a key are neighbours.
+    Assigns the scores of a step to slots of the lanes in a group.
 
-    Score i belongs to row i mod pitch and key i / pitch. It is in slot i / width of lane i mod
-    width; further lanes repeat it.
+    Score i belongs to row `i % pitch` and key `i // pitch`. It is in slot `i // width` of lane `i
+    % width`; lanes from `width` on hold copies.
     """
 
     rows: int
@@ -59,12 +59,12 @@ class Scores:
 
     @property
     def pitch(self) -> int:
-        """Rows to a key, including unused ones: a power of two where lanes share them."""
+        """Rows per key in the order of scores: a power of two if lanes share rows."""
         return self.rows if self.lanes == 1 else _power_of_two(self.rows)
 
     @property
     def width(self) -> int:
-        """Number of lanes whose scores differ."""
+        """Number of lanes with different scores."""
         return min(self.lanes, self.pitch * self.keys)
 
     @property
@@ -74,22 +74,22 @@ class Scores:
 
     @property
     def own_rows(self) -> int:
-        """The largest number of rows of a lane; counts only rows that exist."""
+        """Largest number of existing rows of which a lane holds scores."""
         return ceil_div(self.rows, min(self.pitch, self.width))
 
     def place(self, row: int, key: int) -> tuple[int, int]:
-        """Returns the slot and the lane of a score."""
+        """Returns slot and lane of a score."""
         return divmod(key * self.pitch + row, self.width)
 
     def first(self, slot: int) -> tuple[int, int]:
-        """Returns row and key of the first lane's score in a slot."""
+        """Returns row and key of lane 0's score in a slot."""
         key, row = divmod(slot * self.width, self.pitch)
         return row, key
 
 
 @dataclass(frozen=True)
 class LanesPlan(OfAttention):
-    """An attention with its schedule by multiply-adds on a target."""
+    """An attention with a schedule of multiply-adds on a target."""
 
     op: AttentionOp
     schedule: AttentionLanesAttr
@@ -98,7 +98,7 @@ class LanesPlan(OfAttention):
 
     @cached_property
     def shared(self) -> int:
-        """Number of the batch's last loops that lead to the same keys and values."""
+        """Number of innermost batch loops that do not index keys or values."""
         maps = list(map(self.map_of, "kv"))
         count = 0
         for loop in reversed(range(len(self.sizes.loops) - len(LOOPS))):
@@ -118,19 +118,17 @@ class LanesPlan(OfAttention):
 
     @cached_property
     def heads(self) -> int:
-        """Rows of a query: heads that share keys."""
+        """Number of heads that share keys and values."""
         return prod(typical(self.sizes.loops[loop]) for loop in self.batch_loops[1])
 
     @cached_property
     def row_count(self) -> Size:
-        """
-        Rows of a matrix of the batch: for each query the rows of all heads, one after the other.
-        """
+        """Number of rows of a batch: queries times `heads`."""
         return self.sizes.extents[M] * self.heads
 
     @property
     def batch_loops(self) -> tuple[range, ...]:
-        """The loops of the batch, and of the heads that share keys; see `OUTER`."""
+        """The batch loops, split into the outer loops and the loops of heads that share keys."""
         count = len(self.sizes.loops) - len(LOOPS)
         return range(count - self.shared), range(count - self.shared, count)
 
@@ -139,7 +137,7 @@ class LanesPlan(OfAttention):
         return shape[1:] if name == "result" and self.parts > 1 else shape
 
     def unpacking(self, name: str) -> Unpacking | None:
-        """Returns the computation of keys or values, a vector at a time; None if they are read."""
+        """Returns how keys or values are dequantized by vectors; None if they are only loaded."""
         value = self.value(name)
         op = None if value is None else definition(value)
         if name not in ("k", "v") or not isinstance(op, linalg.ops.GenericOp):
@@ -154,7 +152,9 @@ class LanesPlan(OfAttention):
         return replace(found, planes=tuple(planes))
 
     def stored_bits(self, name: str) -> int:
-        """Bits of an operand's element in memory, of its narrowest plane where it is computed."""
+        """
+        Returns the bits of an operand's stored element; of the narrowest plane if dequantized.
+        """
         value = self.value(name)
         op = None if value is None else definition(value)
         if name not in ("k", "v") or not isinstance(op, linalg.ops.GenericOp):
@@ -162,19 +162,19 @@ class LanesPlan(OfAttention):
         return min(bit_width(element_type(plane)) for plane in op.inputs)
 
     def width(self, name: str) -> int:
-        """Elements of an operand's second loop that are moved at a time."""
+        """Returns the widest vector of elements along an operand's second loop."""
         bits = self.stored_bits(name)
         most = MOST_BITS // bits
         run = gcd(self.layout(name).run(SECOND), most)
         if name == "result":
             if self.op.parts is not None:
-                # Behind the elements of a row lie two more, in each part.
+                # A row of a part ends with two more numbers: its sum and its maximum.
                 run = gcd(run, typical(self.sizes.extents[E]) + 2)
             return gcd(run, self.vector("v") if self.across_rows else self.exchanged_at_a_time)
         return run
 
     def vector(self, name: str) -> int:
-        """The width of a buffer's vectors: operands that share it have one width, so do q and k."""
+        """Returns the vector width of an operand; operands in one buffer, and q and k, agree."""
         if name == "result":
             return self.width(name)
         value = self.value(name)
@@ -184,7 +184,7 @@ class LanesPlan(OfAttention):
         return gcd(*(1 if len(other) > 1 else self._narrowed(other) for other in names))
 
     def _narrowed(self, name: str) -> int:
-        """The width of an operand; narrower for keys and values if more lanes then have a share."""
+        """Returns the vector width of an operand, narrowed if more lanes then get a share."""
         width, lanes = self.width(name), self.schedule.lanes.data
         if name in ("k", "v"):
             extent = typical(self.sizes.extents[D if name == "k" else E])
@@ -195,12 +195,12 @@ class LanesPlan(OfAttention):
 
     @property
     def exchanged_at_a_time(self) -> int:
-        """Elements of a result that subgroups exchange at a time."""
+        """Vector width of the results that subgroups exchange, in elements."""
         return gcd(self.vector("v"), MOST_BITS // 32)
 
     @property
     def model(self) -> LanesModel:
-        """The target's numbers by which schedules are chosen."""
+        """The target file's parameters for choosing schedules."""
         return self.target.model.attention.lanes
 
     @property
@@ -211,23 +211,25 @@ class LanesPlan(OfAttention):
     @property
     def pipeline(self) -> Pipeline:
         """
-        The stages of the loop over keys. If some are ahead, one loop goes through all keys, also
-        keys that may not exist: less code is read, which is in no cache when a launch begins.
+        The stages of the loop over keys.
+
+        If stages are ahead, a single masked loop handles all keys. Its code is shorter, which
+        matters because code is not cached when a kernel starts.
         """
         return LANES_ATTENTION[self.schedule.ahead.data]
 
     def vectors(self, name: str) -> int:
-        """Number of vectors of a key or value."""
+        """Returns the number of vectors of a key or value."""
         extent = self.sizes.extents[D if name == "k" else E]
         return typical(extent) // self.vector(name)
 
     def pieces(self, name: str) -> int:
-        """Pieces of keys or values that are large enough for a load."""
+        """Returns the number of sufficiently large loads into which a key or value can be split."""
         bits = self.vector(name) * self.stored_bits(name)
         return self.vectors(name) * max(1, bits // self.model.least_bits)
 
     def share(self, name: str) -> int:
-        """The largest number of vectors of a key or value in one invocation."""
+        """Returns the largest number of a key's or value's vectors in one lane."""
         return ceil_div(self.vectors(name), self.schedule.lanes.data)
 
     @property
@@ -244,32 +246,32 @@ class LanesPlan(OfAttention):
 
     @property
     def groups(self) -> int:
-        """Groups of lanes in a workgroup."""
+        """Number of groups of lanes in a workgroup."""
         return self.groups_in_subgroup * self.schedule.subgroups.data
 
     @property
     def subgroup_rows(self) -> int:
-        """Rows of the result that a subgroup works on."""
+        """Number of result rows of a subgroup."""
         return self.schedule.rows.data * (self.groups_in_subgroup if self.across_rows else 1)
 
     @property
     def tile(self) -> int:
-        """Rows of the result that a workgroup computes."""
+        """Number of result rows of a workgroup."""
         return self.subgroup_rows * (self.schedule.subgroups.data if self.across_rows else 1)
 
     @property
     def step(self) -> int:
-        """Keys that a workgroup takes at a time."""
+        """Number of keys that a workgroup processes in one iteration."""
         return self.schedule.keys.data * (1 if self.across_rows else self.groups)
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        """Tiles of rows, the batch, parts."""
+        """Number of workgroups: tiles of rows, batch, parts."""
         return ceil_div(self.row_count, self.tile), self.batch, self.parts
 
     @property
     def workgroup_bytes(self) -> int:
-        """The bytes that subgroups exchange at the end: results, sums and maxima of each row."""
+        """Bytes that subgroups exchange at the end: result, sum and maximum of each row."""
         if self.across_rows:
             return 0
         width = typical(self.sizes.extents[E]) + 2
@@ -277,7 +279,7 @@ class LanesPlan(OfAttention):
 
     @property
     def registers(self) -> int:
-        """The registers of an invocation's queries and results."""
+        """Number of an invocation's registers for queries and results."""
         per_row = sum(self.share(name) * self.vector(name) for name in ("k", "v"))
         return self.schedule.rows.data * per_row
 
@@ -285,39 +287,39 @@ class LanesPlan(OfAttention):
         op, schedule, target = self.op, self.schedule, self.target
         for name in op.named:
             if not isinstance(self.element_of(name), FLOATS):
-                yield f"{name} is {self.element_of(name)}: f16, bf16 or f32 would do"
+                yield f"{name} has type {self.element_of(name)}: f16, bf16 or f32 would fit"
                 return
             value = self.value(name)
             of_kernel = value is not None and isinstance(definition(value), linalg.ops.GenericOp)
             if of_kernel and name in ("k", "v") and self.unpacking(name) is None:
-                yield f"{name} is not computed from integers in whole vectors"
+                yield f"{name} is computed, but not from integers in whole vectors"
         if schedule.keys.data & (schedule.keys.data - 1):
-            yield f"{schedule.keys.data} keys at a time: a power of two would do"
+            yield f"keys = {schedule.keys.data} is not a power of two"
         if schedule.lanes.data > target.subgroup_size:
             size = target.subgroup_size
-            yield f"{schedule.lanes.data} lanes: a subgroup of {target.name} has {size}"
+            yield f"lanes = {schedule.lanes.data}, but a subgroup of {target.name} has only {size}"
         if "subgroup-shuffle" not in target.features:
-            yield f"{target.name} has no subgroup-shuffle, by which invocations add up a score"
+            yield f"{target.name} lacks subgroup-shuffle, which adds up the parts of a score"
         if target.held_registers is not None and self.registers > target.held_registers:
             yield (
-                f"{self.registers} registers of an invocation for queries and results, of which "
-                f"{target.name} holds {target.held_registers}: fewer rows or more lanes would fit"
+                f"queries and results need {self.registers} registers of an invocation, but "
+                f"{target.name} has {target.held_registers}: fewer rows or more lanes would fit"
             )
         yield from self.launch_problems()
         if op.parts is not None and self.across_rows:
-            yield "parts of the keys, but subgroups lie across rows: across = keys would do"
+            yield "parts of the keys need across = keys"
 
 
 def least_lanes(op: AttentionOp, target: Target) -> LanesPlan:
-    """Plans one row, one lane and one key at a time."""
+    """Returns the plan with one row, lane and key at a time."""
     return LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
 
 
 def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     """
-    Chooses as few lanes to a key as registers allow, so that few numbers are exchanged.
+    Chooses a schedule with as few lanes as registers allow, so that lanes exchange little.
 
-    Raises `ScheduleDoesNotFit` where none fits.
+    Raises `ScheduleDoesNotFit` if no schedule fits.
     """
     first = least_lanes(op, target)
     model, rows, across = first.model, typical(first.row_count), "keys"
@@ -349,10 +351,10 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
         plan.share(name) * plan.vector(name) * plan.stored_bits(name) // 32 or 1
         for name in ("k", "v")
     )
-    # A processor's registers are few anyway: there more keys are more work between two exchanges.
+    # A CPU has few registers anyway: more keys give it more work between two exchanges.
     most_loaded = target.held_registers or inf
     if ahead:
-        # These stay beside queries and results, each step's by themselves.
+        # Loaded values of each step need registers in addition to queries and results.
         most_loaded = (most_loaded - plan.registers) // (1 + ahead)
     room = int(min(model.loaded_registers, most_loaded))
     room = model.most_keys * loaded if target.processor else room
@@ -365,7 +367,7 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
 
 def _merges_less(plan: LanesPlan, twice: LanesPlan) -> bool:
     """
-    True if doubling the subgroups halves the parts, and the target says that this is faster.
+    True if twice the subgroups halve the number of parts, and the target merges these faster.
 
     On an H200, merging 16 parts instead of 32 (4 rows of 128 elements) takes 3.8 us instead of 4.8
     us (benchmarks/results/h200-decode-attention-schedules.json).
@@ -380,15 +382,14 @@ def _merges_less(plan: LanesPlan, twice: LanesPlan) -> bool:
 
 
 def _power_of_two(number: int) -> int:
-    """Returns the least power of two that is not below the number."""
     return 1 << max(0, number - 1).bit_length()
 
 
 def parts_for(plan: LanesPlan, most: int | None = None) -> int:
     """
-    Returns into how many parts to cut the keys, so that all compute units have work.
+    Returns the number of parts of the keys that keeps all compute units busy.
 
-    `most` is how many keys there may be, None where nothing says.
+    `most` is an upper bound of the number of keys; None if unknown.
     """
     if plan.across_rows:
         return 1

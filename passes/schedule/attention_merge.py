@@ -1,4 +1,4 @@
-"""Derives counts of merging the parts of an attention: a workgroup for each row."""
+"""Plans the kernel that merges the parts of an attention: one workgroup for each row."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class MergePlan(KernelPlan):
 
     @property
     def vector(self) -> int:
-        """Elements of a part that an invocation reads at a time; totals are two more."""
+        """Number of a part's elements in one load; 2 or 1, since two totals follow each row."""
         return gcd(self.width, 2)
 
     @property
@@ -62,7 +62,7 @@ class MergePlan(KernelPlan):
 
     @property
     def layout(self) -> Layout:
-        """Returns the walks of the result along rows, and along the elements of a row."""
+        """The result's layout, with walks along rows and along the elements of a row."""
         last = len(self.loops) - 1
         groups = (range(last), range(last, last + 1))
         shape = extents(self.op.out)

@@ -1,4 +1,4 @@
-"""The operands of an attention as they are packed into fragments."""
+"""Describes how operands of an attention are packed into fragments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xdsl_spirv.passes.schedule.tiles import PackedTile
 
 
 def packings_of(plan: AttentionPlan) -> Iterator[tuple[int, PackingAttr, list[Size]]]:
-    """Lists the operands that a schedule reads directly: number, packing and its open sizes."""
+    """Yields the operands to pack: operand index, packing and its dynamic sizes."""
     for number, name in enumerate("qkv"):
         if plan.path(name) == "direct":
             operand = PackedOperand(plan, name)
@@ -27,14 +27,14 @@ def packings_of(plan: AttentionPlan) -> Iterator[tuple[int, PackingAttr, list[Si
 
 @dataclass(frozen=True)
 class PackedOperand:
-    """Queries, keys or values (`name` is q, k or v) that a schedule reads directly."""
+    """Queries (`name` "q"), keys ("k") or values ("v") in packed form."""
 
     plan: AttentionPlan
     name: str
 
     @cached_property
     def packing(self) -> PackingAttr:
-        """The packing for direct reads."""
+        """The packing that the schedule needs."""
         m, n, k = self.plan.schedule.instruction.sizes
         query, key = self.plan.schedule.query_tile.data, self.plan.schedule.key_tile.data
         fragment, tile = {
@@ -49,7 +49,7 @@ class PackedOperand:
         ]
         known, groups = [sizes[loop] for loop in kept], [batch, 1, 1]
         if self.name == "k" and self.tiles_lie_together:
-            # Tiles of keys are part of the batch, so that each lies in one piece.
+            # Tiles of keys become part of the batch, so that each tile is contiguous.
             dims[of_all + N] = AffineDimExpr(batch) * key + AffineDimExpr(batch + 1)
             dims[of_all + D] = AffineDimExpr(batch + 2)
             known[batch : batch + 1] = [sizes[of_all + N] // key, key]
@@ -61,18 +61,18 @@ class PackedOperand:
 
     @property
     def sizes(self) -> PackedSizes:
-        """The sizes of the packed operand."""
+        """Sizes of the packed operand."""
         return self.tile.packing.sized(self.numbers)
 
     @property
     def numbers(self) -> list[Size]:
-        """The dynamic sizes of the operand's packing."""
+        """Dynamic sizes of the packing."""
         sizes = [self.plan.sizes.loops[loop] for loop in self.loops]
         return [size for size in sizes if is_dynamic(size)]
 
     @cached_property
     def loops(self) -> list[int]:
-        """The batch's loops that the operand uses (heads may share keys), and its own two."""
+        """The operand's batch loops (without heads that share keys), then its own two loops."""
         batch = len(self.plan.op.sizes) - len(LOOPS)
         used = self.plan.map_of(self.name).used_dims()
         return [
@@ -82,7 +82,7 @@ class PackedOperand:
 
     @property
     def batch(self) -> Walk:
-        """The walk that takes a number in the whole batch to a packed matrix."""
+        """Walk that maps a batch index to the index of a packed matrix."""
         batch = len(self.plan.op.sizes) - len(LOOPS)
         kept = self.loops[:-2]
         axes: list[Axis] = []
@@ -94,7 +94,7 @@ class PackedOperand:
 
     @property
     def tiles_lie_together(self) -> bool:
-        """True if keys are packed tile by tile: all tiles are whole, and fit in a grid."""
+        """True if each tile of keys is packed contiguously."""
         if self.plan.op.is_dynamic:
             return False
         _, _, most = self.plan.target.max_grid
@@ -103,7 +103,7 @@ class PackedOperand:
 
     @property
     def whole_tiles(self) -> int:
-        """The number of whole tiles of keys, where it is known."""
+        """Number of complete tiles of keys; needs a static number of keys."""
         return self.plan.op.extents[N] // self.plan.schedule.key_tile.data
 
     @property

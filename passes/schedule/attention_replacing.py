@@ -1,8 +1,8 @@
 """
-Replaces a traced attention by one operation in its own dispatch.
+Replaces the operations of a matched attention by a single operation in a dispatch.
 
-Its loops are the batch's in the pieces that operands need, so that maps are linear; sizes that are
-known only when the program runs are computed in the dispatch from its operands' sizes.
+Batch loops are split where operands are reshaped, so that all index maps are linear. Dynamic sizes
+are computed in the dispatch from its operands' sizes.
 """
 
 from __future__ import annotations
@@ -60,31 +60,33 @@ class Computed:
 @dataclass(frozen=True)
 class Attention:
     """
-    A traced attention: operands and result with their places, by the loops b0.., n, d, e. One of
-    b0.. goes along the queries; if none does, a loop m does.
+    A matched attention.
+
+    The index expressions of operands and result use the loops b0, b1, ..., n (keys), d and e
+    (heads). The loop along the queries is one of the b loops, or an additional loop m.
     """
 
     operands: dict[str, Operand]
-    """Operands and result as `AttentionOp.named` has them."""
+    """Operands and result, with the names and the order of `AttentionOp.named`."""
     loops: dict[str, Size]
-    """The loops' sizes."""
+    """Size of each loop."""
     rows: str
-    """The loop along the queries."""
+    """Name of the loop along the queries."""
     normal: Callable[[Size], Size]
     band: Band
     properties: Mapping[str, Attribute | None]
-    """Properties of the operation beside its loops, maps and bounds."""
+    """Properties of the operation, except its loops, maps and bounds."""
     computed: dict[str, Computed]
-    """How keys (k) and values (v) are computed, where the kernel may do that."""
+    """Computation of keys ("k") and values ("v"), if the kernel can contain it."""
 
     @property
     def own(self) -> tuple[str, str, str, str]:
-        """The loops along queries, keys, the head of queries and keys, and of values."""
+        """Names of the loops along queries, keys, the head of keys, and the head of values."""
         return self.rows, "n", "d", "e"
 
     @property
     def read(self) -> list[Operand]:
-        """Returns the operands that the kernel reads."""
+        """The operands that the kernel reads."""
         return [
             operand
             for name, own in self.operands.items()
@@ -94,7 +96,7 @@ class Attention:
 
 
 def _divisions(attention: Attention) -> dict[str, list[int]]:
-    """Lists the points at which pieces of each batch loop begin or end, from 1 to its size."""
+    """Returns the cut points of each batch loop in increasing order, from 1 to its size."""
     divided: dict[str, list[int]] = {}
     for loop, size in attention.loops.items():
         if loop in attention.own:
@@ -102,7 +104,7 @@ def _divisions(attention: Attention) -> dict[str, list[int]]:
         pieces = [piece for piece in _pieces(attention) if piece.loop == loop]
         if is_dynamic(size):
             if any(piece.divisor != 1 or not is_dynamic(piece.size) for piece in pieces):
-                raise NotTraced("a reshape cuts a loop of open size")
+                raise NotTraced("a reshape splits a loop of dynamic size")
             divided[loop] = [1]
             continue
         points = {1, size}
@@ -110,7 +112,7 @@ def _divisions(attention: Attention) -> dict[str, list[int]]:
             points |= {piece.divisor, piece.divisor * static([piece.size])[0]}
         ordered = sorted(points)
         if any(after % before for before, after in pairwise(ordered)):
-            raise NotTraced("reshapes cut the batch in different ways")
+            raise NotTraced("reshapes split the batch in different ways")
         divided[loop] = ordered
     return divided
 
@@ -122,7 +124,7 @@ def _pieces(attention: Attention) -> Iterable[Piece]:
 
 
 class _Loops:
-    """The loops of the operation: the batch's in the pieces that operands need, then the others."""
+    """Loops of the operation: the batch loops, split at their cut points, then the other loops."""
 
     def __init__(self, attention: Attention):
         self.numbers: dict[tuple[str, int], int] = {}
@@ -141,7 +143,7 @@ class _Loops:
             for piece in _pieces(attention)
             if piece.loop in attention.own
         ):
-            raise NotTraced("a reshape cuts queries or keys")
+            raise NotTraced("a reshape splits the queries' or the keys' dimension")
 
     def _whole(self, attention: Attention, loop: str) -> None:
         self.numbers[loop, 1] = len(self.sizes)
@@ -149,7 +151,7 @@ class _Loops:
         self.divisions[loop] = [1]
 
     def map(self, place: Place) -> AffineMap:
-        """Returns the map from the loops to a place."""
+        """Returns the affine map from the loops to an index expression."""
         return AffineMap(len(self.sizes), 0, tuple(map(self._expression, place)))
 
     def _expression(self, index: Index) -> AffineExpr:
@@ -161,7 +163,7 @@ class _Loops:
                 if point < piece.divisor or not inside or (piece.loop, point) not in self.numbers:
                     continue
                 if is_dynamic(step):
-                    raise NotTraced("an operand is read in steps of open size")
+                    raise NotTraced("an operand is read with a dynamic stride")
                 number = self.numbers[piece.loop, point]
                 term: AffineExpr = AffineDimExpr(number)
                 if step != 1:
@@ -172,7 +174,7 @@ class _Loops:
 
 
 class _Sizes:
-    """Sizes of a traced attention in terms of its operands' sizes and of given numbers."""
+    """Expresses the sizes of an attention in terms of its operands' sizes."""
 
     def __init__(self, traced: Attention):
         self.traced = traced
@@ -185,7 +187,7 @@ class _Sizes:
                 self.known[size.extents[0]] = own
 
     def _of_operand(self, loop: str) -> Size | None:
-        """Returns a loop's size as that of the operand dimension that it alone indexes."""
+        """Returns a loop's size as the size of an operand dimension that only this loop indexes."""
         size = self.traced.loops[loop]
         for value, place in self.operands:
             for dimension, index in enumerate(place):
@@ -198,7 +200,7 @@ class _Sizes:
         return is_dynamic(own) and self.traced.normal(own) == size
 
     def local(self, size: Size) -> Size:
-        """Returns the size in terms of the operands' sizes, as far as possible."""
+        """Returns a size in terms of the operands' sizes if possible, else unchanged."""
         if not is_dynamic(size):
             return size
         for loop, own in self.own.items():
@@ -210,7 +212,7 @@ class _Sizes:
             return local
         keys, rows = self.own["n"], self.own[self.traced.rows]
         if keys is not None:
-            # The keys before the new ones are the keys in excess of the queries.
+            # The number of past keys is the number of keys minus the number of queries.
             count = self.traced.loops[self.traced.rows]
             rest = size - (self.traced.loops["n"] - count)
             if not is_dynamic(rest) and not (rows is None and is_dynamic(count)):
@@ -220,12 +222,12 @@ class _Sizes:
 
 def replace_attention(traced: Attention, block: Block, target: Target | None) -> None:
     """
-    Puts the dispatch in the place of the result, and erases operations that become unused.
+    Replaces a matched attention by dispatches, and erases operations that become unused.
 
-    Where the schedule's rows are few and keys many, parts of the keys are computed side by side,
-    and a second dispatch merges them. Kernels by multiply-adds compute keys and values, if they
-    can. Raises `NotTraced` where no operation computes it, and `ScheduleDoesNotFit` where the
-    target has no schedule for it; nothing has changed then.
+    For few rows and many keys, the first dispatch computes parts of the keys concurrently and a
+    second dispatch merges them. Kernels of multiply-adds also compute keys and values if possible.
+    Raises `NotTraced` if no operation can express the attention, and `ScheduleDoesNotFit` if no
+    schedule fits the target. The block is unchanged after an error.
     """
     before = replace(traced, computed={})
     try:
@@ -246,7 +248,6 @@ def replace_attention(traced: Attention, block: Block, target: Target | None) ->
 
 
 def _build(traced: Attention, target: Target | None) -> list[DispatchOp]:
-    """The dispatches of an attention; only kernels by multiply-adds compute keys and values."""
     replacement = _Replacement(traced)
     whole = replacement.dispatch(None)
     if target is None:
@@ -255,7 +256,7 @@ def _build(traced: Attention, target: Target | None) -> list[DispatchOp]:
     try:
         schedule = choose_attention(attention, target)
         if traced.computed and not isinstance(schedule, AttentionLanesAttr):
-            raise ScheduleDoesNotFit("matrices read keys and values from memory")
+            raise ScheduleDoesNotFit("matrices cannot compute keys and values")
     except ScheduleDoesNotFit:
         whole.erase()
         raise
@@ -269,7 +270,9 @@ def _build(traced: Attention, target: Target | None) -> list[DispatchOp]:
 
 
 def _most_keys(traced: Attention) -> int | None:
-    """Number of keys there is room for, if they are a part of a tensor of a known size."""
+    """
+    Returns an upper bound of the number of keys, from the tensor that contains them; else None.
+    """
     own = traced.computed.get("k")
     value, place = own.planes[0] if own else traced.operands["k"]
     if isinstance(value.owner, tensor.ExtractSliceOp):
@@ -283,7 +286,7 @@ def _most_keys(traced: Attention) -> int | None:
 
 
 class _Replacement:
-    """Builds the operations that compute a traced attention; raises `NotTraced` if none can."""
+    """Builds the dispatches of a matched attention; raises `NotTraced` if that is not possible."""
 
     def __init__(self, traced: Attention):
         self.traced = traced
@@ -301,7 +304,7 @@ class _Replacement:
         self.shape = [sizes.local(traced.normal(size)) for size in extents(result)]
 
     def dispatch(self, parts: int | None) -> DispatchOp:
-        """Builds the dispatch of the whole attention, or of its parts."""
+        """Builds the dispatch of the attention, or of its partial results if `parts` is given."""
         traced = self.traced
         shape, type, maps = self.shape, self.type, dict(self.maps)
         if parts is not None:
@@ -353,7 +356,7 @@ class _Replacement:
         body: Block,
         code: SizeCode,
     ) -> tuple[SSAValue, AffineMap]:
-        """Computes an operand in the dispatch, a dimension for each loop; returns its map, too."""
+        """Emits the computation of an operand in the dispatch; returns value and index map."""
         loops = sorted(map.used_dims())
         sizes = [self.loops[loop] for loop in loops]
         known = [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
@@ -377,12 +380,11 @@ class _Replacement:
         return generic.results[0], AffineMap(len(self.loops), 0, places)
 
     def _rows_and_width(self) -> tuple[list[Size], int]:
-        """The sizes of the batch's and the queries' loops, and the length of a value."""
         *rows, _, _, width = self.loops
         return rows, static([width])[0]
 
     def _of_parts(self, partial: SSAValue) -> list[Size]:
-        """The shape of the result in terms of the shape of the parts."""
+        """Returns the result's shape in terms of the sizes of the partial results."""
         rows, _ = self._rows_and_width()
         known = {
             size.extents[0]: symbol(Extent(partial, dimension + 1))
@@ -393,13 +395,13 @@ class _Replacement:
 
     @property
     def can_merge(self) -> bool:
-        """True if the result's sizes follow from the sizes of the parts."""
+        """True if the sizes of the partial results determine the result's sizes."""
         (value, _), *_ = self.operands
         shape = self._of_parts(value)
         return all(e.value is value for size in shape if is_dynamic(size) for e in size.extents)
 
     def merge(self, partial: SSAValue) -> DispatchOp:
-        """Builds the dispatch that merges the parts to the result."""
+        """Builds the dispatch that merges the partial results."""
         rows, width = self._rows_and_width()
         body, inside = DispatchOp.open_body([partial])
         code = SizeCode(body.add_op, inside)
@@ -430,7 +432,6 @@ class _Replacement:
 
 
 def _list_sizes(sizes: Iterable[Size]) -> DenseArrayBase:
-    """Returns sizes as a property of an operation."""
     return DenseArrayBase.from_list(i64, [DYNAMIC if is_dynamic(s) else s for s in sizes])
 
 

@@ -1,11 +1,11 @@
 """
-Reads the source of a repeated operand instead of the repetition.
+Reads the source of a repeated operand, so that the repetition is not computed.
 
     %c = broadcast %w : 384x1536 -> 32x384x1536        the same with %w, whose map has no batch:
     %r = batch_matmul %x : 32x128x384, %c        ->    4096 rows of one product, not 32 products
 
-Importers repeat weights in this way where an operation of MLIR demands operands of one rank. It is
-undone where the rows of the result stay one after the other.
+Importers repeat weights in this way if an MLIR operation requires operands of equal rank. The pass
+removes the repetition if the rows of the result remain contiguous.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ Dims: TypeAlias = list[AffineExpr | None]
 
 
 def without_broadcasts(op: LinalgStructuredOperation) -> LinalgStructuredOperation:
-    """Replaces an operation by one that reads the sources of its repeated operands."""
+    """
+    Replaces an operation by one that reads the sources of repeated operands.
+
+    Returns the new operation, or the unchanged one.
+    """
     if len(op.inputs) != 2 or len(op.results) != 1:
         return op
     *maps, written = maps_of(op)
@@ -59,7 +63,7 @@ def without_broadcasts(op: LinalgStructuredOperation) -> LinalgStructuredOperati
 def _without_units(
     value: SSAValue, map: AffineMap, views: list[Operation]
 ) -> tuple[SSAValue, AffineMap]:
-    """Drops the dimensions of size 1 that no loop indexes; adds the view to `views`."""
+    """Drops dimensions of size 1 that no loop indexes; appends the view to `views`."""
     view = drop_units(value, map) if isinstance(value.type, TensorType) else None
     if view is None:
         return value, map
@@ -69,13 +73,11 @@ def _without_units(
 
 
 def _has_rows(op: LinalgStructuredOperation) -> bool:
-    """True for a contraction whose result is one matrix of rows in each batch."""
     contraction = as_contraction(op)
     return contraction is not None and row_stride(contraction.layouts[2]) is not None
 
 
 def _source(value: SSAValue, map: AffineMap) -> tuple[SSAValue, AffineMap]:
-    """Returns the value that a value repeats, and its index map from the loops."""
     source, dims = value, list[AffineExpr | None](map.results)
     while (before := _before(source, dims)) is not None:
         source, dims = before
@@ -86,9 +88,9 @@ def _source(value: SSAValue, map: AffineMap) -> tuple[SSAValue, AffineMap]:
 
 def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
     """
-    The value that a value repeats, transposes or reshapes, and its indices.
+    Returns the value that `value` broadcasts, transposes or reshapes, with its indices.
 
-    An index of None stands for a dimension that is a part of a wholly indexed one.
+    None as an index marks a dimension that is merged into a completely indexed dimension.
     """
     match value.owner:
         case linalg.ops.BroadcastOp(dimensions=added) as op:

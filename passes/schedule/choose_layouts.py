@@ -1,14 +1,14 @@
 """
-The order in which each tensor between dispatches lies in memory, chosen by cost.
+Chooses the storage order of the dimensions of each tensor between dispatches, by cost.
 
     contraction over N x C x H x W  ->  the same over N x H x W x C, weights turned once
 
-Contractions with windows propose orders: the dimensions that they share with their weights lie last
-(channels last), so that tiles move in vectors. An order spreads over operations that keep it
-(padding, elementwise operations, pools, reshapes). Tensors that hang together so are a class, and
-classes have the proposed order where schedules, as estimated by the target's numbers, gain more
-than moving elements at the borders of the classes costs. Arguments and results keep the model's
-order.
+Convolutions propose orders in which the dimensions that they share with their weights come last
+(channels last), so that tiles are loaded as vectors. An order spreads over operations that
+preserve it (padding, elementwise operations, pools, reshapes). Tensors that must share an order
+form a class. A class gets the proposed order if its contractions are estimated to gain more time
+than the reordering copies at the borders of the class cost. Arguments and results of the function
+keep the model's order.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ from xdsl_spirv.passes.schedule.paths import LAYOUT, Decisions, LimitedPass, not
 from xdsl_spirv.targets import Target
 
 ROUNDS = 4
-"""Number of times that all classes are weighed again."""
+"""Largest number of passes over all classes in the search."""
 
 
 @dataclass(frozen=True)
 class ChooseLayoutsPass(LimitedPass):
-    """Chooses the order in which tensors between dispatches are stored, and rewrites to it."""
+    """Chooses the storage order of tensors between dispatches, and rewrites the operations."""
 
     name = "choose-layouts"
 
     target: str = ""
     """
-    A device's name or a target file. If empty, the module's target; if the module has none,
-    no order changes.
+    Name of a known device or path of a target file; default: the module's target. Without a
+    target, no order changes.
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -89,7 +89,7 @@ class ChooseLayoutsPass(LimitedPass):
 
 
 def _windows(op: Operation) -> Contraction | None:
-    """A contraction of the block that slides windows over one of its operands."""
+    """Returns the contraction if the operation is a convolution, else None."""
     contraction = _product(op)
     return contraction if contraction is not None and contraction.is_convolution else None
 
@@ -101,7 +101,7 @@ def _product(op: Operation) -> Contraction | None:
 
 
 def _generalize(block: Block) -> None:
-    """Generalizes the operations connected with windows, up to other products."""
+    """Generalizes the operations that are connected with convolutions, up to other products."""
     waiting = [op for op in block.ops if _windows(op) is not None]
     seen = set(waiting)
     while waiting:
@@ -120,7 +120,6 @@ def _generalize(block: Block) -> None:
 
 
 def _widen(block: Block, estimates: Estimates) -> None:
-    """Give windows more channels where that is estimated to pay (see `widen_channels`)."""
     for op in list(block.ops):
         if _windows(op) is None:
             continue
@@ -157,7 +156,7 @@ def _widen(block: Block, estimates: Estimates) -> None:
 
 
 def choose(block: Block, estimates: Estimates) -> None:
-    """Store tensors of a block in other orders where that is estimated to be faster."""
+    """Changes the storage order of a block's tensors where that is estimated to be faster."""
     graph = Graph(block)
     chosen = graph.cheapest(estimates)
     if not chosen:
@@ -170,7 +169,7 @@ def choose(block: Block, estimates: Estimates) -> None:
             continue
         reads = f"reads dimensions {_format_order(image)}" if image else "reads the model's order"
         writes = f"writes {_format_order(result)}" if result else "writes the model's order"
-        reason = f"faster by estimate where it {reads}, {writes}"
+        reason = f"estimated to be faster if it {reads} and {writes}"
         note_before_schedules(op, LAYOUT, reason, taken=True)
         if not estimates.contraction(op, image, result).packs:
             weights[op] = _weight_order(op, image, result)
@@ -183,15 +182,16 @@ def _format_order(order: Order) -> str:
 
 
 def _image_of(op: linalg.ops.GenericOp) -> SSAValue:
-    """The operand of a contraction that is not the weight."""
     first, second = op.inputs
     return second if weight_of(op) is first else first
 
 
 def _propose_order(op: linalg.ops.GenericOp, of_result: bool) -> Order | None:
     """
-    Proposes an order for the image or the result of a contraction: the first neighbouring
-    dimensions whose loops walk the weights, too, come last. None if that changes nothing.
+    Returns the order of the image or the result in which dimensions shared with the weights come
+    last.
+
+    Returns None if the order does not change.
     """
     walked = main_loops(op)
     weights = list(op.inputs).index(weight_of(op))
@@ -211,7 +211,7 @@ def _propose_order(op: linalg.ops.GenericOp, of_result: bool) -> Order | None:
 
 def _weight_order(op: linalg.ops.GenericOp, image: Order | None, result: Order | None) -> Order:
     """
-    Orders weights as the image is walked, or as the result is for loops that only it has.
+    Returns the order of the weights that follows the image's and the result's order.
 
     Depthwise weights are stored along the channels.
     """
@@ -236,7 +236,7 @@ def _weight_order(op: linalg.ops.GenericOp, image: Order | None, result: Order |
 
 
 def _in_order(expressions: Sequence[object], order: Order | None) -> list[int]:
-    """The loops that index a tensor's dimensions, in storage order."""
+    """Returns the loops that index a tensor's dimensions, in storage order."""
     loops: dict[int, None] = {}
     for expression in permute(expressions, order) if order else expressions:
         inner = expression.dfs()  # pyright: ignore
@@ -245,7 +245,7 @@ def _in_order(expressions: Sequence[object], order: Order | None) -> list[int]:
 
 
 class Graph:
-    """Tensors of a block with the orders that contractions propose, in classes that share them."""
+    """The tensors of a block with proposed orders, in classes that must share an order."""
 
     def __init__(self, block: Block):
         self.block = block
@@ -256,7 +256,7 @@ class Graph:
         for op in products:
             if _windows(op) is not None:
                 self._propose(cast(linalg.ops.GenericOp, op))
-        # Readers of a proposed order may give their results in one, too.
+        # Contractions that are connected with these tensors may propose orders, too.
         for op in products:
             assert isinstance(op, linalg.ops.GenericOp)
             if op in self.contractions or not any(map(is_weight, op.inputs)):
@@ -281,7 +281,7 @@ class Graph:
         return own
 
     def _spread(self, value: SSAValue, order: Order) -> None:
-        """Give the order to a tensor and all that keep it without moving an element."""
+        """Assigns the order to a tensor and to all tensors whose operations preserve it."""
         self.orders[value] = order
         self._parents[value] = value
         waiting = [value]
@@ -303,13 +303,13 @@ class Graph:
         return [*users, owner] if isinstance(owner, Operation) else users
 
     def root(self, value: SSAValue) -> SSAValue:
-        """The tensor that stands for all of its class."""
+        """Returns the representative of a tensor's class."""
         while self._parents[value] is not value:
             value = self._parents[value]
         return value
 
     def cheapest(self, estimates: Estimates) -> set[SSAValue]:
-        """The roots of the classes for which another order than the model's is cheaper."""
+        """Returns the representatives of the classes that are cheaper in the proposed order."""
         roots = list(dict.fromkeys(map(self.root, self.orders)))
         parts = [_Part(op, self._values(op)) for op in self._ops()]
         parts += [_Part(None, (v,)) for v in self.orders if isinstance(v, BlockArgument)]
@@ -352,16 +352,16 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """An operation, and its tensors that may be stored in another order."""
+    """An operation, and its tensors whose order may change."""
 
     op: Operation | None
-    """None for an argument, which comes in the model's order."""
+    """None for a function argument, which has the model's order."""
     values: tuple[SSAValue, ...]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of a contraction, and whether its weights are packed, so that their order is free."""
+    """Estimated seconds of a contraction. `packs` is True if its weights are packed anyway."""
 
     seconds: float
     packs: bool = False
@@ -369,14 +369,16 @@ class Estimate:
 
 @dataclass
 class Estimates:
-    """Seconds that operations are likely to take with their tensors in some orders."""
+    """Estimates the seconds of operations for given storage orders."""
 
     target: Target
     decisions: Decisions
     _known: dict[object, Estimate] = field(default_factory=dict[object, Estimate])
 
     def seconds(self, part: _Part, orders: dict[SSAValue, Order]) -> float:
-        """Seconds that an operation takes in these orders, beyond its least time in any order."""
+        """
+        Returns an operation's seconds; for other operations than products, of the copies only.
+        """
         op = part.op
         if op is None:
             return sum(map(self.estimate_reordering, orders))
@@ -388,14 +390,14 @@ class Estimates:
             return 0.0
         kept = {v for v in part.values if any(True for _ in spread_order(op, v, _any(v)))}
         if not isinstance(op, linalg.ops.GenericOp):
-            # Other operations know the model's order only where they do not keep one.
+            # A copy is needed for each tensor whose order the operation does not preserve.
             return sum(self.estimate_reordering(value) for value in orders if value not in kept)
         result = op.results[0]
         crossed = [v for v in kept if (v in orders) != (result in orders)]
         return sum(self._estimate_move(value) / 2 for value in crossed)
 
     def estimate_reordering(self, value: SSAValue) -> float:
-        """Seconds of a kernel that only moves elements from one order to another."""
+        """Returns the seconds of a kernel that copies a tensor to another order."""
         return self.target.model.dispatch_seconds + self._estimate_move(value)
 
     def _estimate_move(self, value: SSAValue) -> float:
@@ -406,7 +408,7 @@ class Estimates:
     def contraction(
         self, op: linalg.ops.GenericOp, image: Order | None, result: Order | None
     ) -> Estimate:
-        """Estimates a contraction with its image and its result in these orders, once."""
+        """Estimates a contraction with these orders of image and result; caches the estimate."""
         key = (
             *(value.type for value in op.operands),
             *op.get_indexing_maps(),
@@ -452,7 +454,7 @@ def _padding(value: SSAValue) -> object:
 def laid_out(
     op: linalg.ops.GenericOp, image: Order | None, weights: Order | None, result: Order | None
 ) -> Contraction:
-    """The contraction after its operands and its result were stored in other orders."""
+    """Returns the contraction as it would be with other storage orders."""
     weight = weight_of(op)
     orders = [weights if value is weight else image for value in op.inputs] + [result]
     inside = _Inside()
@@ -471,14 +473,14 @@ def laid_out(
 
 
 class _Inside:
-    """Writes the body of a dispatch with one contraction, on placeholders for its operands."""
+    """Builds a dispatch of one contraction on placeholder operands."""
 
     def __init__(self) -> None:
         self.block, self.outside = Block(), Block()
         self.inputs: list[SSAValue] = []
 
     def stand_in(self, value: SSAValue, order: Order) -> SSAValue:
-        """A placeholder for a tensor in another order; paddings and fills are rebuilt."""
+        """Returns a placeholder for a tensor in another order; rebuilds paddings and fills."""
         owner, given = value.owner, tensor_type(value)
         stored = TensorType(given.element_type, permute(given.get_shape(), order))
         if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:

@@ -1,8 +1,8 @@
 """
-Chooses a contraction's schedule: one loop over the kinds of kernels and their candidates.
+Chooses a contraction's schedule among the candidates of all kernel kinds.
 
-A kind is registered once, in `kinds`, with the function that lists its candidates. Each candidate
-is a plan, which tells whether it fits and how long it is likely to take.
+Each kind is registered in `kinds` with a function that lists its candidates. A candidate is a
+plan, which checks itself and estimates its time.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 def decide(contraction: Contraction, target: Target, decisions: Decisions) -> ScheduleAttr:
     """
-    Returns the schedule that was measured to be the fastest, or else the best by estimate.
+    Returns the schedule that was measured to be the fastest, else the best estimated one.
 
-    Raises `ScheduleDoesNotFit` if none is left.
+    Raises `ScheduleDoesNotFit` if there is none.
     """
     op, known = contraction.op, lookup(contraction, target)
     if known is not None and not decisions.bars(op, path := KINDS[known.kind].path):
-        decisions.note(op, path, f"measured to be the fastest on {target.name}", taken=True)
+        decisions.note(op, path, f"measured as the fastest on {target.name}", taken=True)
         return known
     return choose(contraction, target, decisions).schedule
 
@@ -47,9 +47,9 @@ def choose(
     paths: Collection[str] = PATHS,
 ) -> ContractionPlan:
     """
-    Chooses the plan of the first kind that has one which fits, among the kinds with these paths.
+    Chooses the best plan of the first kind that has a fitting plan, among kinds with these paths.
 
-    Records why a path was taken or not. Raises `ScheduleDoesNotFit` if no path is left.
+    Records the reason for and against each path. Raises `ScheduleDoesNotFit` if no path is left.
     """
     op = contraction.op
     barred: dict[str, None] = {}
@@ -79,23 +79,22 @@ def choose(
         if best is None:
             decisions.note(op, kind.path, _explain(problems, target))
             continue
-        taken, reason = True, f"the cheapest of {fitting} tiles by estimate"
+        taken, reason = True, f"the fastest of {fitting} tiles by estimate"
         if kind.judge:
             taken, reason = kind.call(kind.judge, best, decisions)
         decisions.note(op, kind.path, reason, taken)
         if taken:
             return best
     if barred:
-        raise ScheduleDoesNotFit(f"no path is left for it where {', '.join(barred)} is barred")
+        raise ScheduleDoesNotFit(f"no path is left, because {', '.join(barred)} is barred")
     if rejected is not None:
         check(rejected)
-    raise ScheduleDoesNotFit(f"{target.name} has no schedule for it")
+    raise ScheduleDoesNotFit(f"no schedule fits {target.name}")
 
 
 def _list_candidates(
     contraction: Contraction, target: Target, kinds: Sequence[Kind]
 ) -> Iterator[tuple[Kind, Iterator[ContractionPlan]]]:
-    """Lists the groups of candidates of each kind."""
     for kind in kinds:
         for candidates in kind.call(kind.candidates, contraction, target):
             yield kind, candidates
@@ -110,21 +109,21 @@ def _find_problem(plan: ContractionPlan) -> str | None:
 
 
 def _explain(problems: Counter[str], target: Target) -> str:
-    """Says why no candidate of a kind fits: what hinders most of them."""
+    """Returns the most frequent problem of the candidates, with its share."""
     if not problems:
-        return f"none of {target.name}'s tiles is made of such fragments"
+        return f"no tile of {target.name} consists of such fragments"
     problem, count = problems.most_common(1)[0]
     total = problems.total()
     return problem if total == count else f"{problem} (so {count} of {total} candidates)"
 
 
 def judge_window(plan: ContractionPlan, decisions: Decisions) -> tuple[bool, str]:
-    """Takes a window wherever one fits."""
+    """Accepts every window that fits."""
     return True, "a depthwise convolution: tiles would be nearly empty"
 
 
 def judge_rows(plan: RowsPlan, decisions: Decisions) -> tuple[bool, str]:
-    """Takes few rows unless matrices are faster by estimate; says why."""
+    """Accepts a plan of few rows if matrices are not estimated to be faster; returns the reason."""
     contraction, target = plan.contraction, plan.target
     if target.measured_copy is not None and not target.processor:
         try:
@@ -132,7 +131,7 @@ def judge_rows(plan: RowsPlan, decisions: Decisions) -> tuple[bool, str]:
         except (ScheduleDoesNotFit, NotAContraction):
             return True, why_rows(contraction, target)
         seconds = max(tiles.seconds, plan.seconds_of_reading)
-        # Through Workgroup memory, with barriers, an operand does not stream as fast as estimated.
+        # A staged operand streams more slowly than estimated, because of the barriers.
         direct = plan.operands.streamed in tiles.schedule.direct
         few = min(typical(contraction.m), typical(contraction.n))
         if seconds < plan.seconds and (direct or few > target.model.rows.few_for_matrices):
@@ -144,7 +143,7 @@ def judge_rows(plan: RowsPlan, decisions: Decisions) -> tuple[bool, str]:
 def find_nearest(
     contraction: Contraction, given: ScheduleAttr, target: Target
 ) -> ScheduleAttr | None:
-    """Returns the schedule of the same kind that fits and is most like the given one."""
+    """Returns the fitting schedule of the same kind that differs least from the given one."""
     kinds = [kind for kind in KINDS.values() if kind.planner == KINDS[given.kind].planner]
     fitting = [
         candidate.schedule
@@ -158,7 +157,7 @@ def find_nearest(
 
 
 def _measure_distance(one: Attribute, other: Attribute) -> float:
-    """Adds up the differences of schedules: doublings of numbers, and 1 for any other."""
+    """Returns the difference of two schedules: log2 of the ratio of numbers, 1 for other values."""
     match one, other:
         case IntAttr(), IntAttr():
             return abs(log2(max(one.data, 0.5) / max(other.data, 0.5)))

@@ -1,6 +1,8 @@
 """
-Lists the schedules that are tried for a contraction: one for each of the target's tiles that fits
-its fragments, with the ways in which operands can reach them.
+Lists candidate schedules of a contraction, from the target file's tiles.
+
+Each tile that the instruction's fragments divide gives one candidate for each way in which
+operands can reach the fragments.
 """
 
 from __future__ import annotations
@@ -29,37 +31,37 @@ from xdsl_spirv.passes.schedule.tiles import INNER, column_walk, k_axis_of
 from xdsl_spirv.targets import PER_ELEMENT, ScheduleCandidate, Target
 
 STAGED_ROW_PADDING = 16
-"""Bytes: shifts each row by four banks, and keeps cooperative loads aligned."""
+"""Padding of a staged row in bytes. It shifts rows by four banks and preserves alignment."""
 
 Groups: TypeAlias = Iterator[Iterator[Plan]]
 
 
 def candidates_of(contraction: Contraction, target: Target) -> Groups:
-    """Lists the candidates by instruction, the best instruction first."""
+    """Yields the candidates by instruction, the best instruction first."""
     for of_kind in (by_matrices, by_dots, by_multiply_adds):
         yield from of_kind(contraction, target)
 
 
 def by_matrices(contraction: Contraction, target: Target) -> Groups:
-    """Lists the candidates of each shape of cooperative matrices that the target has."""
+    """Yields the candidates for each shape of the target's cooperative matrices."""
     for listed in target.properties_for(contraction.types):
         yield _candidates(contraction, target, listed.shape)
 
 
 def by_dots(contraction: Contraction, target: Target) -> Groups:
-    """Lists the candidates that multiply by packed dot products."""
+    """Yields the candidates with packed dot products."""
     yield _dot_candidates(contraction, target)
 
 
 def by_multiply_adds(contraction: Contraction, target: Target) -> Groups:
-    """Lists the candidates in which every invocation computes a few elements of the result."""
+    """Yields the candidates with multiply-adds of each invocation."""
     yield _scalar_candidates(contraction, target)
 
 
 def _candidates(
     contraction: Contraction, target: Target, shape: tuple[int, int, int]
 ) -> Iterator[Plan]:
-    """A schedule for each of the target's tiles that fragments of this shape divide."""
+    """Yields a plan for each of the target's tiles that fragments of this shape divide."""
     m, n, k = shape
     a_type, _, result = contraction.types
     bits = bit_width(contraction.element_types[2])
@@ -86,8 +88,7 @@ def _candidates(
             continue
         if tile_m % (rows * m) or tile_n % (columns * n):
             continue
-        # An operand that is unpacked in the kernel may be read directly, but is never packed
-        # before.
+        # A dequantized operand may be read directly, but cannot be packed into fragments.
         if not packed.union(units).issuperset(candidate.direct):
             continue
         if not packed.issuperset({*candidate.fragments, *candidate.panels}):
@@ -96,7 +97,7 @@ def _candidates(
         deep = ceil_div(max(k, candidate.k_bytes // element_bytes // k * k), whole) * whole
         tile = tile_m, tile_n, min(deep, ceil_div(typical(contraction.k), whole) * whole)
         for stages in range(candidate.stages, 0, -1):
-            # An operand that does not wait in registers is read when it is needed.
+            # Without stages ahead, a second buffer has no use.
             buffers = candidate.buffers if stages > 1 else 1
             choices = [
                 _packed_ways(contraction, candidate, operand, (k, tile[2] // prod(slices)), buffers)
@@ -120,11 +121,12 @@ def _rates(
     candidate: ScheduleCandidate, types: str, units: Collection[str], unpacked: float
 ) -> tuple[float | None, float | None] | None:
     """
-    TFLOPS of a tile, and of a tile alone on a compute unit; None for each without a measurement.
+    Returns a tile's TFLOPS, and its TFLOPS with one workgroup per compute unit; None: not
+    measured.
 
-    `units` are the operands that the kernel computes. Returns None if it reads one of them directly
-    and that was not measured, because no other rate predicts it; other rates are multiplied by
-    `unpacked`.
+    `units` are the operands that the kernel dequantizes. Returns None if one of them is read
+    directly without a measurement, because no other rate predicts that case. Other rates are
+    multiplied by `unpacked`.
     """
     rate, alone = candidate.rates.get(types), candidate.alone.get(types)
     if not units:
@@ -139,9 +141,8 @@ def _rates(
 
 def _has_edges(planned: Plan) -> bool:
     """
-    True if fragments reach beyond the result in the last of several rows or columns of tiles.
-
-    Otherwise fragments are stored whole, or all results pass through Workgroup memory.
+    True if, among several rows and columns of tiles, only fragments at the edge are not stored
+    directly.
     """
     contraction, (tile_m, tile_n, _) = planned.contraction, planned.schedule.tile
     if (
@@ -156,9 +157,9 @@ def _has_edges(planned: Plan) -> bool:
 
 def _has_functions(planned: Plan) -> bool:
     """
-    True if results could be stored by a function of each element instead of Workgroup memory.
+    True if results can be stored by a function of each element instead of Workgroup memory.
 
-    That is so if the device has the instruction and the places of components are not known.
+    The target must have the instruction, and no known component positions.
     """
     m, n, _ = planned.schedule.instruction.sizes
     target = planned.target
@@ -173,7 +174,7 @@ def _has_functions(planned: Plan) -> bool:
 def _whole_depth(
     contraction: Contraction, target: Target, shape: tuple[int, int, int], direct: str
 ) -> int:
-    """The depth along K that instructions, packed units and their groups all divide."""
+    """Returns the least depth along K that is a multiple of instructions and packed units."""
     sizes = [shape[2]]
     for operand, unpacking in enumerate(contraction.unpackings):
         if unpacking is None:
@@ -195,10 +196,9 @@ def _packed_ways(
     buffers: int,
 ) -> list[StagedAttr | DirectAttr]:
     """
-    The paths by which A (0) or B (1), packed, gets to its fragments; none if it is not to be
-    packed.
+    Returns the paths of a packed operand A (0) or B (1); [] if the candidate does not pack it.
 
-    `depths` are the depth of an instruction, and the part of a K tile that a subgroup multiplies.
+    `depths` is the instruction's depth, and the part of a K tile that a subgroup multiplies.
     """
     k, depth = depths
     name, size = "ab"[operand], bit_width(contraction.element_types[operand]) // 8
@@ -214,17 +214,17 @@ def _packed_ways(
 
 
 def _whole_units(contraction: Contraction, depth: int, k: int) -> int:
-    """Rounds a depth along K up to whole instructions and whole packed units."""
+    """Rounds a depth along K up to whole instructions and packed units."""
     whole = lcm(k, *(u.size for u in contraction.unpackings if u is not None))
     return ceil_div(depth, whole) * whole
 
 
 def in_panels(contraction: Contraction, operand: int, k: int) -> StagedAttr | None:
     """
-    Packs A (0) or B (1) into panels, if that allows wider loads than the operand's own rows.
+    Returns the panel path of A (0) or B (1) if panels allow wider loads, else None.
 
-    `k` is the number of elements of a fragment along K. Operands of 8 bits also gain if they lie
-    across K, as no instruction transposes single bytes.
+    `k` is a fragment's size along K. 8-bit operands that run across K also gain, because no
+    instruction transposes single bytes.
     """
     layout, element = contraction.layouts[operand], contraction.element_types[operand]
     size, axis = bit_width(element) // 8, k_axis_of(layout)
@@ -235,7 +235,7 @@ def in_panels(contraction: Contraction, operand: int, k: int) -> StagedAttr | No
 
 
 def packable(contraction: Contraction) -> Iterator[str]:
-    """The operands that enter a dispatch from memory and are multiplied without conversion."""
+    """Yields the operands ("a", "b") that are stored in memory and need no conversion."""
     if isinstance(contraction.op.parent_op(), DispatchOp):
         for number, (name, value) in enumerate((("a", contraction.a), ("b", contraction.b))):
             if isinstance(value, BlockArgument) and not contraction.has_dynamic_size(number):
@@ -243,7 +243,7 @@ def packable(contraction: Contraction) -> Iterator[str]:
 
 
 SCALAR_SHAPES = ((8, 8), (8, 4), (4, 8), (4, 4), (2, 4), (4, 2), (1, 4), (4, 1), (2, 2), (1, 1))
-"""Elements of the result that an invocation computes: rows, columns."""
+"""Rows and columns of the result that an invocation computes."""
 
 SCALAR_GRIDS = ((2, 2), (1, 2), (2, 1), (4, 1), (1, 4), (1, 1))
 
@@ -274,7 +274,7 @@ def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Plan]:
 
 
 def _dot_path(layout: Layout, k: int) -> StagedAttr:
-    """Stages the widest vectors that are contiguous along K, or words of single bytes."""
+    """Returns a path with the widest vectors that are contiguous along K, at least 4 bytes."""
     run = layout.run(INNER)
     vector = next((v for v in (16, 8, 4) if k % v == 0 and run % v == 0), 4)
     return StagedAttr(padding=STAGED_ROW_PADDING, vector=vector)
@@ -283,7 +283,7 @@ def _dot_path(layout: Layout, k: int) -> StagedAttr:
 def _scalar_tiles(
     target: Target,
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
-    """An invocation's elements, the grid of subgroups, and the workgroup's tile: M and N each."""
+    """Yields (M, N) of an invocation's elements, of the grid of subgroups and of the tile."""
     lanes = target.subgroup_size
     along_m = 1 << (lanes.bit_length() - 1) // 2
     for (m, n), (rows, columns) in product(SCALAR_SHAPES, SCALAR_GRIDS):
@@ -296,7 +296,7 @@ def paths(
     contraction: Contraction, shape: tuple[int, int, int], most: int
 ) -> tuple[StagedAttr, StagedAttr]:
     """
-    Staging by the widest vectors that divide an operand's rows and a fragment's.
+    Returns the staging of A and B, by the widest vectors that divide operand and fragment rows.
 
     `most` limits the elements of a vector.
     """
@@ -311,7 +311,7 @@ def paths(
 
 
 def _path(element: Attribute, layout: Layout, outer: int, k: int, most: int) -> StagedAttr:
-    """The staging of an operand; `outer` and `k` are a fragment's sizes along M or N, and K."""
+    """Returns an operand's staging for fragments of `outer` (M or N) x `k` elements."""
     size = bit_width(element) // 8
     axis = k_axis_of(layout)
     run, fragment_row = layout.run(column_walk(axis)), k if axis == 1 else outer

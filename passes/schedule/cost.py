@@ -1,15 +1,15 @@
 """
-Estimates the cost of a schedule, to choose among those that fit.
+Estimates the time of a schedule, to choose among the schedules that fit.
 
-Compute units take workgroups in rounds. A round takes as long as the multiplications of a tile do,
-at the rate that the target's file gives for the candidate. All rounds together take at least as
-long as one workgroup that has a unit to itself. If fragments are computed from packed planes, the
-last round takes that long, too, where it has fewer workgroups than units have room for.
+Compute units execute workgroups in rounds. The duration of a round is the number of
+multiplications of a tile divided by the rate that the target file gives for the candidate. All
+rounds together take at least the time of one workgroup alone on a compute unit. If fragments are
+computed from packed planes, an incomplete last round is estimated between these two times.
 
-If the file gives no rate, the rate is estimated from the elements that a tile fetches for each
-multiplication. Storing the results is added, at the file's rate for the way of the result. The
-file may have factors that were learned from measurements of other contractions (`corrections`).
-Packing an operand costs the traffic of a copy, but nothing for a weight, which is packed once.
+Without a rate in the file, the rate is estimated from the elements that a tile fetches for each
+multiplication. The time to store results is added, at the file's rate for this kind of store. The
+file may contain factors that were fitted to measurements of other contractions (`corrections`).
+Packing an operand costs the time of a copy; packing a weight is free, since it happens once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xdsl_spirv.targets.model import ContractionModel, ScalarModel
 
 
 def cost(plan: Plan, rates: Rates | None = None) -> float:
-    """Estimates the seconds that the contraction takes, at the plan's own rates or at others."""
+    """Estimates a contraction's seconds, at the plan's rates or at the given ones."""
     rate, alone, stream = rates or plan.rates
     seconds = multiplying(plan, rate, alone) * correction(plan)
     if stream is not None:
@@ -36,12 +36,11 @@ def cost(plan: Plan, rates: Rates | None = None) -> float:
 
 
 def _weight_bytes(plan: Plan) -> int:
-    """Returns the bytes of the operands that are weights, as stored for the multiplication."""
     return sum(map(bytes_of, filter(is_weight, (plan.contraction.a, plan.contraction.b))))
 
 
 def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> float:
-    """Estimates the seconds that the tiles take by their rates alone."""
+    """Estimates the seconds of all tiles, without packing, storing and corrections."""
     if plan.schedule.kind == "fma" and "fma f32" in plan.target.rates:
         return _by_invocations(plan, plan.target.model.contraction.scalar)
     tile_m, tile_n, tile_k = plan.schedule.tile
@@ -62,11 +61,11 @@ def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> f
 
 def _by_invocations(plan: Plan, model: ScalarModel) -> float:
     """
-    Seconds of multiply-adds.
+    Estimates the seconds of multiply-adds by invocations.
 
-    A unit executes all of its subgroups at its rate, but needs at least the time of one subgroup,
-    which waits in each step along K. If both times are similar, neither hides the other, and the
-    estimate is longer than both.
+    A unit executes its subgroups at its rate, but needs at least the latency of one subgroup,
+    which waits in each step along K. If both times are similar, they do not overlap completely,
+    and the estimate exceeds both.
     """
     m, n, _ = plan.schedule.instruction.sizes
     tile_m, tile_n, _ = plan.schedule.tile
@@ -82,10 +81,10 @@ def _by_invocations(plan: Plan, model: ScalarModel) -> float:
 
 def _in_waves(rounds: int, residents: int, rate: float, alone: float) -> float:
     """
-    Duration of `rounds` rounds, `residents` at a time, relative to one round at a rate of 1.
+    Returns the duration of `rounds` rounds, `residents` at a time, relative to a rate of 1.
 
-    The last rounds are fewer: they take no less than at the full rate, and no more than in
-    proportion between one alone and all of them.
+    The incomplete last wave takes at least its time at the full rate. Its upper bound is
+    interpolated between one workgroup alone and a full wave.
     """
     rest = rounds % residents
     if rounds == 1:
@@ -99,7 +98,6 @@ def _in_waves(rounds: int, residents: int, rate: float, alone: float) -> float:
 
 
 def _residents(plan: Plan) -> int:
-    """Estimates how many workgroups share a compute unit, limited by accumulator registers."""
     rows, columns, _ = plan.schedule.tile
     accumulators = rows * columns // prod(plan.schedule.grid) // plan.target.subgroup_size
     of_each = plan.schedule.subgroup_count * accumulators
@@ -130,11 +128,11 @@ FEATURES: dict[str, Callable[[Plan], float]] = {
     "direct, few K tiles": lambda plan: float(len(plan.staged) < 2) / _k_tiles(plan),
     "rows": lambda plan: float(plan.result.stores_rows),
 }
-"""For each correction of a target file, the exponent of its factor in a plan's estimate."""
+"""Exponent of each correction factor of a target file, as a function of the plan."""
 
 
 def correction(plan: Plan) -> float:
-    """Returns the correction factor of an estimate from the target's file."""
+    """Returns the product of the target file's correction factors."""
     if not plan.schedule.is_cooperative:
         return 1.0
     factors = plan.target.corrections
@@ -142,7 +140,7 @@ def correction(plan: Plan) -> float:
 
 
 def _storing(plan: Plan) -> float:
-    """Estimates the seconds for storing results, if the target's file has a rate for it."""
+    """Estimates the seconds to store results; 0 if the target file has no rate."""
     if not plan.schedule.is_cooperative or plan.contraction.is_dynamic:
         return 0.0
     _, n, _ = plan.schedule.instruction.sizes
@@ -165,7 +163,7 @@ def _guess(plan: Plan) -> float:
 
 
 def _share(tile: StagedTile, model: ContractionModel) -> float:
-    """The share of a rate that a tile's vector width and layout leave."""
+    """Returns the factor of a rate for a tile's vector width and layout."""
     if tile.in_fragments:
         return 1.0
     share = model.across_k if tile.k_axis == 0 and tile.element_bytes == 1 else 1.0

@@ -142,7 +142,7 @@ def test_layers_are_chosen_for_a_path(
         ("cooperative-matrix=nobody", "no layer that multiplies is called 'nobody' (layers: half"),
         ("tensor-cores=half", "paths: cooperative-matrix, rotate, rows, dot, fma"),
         ("fma", "does not have the form PATH=LAYER"),
-        ("fma=full", "no path is left for it where fma is barred"),
+        ("fma=full", "no path is left, because fma is barred"),
     ],
 )
 def test_limits_that_cannot_be(
@@ -189,7 +189,7 @@ def test_a_dispatch_by_loops_has_the_reasons_of_its_largest_operation(
     path.write_text(DEPTHWISE)
     assert main(["explain", str(path), "--target", "nvidia-h200"]) == 0
     text = capsys.readouterr().out
-    assert "loops: channels lie side by side" in text
+    assert "loops: channels are contiguous" in text
     assert "it has 1 input" not in text
     assert "why no faster path" not in text
 

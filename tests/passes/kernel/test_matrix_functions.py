@@ -209,7 +209,8 @@ def test_asked_for_without_a_feature_it_is_refused_by_name(
 ):
     target = target_without(features=(feature,))
     schedule = f"query_tile = 16, key_tile = 16, subgroups = 1, {CONVERTED}"
-    message = f"probabilities = converted, but {Path(target).stem} does not list {feature}: memory"
+    missing = f"{Path(target).stem} does not list {feature}"
+    message = f"probabilities = converted, but {missing}: use probabilities = memory"
     with pytest.raises(PassFailedException, match=message):
         compile_attention(PLAIN.text(), target, schedule)
     if feature == targets.PER_ELEMENT:
@@ -225,7 +226,7 @@ def test_an_instruction_whose_operand_is_no_accumulator_is_refused(
         "query_tile = 16, key_tile = 16, subgroups = 1, instruction = coopmat 16x8x16, "
         "probabilities = converted"
     )
-    message = "accumulators have 8 columns and fragments of A 16: memory takes any instruction"
+    message = "accumulators have 8 columns and A has 16: use probabilities = memory"
     with pytest.raises(PassFailedException, match=message):
         compile_attention(PLAIN.text(), "nvidia-h200", schedule)
 

@@ -241,7 +241,7 @@ def test_scores_that_somebody_else_reads_stay(form_attention: FormAttention):
 def test_too_many_registers_are_refused(compile_attention: CompileAttention):
     workload = AttentionWorkload(1, 1, 128, 128, 128, 128)
     schedule = "query_tile = 128, key_tile = 64, subgroups = 4, instruction = coopmat 16x16x16"
-    with pytest.raises(PassFailedException, match="fragments take 300 registers of an invocation"):
+    with pytest.raises(PassFailedException, match="fragments need 300 registers of an invocation"):
         compile_attention(workload.text(), "nvidia-h200", schedule)
 
 
@@ -266,7 +266,7 @@ def test_every_head_has_a_schedule(
         ),
         (
             "query_tile = 8, key_tile = 8, subgroups = 1, instruction = coopmat 8x8x8, q = rows",
-            "q: rows, but 20 along M or N is not a multiple of 8: direct takes any size",
+            "q = rows, but 20 along M or N is not a multiple of 8: direct would fit",
         ),
         (
             "query_tile = 512, key_tile = 64, subgroups = 64, instruction = coopmat 8x8x8",

@@ -278,7 +278,7 @@ def test_registers_that_a_driver_would_spill_are_refused(form_attention: FormAtt
     assert isinstance(schedule, AttentionLanesAttr)
     (said,) = LanesPlan(op, schedule, target).problems()
     assert said == (
-        "256 registers of an invocation for queries and results, of which qualcomm-adreno holds "
+        "queries and results need 256 registers of an invocation, but qualcomm-adreno has "
         "64: fewer rows or more lanes would fit"
     )
     unknown = replace(target, held_registers=None)
@@ -326,7 +326,7 @@ def test_an_attention_that_is_not_formed_says_why(form_attention: FormAttention)
         for note in considered_before(op)
         if note.path.data == "attention"
     ]
-    assert why.startswith("sizes are known only when the program runs, and fragments need them")
+    assert why.startswith("these paths need static sizes, but sizes are dynamic")
     # Notes of assign-schedule on the same product stand beside it.
     decisions = Decisions()
     decisions.note(op, "fma", "nothing else is left", taken=True)

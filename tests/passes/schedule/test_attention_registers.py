@@ -240,9 +240,9 @@ def test_every_path(
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ("k = vectors", "k: vectors, but then both are: q = vectors and k = vectors or staged"),
-        ("v = vectors", "v: vectors, but neighbours along its rows cannot be loaded as one"),
-        (STAGED, "v: staged, but an invocation of lavapipe has no neighbouring rows"),
+        ("k = vectors", "k = vectors needs q = vectors and k = vectors or staged"),
+        ("v = vectors", "v = vectors needs vector loads along the operand's rows"),
+        (STAGED, "v = staged needs invocations that hold neighbouring rows"),
     ],
 )
 def test_misfits_are_refused(fields: str, message: str, compile_attention: CompileAttention):
@@ -253,9 +253,17 @@ def test_misfits_are_refused(fields: str, message: str, compile_attention: Compi
 @pytest.mark.parametrize(
     ("head", "fields", "message"),
     [
-        (80, STAGED, "k: staged, but rows of 80 elements are not whole blocks of 4 pieces"),
-        (32, "q = vectors, k = staged, v = vectors", "if k or v is staged, both are"),
-        (32, "q = vectors, k = vectors, v = vectors, buffers = 2", "if k or v is staged, both are"),
+        (80, STAGED, "k = staged, but rows of 80 elements are not a multiple of 4 vectors"),
+        (
+            32,
+            "q = vectors, k = staged, v = vectors",
+            "staging needs q = vectors, k = staged, v = staged",
+        ),
+        (
+            32,
+            "q = vectors, k = vectors, v = vectors, buffers = 2",
+            "staging needs q = vectors, k = staged, v = staged",
+        ),
         (32, f"{STAGED}, ahead = both", "key_parts = 1 and ahead = keys would fit"),
         (32, f"{STAGED}, buffers = 2", "1, or 2 with ahead = keys, would fit"),
         (256, f"{STAGED}, ahead = keys, buffers = 2", "Workgroup memory of 65536 bytes exceeds"),
