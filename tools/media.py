@@ -69,7 +69,7 @@ def _picture(text: str | None, buffer: Buffer) -> Picture:
         if name not in Picture.__dataclass_fields__:
             known = tuple(Picture.__dataclass_fields__)
             raise _refuse(
-                f"{name!r} is not a setting of image",
+                f"{name!r} is not a setting of a picture",
                 did_you_mean(name, known, ", ".join(known)),
             )
         given[name] = value

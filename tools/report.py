@@ -1,8 +1,8 @@
 """
-Reports the results of a command as data: one JSON object on standard output with `--json`.
+Reports the results of a command as one JSON object on standard output, with `--json`.
 
-A command prints text for people, and records the same results as data; with `--json` only the data
-is printed. The help of `--json` lists the fields. Errors and exit statuses do not change.
+With `--json`, the text for people is not printed. The help of `--json` lists the fields. Errors
+and exit statuses do not change.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def note_row(table: str, row: object) -> None:
 
 
 def reported(run: Callable[[], int]) -> int:
-    """Runs a command, and prints its data as JSON instead of its text. Returns its exit status."""
+    """Runs a command, and prints its JSON report instead of its text. Returns its exit status."""
     notes: dict[str, Any] = {}
     token = _NOTES.set(notes)
     try:
@@ -54,7 +54,7 @@ def reported(run: Callable[[], int]) -> int:
 
 
 def plain(value: object) -> Any:
-    """Converts a value to JSON's types; records become objects, with `passed` if they have it."""
+    """Converts a value to JSON types. Dataclasses become objects, with `passed` if defined."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
         passed = getattr(value, "passed", None)

@@ -1,9 +1,9 @@
 """
-Computes the minimum time of a layer on a device, from measured rates of the device.
+Computes the minimum time of a layer from measured rates of a device (the roofline model).
 
-A kernel moves each of its bytes at least once, and multiplies at most as fast as the fastest
-measured kernel. The larger of both times is the roofline time. A target without measured rates has
-no roofline: it is unknown, not guessed.
+A kernel moves each byte of its buffers at least once, and computes at most as fast as the fastest
+measured kernel. The larger of the two times is the roofline time. It is unknown if the target has
+no measured rates.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TERA = 1e12
 
 @dataclass(frozen=True)
 class Roofline:
-    """Minimum seconds, and the limiting resource: `memory`, `arithmetic`, or `unknown`."""
+    """Minimum time in seconds, and the limiting resource: `memory`, `arithmetic`, or `unknown`."""
 
     seconds: float | None
     limit: str
@@ -41,7 +41,7 @@ def roofline(layer: Layer, target: Target) -> Roofline:
 
 
 def rate_of(layer: Layer, target: Target) -> float | None:
-    """Returns the TFLOPS of the fastest measured kernel for a layer's path and types."""
+    """Returns the TFLOPS of the fastest measured kernel with the layer's path and types."""
     a, _, result = layer.types.replace(" -> ", " x ").rpartition(" x ")
     a = a.partition(" x ")[0]
     if layer.path in (COOPERATIVE_MATRIX, ATTENTION):

@@ -1,9 +1,10 @@
 """
-The target `spirv-run`: runs the module and prints its results instead of its text.
+Implements the output target `spirv-run`: runs the module and prints its results instead of its
+text.
 
     xdsl-opt x.mlir -p 'linalg-to-spirv{target=lavapipe}' -t 'spirv-run{values=iota}'
 
-So a FileCheck test can check numbers at any stage of a pipeline.
+A FileCheck test can thus check results at any stage of a pipeline.
 """
 
 from __future__ import annotations
@@ -30,23 +31,24 @@ from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.tools.arrays import NO_ARRAYS
 
 Kind: TypeAlias = tuple[DType, tuple[int, ...]]
-"""An input's dtype and shape."""
+"""The dtype and shape of an input."""
 
 SHOWN = 1024
-"""Number of elements beyond which only the corners of a result are printed."""
+"""Only the corners of a result with more elements are printed."""
 
 
 @dataclass(frozen=True)
 class SPIRVRun(Target):
     """
-    Runs a host function and prints its results. If the module has none, runs the entry points of
-    its `spirv.module`s on `grid` workgroups (`4x1x1`), with `length` elements in runtime arrays,
-    and prints the buffers.
+    Runs a host function and prints its results.
 
-    Inputs are made by `values`: `random` (small integers from `seed`), `iota` (0, 1, 2, ... modulo
-    8), `ones` or `zeros`; or read from `inputs`, an .npz file with one array for each argument, in
-    their order. `subgroup_size` is for the kernels; `checks` lists checks of the interpreter
-    (`all`) that must find nothing.
+    A module without a host function runs the entry points of its `spirv.module`s on `grid`
+    workgroups (such as `4x1x1`), with `length` elements in runtime arrays, and prints the buffers.
+
+    `values` selects the inputs: `random` (small integers from `seed`), `iota` (0, 1, 2, ... modulo
+    8), `ones` or `zeros`. Alternatively `inputs` is an .npz file with one array per argument, in
+    order. `subgroup_size` applies to kernels. `checks` lists checks of the interpreter (or `all`);
+    a finding is an error.
     """
 
     name = "spirv-run"
@@ -92,7 +94,7 @@ class SPIRVRun(Target):
         return {f"result{number}": result for number, result in enumerate(results)}
 
     def _run_kernels(self, module: ModuleOp, options: Options) -> dict[str, Any]:
-        """Runs all entry points; returns the buffers by variable."""
+        """Runs all entry points. Returns the buffers by variable name."""
         from xdsl_spirv.compare.translation.subjects import KernelSubject
 
         grid = tuple(int(n) if n.isdecimal() else 0 for n in self.grid.split("x"))
@@ -109,7 +111,9 @@ class SPIRVRun(Target):
                     return [stored[name] for name in stored.files]
             except (OSError, *NO_ARRAYS) as error:
                 raise InterpreterError(
-                    f"cannot read the inputs: {error}", self.inputs, "write them with numpy.savez"
+                    f"cannot read the inputs: {error}",
+                    self.inputs,
+                    "write the file with numpy.savez",
                 ) from error
         generator = np.random.default_rng(self.seed)
         return [self._made(*kind, generator) for kind in kinds]
@@ -126,9 +130,7 @@ class SPIRVRun(Target):
 
 
 def _kind(type: Attribute) -> Kind:
-    """
-    Returns the kind of an argument of a type; raises `InterpreterError` if no array can have it.
-    """
+    """Returns dtype and shape for a type. Raises `InterpreterError` for types without arrays."""
     shaped = isinstance(type, TensorType | MemRefType)
     shape = tuple(type.get_shape()) if shaped else ()
     dtype = scalar_dtype(type.element_type if shaped else type)

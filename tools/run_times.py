@@ -1,9 +1,4 @@
-"""
-Files with the times of a run: `run --time N --profile FILE` writes them, `explain --profile FILE`
-shows them.
-
-So a program can be timed on one machine and examined on another.
-"""
+"""Reads and writes files of measured times, for `run --profile` and `explain --profile`."""
 
 from __future__ import annotations
 
@@ -21,17 +16,17 @@ from xdsl_spirv.runtime.program import Dispatch
 
 SCHEMA = "xdsl-spirv-times"
 VERSIONS = (1, 2)
-"""Supported versions. Version 2 added the host's times; version 1 is still read."""
+"""Supported versions of the file. Version 2 added times of the host."""
 
 MOST_BYTES = 1 << 28
-"""Largest file of times, in bytes."""
+"""Maximum size of a file of times, in bytes."""
 
-REMEDY = "write it with run --time 20 --profile FILE"
+REMEDY = "write the file with run --time 20 --profile FILE"
 
 
 @dataclass(frozen=True)
 class DispatchTime:
-    """The times of a dispatch, one for each run."""
+    """The times of a dispatch, one per run."""
 
     kernel: str
     entry_point: str
@@ -40,21 +35,19 @@ class DispatchTime:
 
 @dataclass(frozen=True)
 class RunTimes:
-    """The contents of the file: the times of each dispatch, in order, on `device`."""
+    """The contents of a file of times."""
 
     schema: str
     version: int
     device: str
     dispatches: tuple[DispatchTime, ...]
     phases: tuple[Phase, ...] = field(default=(), metadata={"sparse": True})
-    """Phases of a run with its copies; empty if none was measured."""
+    """Phases of a run with its copies; empty if they were not measured."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """
-    The median seconds of each dispatch, the device that was measured, and a run with its copies.
-    """
+    """Median seconds of each dispatch on `device`, and the phases of a run with its copies."""
 
     seconds: list[float]
     device: str
@@ -64,16 +57,16 @@ class Measured:
 def times_json(
     device: str, dispatches: Sequence[DispatchTime], phases: Sequence[Phase] = ()
 ) -> str:
-    """Returns the file's contents."""
+    """Returns the contents of a file of times as JSON text."""
     record = RunTimes(SCHEMA, VERSIONS[-1], device, tuple(dispatches), tuple(phases))
     return json.dumps(to_json(record), indent=1) + "\n"
 
 
 def read_times(path: str, dispatches: Sequence[Dispatch]) -> Measured:
     """
-    Reads the times in a file.
+    Reads a file of times.
 
-    Raises `ProgramError` for another kind of file, or for times of another program.
+    Raises `ProgramError` for a file of another kind, or with the times of another program.
     """
     times = _read(path)
     launched = [(d.kernel, d.entry_point) for d in dispatches]
@@ -82,7 +75,7 @@ def read_times(path: str, dispatches: Sequence[Dispatch]) -> Measured:
         raise ProgramError(
             f"the times are for {len(timed)} different dispatches; the program has {len(launched)}",
             path,
-            "time the same program for the same target",
+            "measure the program again with run --profile",
         )
     for dispatch in times.dispatches:
         if not dispatch.nanoseconds or not all(0 <= t < inf for t in dispatch.nanoseconds):

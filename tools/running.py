@@ -1,9 +1,9 @@
 """
-`xdsl-spirv run`: chooses the device that runs a program, and times its dispatches.
+Runs a program for `xdsl-spirv run`: chooses the device, and times its dispatches.
 
 A Vulkan driver runs in a separate process by default, so that a crash of the driver becomes a
-message. Without --device, the best device that can run the program is used; standard error names
-it, and gives the reasons why other devices were not used.
+message. Without --device, the best device that can run the program is used. Its name, and the
+reasons against other devices, go to standard error.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 INTERPRETER = "interpreter"
 WARM_UP_SECONDS = 0.15
-"""Seconds that an idle device needs to reach its full clock."""
+"""Time in seconds that an idle device needs to reach its full clock."""
 
 
 def execute(
@@ -55,16 +55,16 @@ def execute(
     arguments: argparse.Namespace,
 ) -> dict[str, Array]:
     """
-    Runs the program on the device that the arguments name; returns its results.
+    Runs the program on the device that the options select.
 
-    Raises `ProgramError` for a device that does not exist, or that does not support the options.
+    Raises `ProgramError` if the device does not exist or does not support the options.
     """
     _refuse(arguments)
     chosen: str | None = arguments.device or os.environ.get(VARIABLE)
     if chosen is None and (checks is not None or arguments.time or arguments.statistics):
         chosen = INTERPRETER if checks is not None else "vulkan"
     if chosen is None:
-        # Missing inputs are reported before a device is searched.
+        # Reports missing inputs before the search for a device.
         bind_inputs(program.function().at(inputs), inputs)
         results = _on_the_best(program, inputs, arguments)
         if results is not None:
@@ -81,8 +81,8 @@ def execute_checked(
     whole: Program, inputs: Mapping[str, Array], arguments: argparse.Namespace
 ) -> tuple[dict[str, Array], bool]:
     """
-    Runs and writes the results of the function that the arguments name; returns the results, and
-    True if `--check` and `--sanitize` find no fault.
+    Runs a function and writes its results. Returns the results, and False if `--check` or
+    `--sanitize` found a fault.
     """
     from xdsl_spirv.tools.arrays import write_results
 
@@ -118,7 +118,7 @@ def execute_checked(
 
 @contextmanager
 def undefined_results() -> Generator[list[Report]]:
-    """Collects the findings of runs without checks, which become warnings."""
+    """Yields a list that collects the warnings about undefined results as reports."""
     reports: list[Report] = []
     with warnings.catch_warnings():
         show = warnings.showwarning
@@ -140,15 +140,12 @@ def execute_with_state(
     checks: Checks | None,
     arguments: argparse.Namespace,
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """
-    Runs a program whose states are read from a file and written to one; returns the states before
-    the run, and the results.
-    """
+    """Runs a program with `--load-state` and `--save-state`. Returns states and results."""
     _refuse(arguments)
     name: str = arguments.device or os.environ.get(VARIABLE) or INTERPRETER
     if arguments.time or arguments.statistics:
         raise ProgramError(
-            "states are for a single run, without --time and --statistics",
+            "a state cannot be combined with --time or --statistics",
             "--time",
             "leave one of them out",
         )
@@ -164,17 +161,14 @@ def execute_with_state(
 
 
 def _say_not_finite(inputs: Mapping[str, Array], results: Mapping[str, Array]) -> None:
-    """
-    Names the results that are NaN or infinite; they may be right, because the program may compute
-    them so.
-    """
+    """Prints the names of results that contain NaN or infinity."""
     counts = {name: count_not_finite(array) for name, array in results.items()}
     counts = {name: count for name, count in counts.items() if count}
     if not counts:
         return
     note(not_finite=counts)
     given = [name for name, array in inputs.items() if count_not_finite(array)]
-    cause = f"as the input {given[0]} has" if given else "--compare-layers names the first layer"
+    cause = f"so has the input {given[0]}" if given else "find the layer with --compare-layers"
     for name, count in counts.items():
         print(f"{name} is NOT FINITE: {count} of {results[name].size} elements ({cause})")
 
@@ -186,7 +180,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
         )
     if arguments.statistics and arguments.device == INTERPRETER:
         raise ProgramError(
-            "the interpreter has no driver that compiles kernels",
+            "--statistics needs a Vulkan driver; the interpreter has none",
             "--statistics",
             "use --device vulkan",
         )
@@ -197,7 +191,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
             "give a number of seconds above 0",
         )
     if arguments.profile and not arguments.time:
-        raise ProgramError("there are no times to write", "--profile", "give --time N, too")
+        raise ProgramError("--profile needs times of a run", "--profile", "give --time N, too")
     if arguments.time and arguments.device == INTERPRETER:
         raise ProgramError(
             "the interpreter's times are not a device's times",
@@ -209,7 +203,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
 def open_named(
     name: str | None, arguments: argparse.Namespace, graphs: bool = False
 ) -> VulkanDevice | IsolatedDevice:
-    """Opens a device in a separate process, or in this one if the arguments say so."""
+    """Opens a device, in a separate process unless `--in-process` is given."""
     if name is not None:
         parse_name(name)
     opener = open_device if arguments.in_process else open_isolated
@@ -218,13 +212,13 @@ def open_named(
 
 
 def limited(arguments: argparse.Namespace) -> AbstractContextManager[None]:
-    """Limits the interpreter's time to `--timeout`, if it is given."""
+    """Limits the interpreter's time to `--timeout` seconds, if given."""
     if arguments.timeout is None:
         return nullcontext()
     late = LateError(
         f"the interpreter takes more than {arguments.timeout:g} s",
         "",
-        "give it more time (--timeout), smaller inputs, or a device (--device vulkan)",
+        "raise --timeout, give smaller inputs, or use a device (--device vulkan)",
     )
     return time_limit(arguments.timeout, late)
 
@@ -232,7 +226,7 @@ def limited(arguments: argparse.Namespace) -> AbstractContextManager[None]:
 def _on_the_best(
     program: Program, inputs: Mapping[str, Array], arguments: argparse.Namespace
 ) -> dict[str, Array] | None:
-    """Returns the results on the best Vulkan device, or None if none can run the program."""
+    """Runs the program on the best Vulkan device. Returns None if no device can run it."""
     try:
         with open_named(None, arguments) as device:
             results = _execute_program(device, program, inputs, arguments)
@@ -266,7 +260,7 @@ def _execute_program(
 
 
 def _print_statistics(device: VulkanDevice | IsolatedDevice, program: Program) -> None:
-    """Prints the driver's statistics of each kernel's code."""
+    """Prints the driver's statistics of each kernel's machine code."""
     loaded: LoadedWork | RemoteWork = device.load(work_of(program), statistics=True)
     tables = loaded.executables()
     kernels = dict(zip((d.entry_point for d in program.manifest.dispatches), tables, strict=True))
@@ -293,10 +287,10 @@ def _print_times(times: list[Time], count: int, where: str) -> None:
 
 
 def _print_phases(phases: list[Phase]) -> None:
-    """Prints the phases of a run with its copies, by the host's clock and the device's."""
+    """Prints the phases of a run with its copies, by host clock and device clock."""
     note(phases=[plain(phase) for phase in phases])
     print("a run with its copies:")
-    titles = {HOST: "by the host", DEVICE: "by the device", LOAD: "once, when it is loaded"}
+    titles = {HOST: "by the host", DEVICE: "by the device", LOAD: "loading the program, once"}
     for track, title in titles.items():
         parts: dict[str, float] = {}
         for phase in phases:
@@ -318,9 +312,7 @@ def _write_times(times: list[Time], phases: list[Phase], where: str, path: str) 
 
 @contextmanager
 def executor(arguments: argparse.Namespace) -> Generator[Execute]:
-    """
-    Returns an executor that runs programs, one after another, on the device that a command names.
-    """
+    """Yields a function that runs programs on the device that the options select."""
     name: str | None = arguments.device or os.environ.get(VARIABLE)
     if name is None or name.partition(":")[0] != "vulkan":
         with limited(arguments):
@@ -333,16 +325,13 @@ def executor(arguments: argparse.Namespace) -> Generator[Execute]:
 INTERPRETED_ON = "the interpreter"
 
 RUNS = 20
-"""Number of runs that time a program."""
+"""Default number of runs that time a program."""
 
 
 def times_of(
     program: Program, inputs: Mapping[str, Array], arguments: argparse.Namespace
 ) -> Measured:
-    """
-    Returns the time of each dispatch, and of a run with its copies, on the device that a command
-    names.
-    """
+    """Returns times of the dispatches, and of a run with its copies, on the selected device."""
     name: str = arguments.device
     if name.partition(":")[0] != "vulkan":
         seconds: list[float] = []

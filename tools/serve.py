@@ -1,7 +1,7 @@
 """
-`xdsl-spirv serve`: serves a language model by OpenAI's chat and completions interface.
+Implements `xdsl-spirv serve`: serves a language model with OpenAI's chat and completions API.
 
-Everything is checked before the model is compiled; the server ends with Ctrl-C.
+All options are checked before the model is compiled. Ctrl-C ends the server.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def serve(arguments: argparse.Namespace) -> int:
 
 def _token_of(arguments: argparse.Namespace) -> str | None:
     """
-    Returns the token that clients must send; raises `ProgramError` if other machines could connect
-    without one.
+    Returns the token that clients must send. Raises `ProgramError` if other machines could connect
+    without a token.
     """
     if arguments.token_file is None:
         if not _is_loopback(arguments.host):
@@ -69,7 +69,9 @@ def _token_of(arguments: argparse.Namespace) -> str | None:
             f"cannot read the token: {error.strerror}", arguments.token_file, "give a file"
         ) from error
     if not token:
-        raise ProgramError("the token is empty", arguments.token_file, "write one into the file")
+        raise ProgramError(
+            "the token is empty", arguments.token_file, "write a token into the file"
+        )
     return token
 
 

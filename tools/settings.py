@@ -1,7 +1,4 @@
-"""
-The settings on which a verdict depends, for every report: a kernel that is right with one subgroup
-size, or with robust buffers, may be wrong with others.
-"""
+"""Settings that affect a verdict, such as the subgroup size, for all reports."""
 
 from __future__ import annotations
 
@@ -19,9 +16,7 @@ def settings(
     robust: bool,
     specialization: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """
-    Returns the settings of a launch for JSON; `origin` tells where the subgroup size comes from.
-    """
+    """Returns the settings of a launch for JSON; `origin` is the source of the subgroup size."""
     return {
         "subgroup_size": size,
         "subgroup_size_from": origin,
@@ -33,7 +28,7 @@ def settings(
 
 
 def size_origin(given: Sequence[int], target: Target | None) -> str:
-    """Returns the origin of a subgroup size: the caller, the target, or the default."""
+    """Returns the source of the subgroup size: the caller, the target, or the default."""
     if given:
         return "given"
     if target is None:
@@ -44,7 +39,7 @@ def size_origin(given: Sequence[int], target: Target | None) -> str:
 
 
 def describe_settings(values: Mapping[str, Any]) -> str:
-    """Formats settings as one line of a report."""
+    """Formats the settings as one line."""
     target, checks = values["target"], values["checks"]
     constants = (f"constant {name} = {value}" for name, value in values["specialization"].items())
     parts = [

@@ -1,6 +1,4 @@
-"""
-Checks that the solvers, an optional extra, are installed; otherwise tells how to install them.
-"""
+"""Checks that the optional solvers are installed, and runs `xdsl-spirv prove`."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ def require_solvers() -> None:
 
 
 def prove(arguments: argparse.Namespace) -> int:
-    """Runs `prove`. Modules that need solvers are imported only after that check."""
+    """Runs `xdsl-spirv prove` after checking that the solvers are installed."""
     require_solvers()
     if Path(arguments.kernel, MANIFEST).is_file():
         from xdsl_spirv.runtime.program import Program
@@ -32,8 +30,8 @@ def prove(arguments: argparse.Namespace) -> int:
 
         if arguments.entry or arguments.assume:
             raise ProgramError(
-                "a program's own dispatches give its entry points and sizes", "--entry, --assume",
-                "leave them out, or prove one of its kernels: DIR/kernels/NAME.spv",
+                "a program's dispatches already give entry points and sizes", "--entry, --assume",
+                "leave the options out, or prove one kernel: DIR/kernels/NAME.spv",
             )  # fmt: skip
         limits = limit_command(arguments)
         return report_proofs(Program.load(arguments.kernel), limits)

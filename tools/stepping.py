@@ -1,9 +1,8 @@
 """
-Applies passes to a module one at a time, forward and back: the state of `opt --interactive`,
-without a terminal.
+Applies passes to a module step by step, forward and back, for `opt --interactive`.
 
-A session is a plan of passes and a position in it: the passes before the position are applied.
-Every pass runs on a copy of the module, so that a failing pass changes nothing.
+A session is a list of passes (the plan) and a position: the passes before the position are
+applied. Each pass runs on a copy of the module, so that a failing pass changes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Passes = Mapping[str, Callable[[], type[ModulePass]]]
 
 @dataclass(frozen=True)
 class State:
-    """A module after some passes, and the time of the last one."""
+    """A module after some passes, and the duration of the last pass in seconds."""
 
     module: ModuleOp
     ctx: Context
@@ -39,7 +38,7 @@ class State:
 
 @dataclass(frozen=True)
 class UnitDiff:
-    """The change of a function, a kernel or another unit of a module between two states."""
+    """The change of a unit (a function or kernel) of a module between two states."""
 
     name: str
     old: list[str]
@@ -52,8 +51,7 @@ class Session:
     """
     A module and a plan of passes, the first `position` of which are applied.
 
-    `states` are the modules computed so far, from the source on; a change of the plan drops the
-    later ones.
+    `states` are the modules computed so far, the source first.
     """
 
     source: ModuleOp
@@ -75,40 +73,40 @@ class Session:
 
     @property
     def module(self) -> ModuleOp:
-        """The module at the current position; do not change it."""
+        """Returns the module at the current position. The caller must not change it."""
         return self.state.module
 
     @property
     def last(self) -> str:
-        """The pass that made the module, in pipeline syntax; empty for the source."""
+        """Returns the last applied pass in pipeline syntax; empty at the source."""
         return spec(self.plan[self.position - 1]) if self.position else ""
 
     @property
     def applied(self) -> str:
-        """The applied passes, as a pipeline for `opt -p`."""
+        """Returns the applied passes as a pipeline for `opt -p`."""
         return ",".join(map(spec, self.plan[: self.position]))
 
     # ---- forward and back
 
     def parse(self, pipeline: str) -> list[ModulePass]:
-        """Parses a pipeline's text to passes; raises `ProgramError` for invalid text."""
+        """Parses a pipeline. Raises `ProgramError` for invalid text."""
         known = dict(self.passes)
         with said_of_passes(known):
             return expand_pipelines(PassPipeline.parse_spec(known, pipeline).passes)
 
     def load(self, pipeline: str) -> int:
-        """Appends passes to the plan; returns their number."""
+        """Appends passes to the plan, and returns their number."""
         added = self.parse(pipeline)
         self.plan += added
         return len(added)
 
     def next(self) -> None:
-        """Applies the next pass of the plan, or applies again the one that was undone."""
+        """Applies the next pass of the plan."""
         if self.position == len(self.plan):
             raise ProgramError(
                 "the plan has no next pass",
                 f"{self.position} of {len(self.plan)} are applied",
-                "apply one: apply NAME",
+                "apply a pass: apply NAME",
             )
         if self.position + 1 == len(self.states):
             self.states.append(self._after(self.plan[self.position]))
@@ -116,9 +114,9 @@ class Session:
 
     def apply(self, pipeline: str) -> int:
         """
-        Applies passes at this position, before the planned ones; returns their number.
+        Inserts passes at the current position and applies them. Returns their number.
 
-        If one of them fails, the session is unchanged.
+        If a pass fails, the session is unchanged.
         """
         added = self.parse(pipeline)
         with self._all_or_nothing():
@@ -129,7 +127,7 @@ class Session:
         return len(added)
 
     def undo(self, count: int = 1) -> None:
-        """Undoes `count` passes; they stay in the plan."""
+        """Undoes the last `count` passes, which remain in the plan."""
         if not 0 < count <= self.position:
             raise ProgramError(
                 f"cannot undo {count} passes",
@@ -145,12 +143,12 @@ class Session:
             raise ProgramError(
                 f"cannot redo {count} passes",
                 f"only {left} passes are undone",
-                "apply the next one: next",
+                "apply the next pass: next",
             )
         self.position += count
 
     def skip(self) -> str:
-        """Removes the next pass from the plan; returns it."""
+        """Removes the next pass from the plan, and returns it."""
         if self.position == len(self.plan):
             raise ProgramError("the plan has no next pass", "", "there is nothing to skip")
         del self.states[self.position + 1 :]
@@ -158,11 +156,11 @@ class Session:
 
     def jump(self, place: str) -> None:
         """
-        Goes to the state after the pass with a number or a name, applying passes as needed; 0 is
-        the source.
+        Goes to the state after a pass, given by number or name, and applies passes if necessary. 0
+        is the source.
 
-        A name means the next pass of that name, or else the last one before. If a pass fails, the
-        session stops before that pass.
+        A name selects the next pass with that name, or else the last one before the position. If a
+        pass fails, the session stops before that pass.
         """
         target = self._number(place)
         if target < self.position:
@@ -219,9 +217,7 @@ class Session:
         return units[name]
 
     def changes(self, number: int | None = None) -> list[UnitDiff]:
-        """
-        Returns the changes by a pass of the plan (without a number, the last one), unit by unit.
-        """
+        """Returns the changes by pass `number` of the plan (default: the last applied pass)."""
         number = self.position if number is None else number
         if not 0 < number < len(self.states):
             raise ProgramError(
@@ -232,12 +228,12 @@ class Session:
 
 
 def spec(member: ModulePass) -> str:
-    """Returns a pass with its options in pipeline syntax."""
+    """Returns a pass and its options in pipeline syntax."""
     return str(member.pipeline_pass_spec())
 
 
 def unit_diffs(before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[UnitDiff]:
-    """Returns the units that differ, in the order of the new module; removed ones come first."""
+    """Returns the changed units: removed units first, then in the order of the new module."""
     names = [name for name in before if name not in after]
     names += [name for name, text in after.items() if before.get(name) != text]
     for name in names:

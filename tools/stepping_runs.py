@@ -1,7 +1,4 @@
-"""
-Runs a module at any stage of its lowering, for `opt --interactive`, and judges if the results are
-legal.
-"""
+"""Runs a module between passes, for `opt --interactive`, and checks the results."""
 
 from __future__ import annotations
 
@@ -21,10 +18,10 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.tools.stepping import Session, State
 
 RANDOM = 2
-"""The set of random inputs, among the sets that `draw` makes from a seed."""
+"""Index of the set of random inputs among the sets that `draw` returns."""
 
 KEPT = 4
-"""Number of runs whose results are kept: after one more pass, only one more run is needed."""
+"""Number of runs whose results are cached."""
 
 Results = dict[str, Array]
 
@@ -32,10 +29,10 @@ Results = dict[str, Array]
 @dataclass
 class Runs:
     """
-    Runs a session's states on the same random inputs, and compares their results.
+    Runs the modules of a session on the same random inputs, and compares the results.
 
-    Runs the host function, or else every entry point on `grid`, with runtime arrays of `length`
-    elements.
+    The host function is run, or every entry point on `grid`, with `length` elements in runtime
+    arrays.
     """
 
     session: Session
@@ -45,14 +42,14 @@ class Runs:
     _known: list[tuple[ModuleOp, str, Results]] = field(
         default_factory=list[tuple[ModuleOp, str, Results]]
     )
-    """The latest results, with the module and the settings on which they depend."""
+    """Cached results, each with its module and settings."""
 
     def run(self, seed: int = 0) -> Iterator[str]:
         """
-        Returns lines that compare the current results with the ones before the last pass and the
-        source's.
+        Yields lines that compare the current results with those before the last pass and of the
+        source.
 
-        Raises `InterpreterError` or `ProgramError` if the module, or its source, cannot run.
+        Raises `InterpreterError` or `ProgramError` if one of the modules cannot run.
         """
         session = self.session
         subject = self._subject()
@@ -70,10 +67,7 @@ class Runs:
         yield f"beside the source: {_verdict(now, before, legal)}"
 
     def _subject(self) -> Subject:
-        """
-        Returns the program to run, with the subgroup size that the planned or applied passes
-        require.
-        """
+        """Returns the program to run, with the subgroup size that its passes require."""
         plan = self.session.plan
         options = Options(
             subgroup_size=subgroup_size_for(plan), component_mapping=mapping_of(target_for(plan))
@@ -97,30 +91,30 @@ def _show_result(result: Array) -> str:
 
 
 def _difference(now: Results, before: Results) -> str:
-    """Tells if results are bit-identical, or how much they differ."""
+    """Returns how much results differ, or that they are identical."""
     apart: list[str] = []
     for name, result in now.items():
         earlier = before.get(name)
         if earlier is None or earlier.shape != result.shape:
-            apart.append(f"{name} was not there")
+            apart.append(f"{name} is new or has another shape")
         elif earlier.tobytes() != result.tobytes():
             distance = np.abs(result.astype(np.float64) - earlier.astype(np.float64))
             known = distance[~np.isnan(distance)]
             most = f"{known.max():.3g}" if known.size else "NaN"
             apart.append(f"{name} differs by up to {most}")
     gone = [f"{name} is gone" for name in before if name not in now]
-    return ", ".join(apart + gone) or "the same, bit by bit"
+    return ", ".join(apart + gone) or "bit-identical"
 
 
 def _verdict(now: Results, before: Results, legal: Legal) -> str:
-    """Tells if results are within the interval around the source's."""
+    """Returns whether the results are within the legal intervals around the source's results."""
     if missing := [name for name in legal.centre if name not in now]:
         return f"NOT LEGAL: the result {missing[0]} is missing"
     share, where = legal.worst(now)
     if where is None or share == 0:
         return "legal, the same"
     if share <= 1:
-        return f"legal, {100 * share:.3g} % of the error that is allowed"
+        return f"legal, {100 * share:.3g} % of the allowed error"
     name = where[0]
     if now[name].shape != legal.centre[name].shape:
         return f"NOT LEGAL: {name} has another shape, {_show_result(now[name])}"

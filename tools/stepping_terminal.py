@@ -1,8 +1,8 @@
 """
-`xdsl-spirv opt FILE --interactive`: runs a session in a terminal, or by commands on standard input.
+Implements `xdsl-spirv opt FILE --interactive`: reads commands from a terminal or standard input.
 
-A command that fails prints the reason and changes nothing. If the input is not a terminal, each
-command is shown before its output, and the status is 1 if any failed.
+A failing command prints the reason and changes nothing. If the input is not a terminal, commands
+are echoed, and the exit status is 1 if any command failed.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ SHORT = {
 }  # fmt: skip
 
 MOST_LINES = 200
-"""Largest diff of one unit, in lines, unless it is requested by name."""
+"""Maximum length of a unit's diff in lines, if the unit is not requested by name."""
 
 RED, GREEN, SOFT, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 
 
 class Terminal(cmd.Cmd):
-    """Runs commands on a session; `help` lists them."""
+    """A command interpreter for a session of passes."""
 
     def __init__(self, session: Session, runs: Runs, title: str):
         super().__init__()
@@ -55,13 +55,13 @@ class Terminal(cmd.Cmd):
     # ---- the loop
 
     def onecmd(self, line: str) -> bool:
-        """Runs one command; an error is printed, and the session continues."""
+        """Runs one command. Errors are printed."""
         if not self.is_typed and line not in ("", "EOF"):
             self._say(f"> {line}")
         try:
             return bool(super().onecmd(line))
         except KeyboardInterrupt:
-            print("interrupted; everything is as it was")
+            print("interrupted; nothing has changed")
         except BrokenPipeError:
             raise
         # xDSL's error about a pass's arguments is a BaseException, like the exceptions that end a
@@ -72,7 +72,7 @@ class Terminal(cmd.Cmd):
         return False
 
     def cmdloop(self, intro: object = None) -> None:
-        """Runs commands until `quit` or the end of the input; Ctrl-C drops a line."""
+        """Runs commands until `quit` or the end of the input. Ctrl-C discards the current line."""
         self.use_rawinput = self.is_typed
         _set_delimiters()
         while True:
@@ -88,7 +88,7 @@ class Terminal(cmd.Cmd):
         return stop
 
     def emptyline(self) -> bool:
-        """Does nothing: an empty line must not repeat a pass."""
+        """Does nothing. The base class would repeat the last command."""
         return False
 
     def precmd(self, line: str) -> str:
@@ -127,13 +127,13 @@ class Terminal(cmd.Cmd):
     # ---- commands: forward and back
 
     def do_next(self, text: str) -> None:
-        """next [N]: apply the next pass of the plan, or the next N."""
+        """next [N]: apply the next pass of the plan, or the next N passes."""
         for _ in range(self._number(text, 1)):
             self.session.next()
             self._say(self._step())
 
     def do_apply(self, text: str) -> None:
-        """apply NAME{option=value ...}: apply a pass here, or several separated by commas."""
+        """apply NAME{option=value ...}: insert and apply a pass, or several separated by commas."""
         if not text:
             raise ProgramError("which pass?", "", "apply NAME; Tab completes names")
         first = self.session.position
@@ -142,12 +142,12 @@ class Terminal(cmd.Cmd):
             self._say(self._step(number))
 
     def do_undo(self, text: str) -> None:
-        """undo [N]: go back by a pass, or by N; they stay in the plan."""
+        """undo [N]: undo the last pass, or the last N passes. They remain in the plan."""
         self.session.undo(self._number(text, 1))
         self._say(self._step())
 
     def do_redo(self, text: str) -> None:
-        """redo [N]: go forward again by passes that were undone."""
+        """redo [N]: apply the last undone pass again, or N undone passes."""
         self.session.redo(self._number(text, 1))
         self._say(self._step())
 
@@ -163,13 +163,13 @@ class Terminal(cmd.Cmd):
         self._say(f"skipped {self.session.skip()}")
 
     def do_load(self, text: str) -> None:
-        """load PIPELINE: put passes at the end of the plan, without applying them."""
+        """load PIPELINE: append passes to the plan, without applying them."""
         self._say(f"{counted(self.session.load(text), 'pass')} planned")
 
     # ---- commands: looking
 
     def do_list(self, text: str) -> None:
-        """list: the passes of the plan; the mark shows the current position."""
+        """list: show the passes of the plan; a mark shows the current position."""
         session = self.session
         self._say(f"{'>' if not session.position else ' '}  0 source")
         for number, member in enumerate(session.plan, 1):
@@ -179,7 +179,7 @@ class Terminal(cmd.Cmd):
             self._say(f"{mark} {number:2} {spec(member)}{known}{undone}")
 
     def do_show(self, text: str) -> None:
-        """show [NAME]: the module as it is now, or one of its functions or kernels."""
+        """show [NAME]: show the current module, or one of its functions or kernels."""
         shown = self.session.text(text or None)
         if self.is_typed and sys.stdout.isatty():
             import pydoc
@@ -189,7 +189,7 @@ class Terminal(cmd.Cmd):
             self._say(shown)
 
     def do_diff(self, text: str) -> None:
-        """diff [NUMBER] [NAME]: the changes of a pass (the last one), in all units or in one."""
+        """diff [NUMBER] [NAME]: show the changes of a pass (default: the last), or of one unit."""
         words = text.split()
         number = int(words.pop(0)) if words and words[0].isdecimal() else None
         name = words[0].removeprefix("@") if words else None
@@ -207,27 +207,27 @@ class Terminal(cmd.Cmd):
                 self._say(f"... {len(lines) - MOST_LINES} more lines: diff {change.name}")
 
     def do_run(self, text: str) -> None:
-        """run [SEED]: run the module as it is on random inputs, and compare the results."""
+        """run [SEED]: run the current module on random inputs, and compare the results."""
         for line in self.runs.run(self._number(text.removeprefix("--random").strip(), 0)):
             self._say(line)
 
     def do_check(self, text: str) -> None:
-        """check: verify the module, and read its kernels back from their binaries."""
+        """check: verify the module, and encode and decode its kernels."""
         session = self.session
         before = session.states[max(0, session.position - 1)].module
         if finding := find_broken(before, session.module):
-            raise ProgramError(finding.failure, "", "see what the last pass did: diff")
+            raise ProgramError(finding.failure, "", "show the changes of the last pass: diff")
         self._say("the module is valid")
 
     def do_passes(self, text: str) -> None:
-        """passes [TEXT]: list all passes, or the ones with a text in their names."""
+        """passes [TEXT]: list all passes, or the passes with TEXT in their names."""
         for name in sorted(name for name in self.session.passes if text in name):
             self._say(name)
 
     # ---- commands: saving
 
     def do_pipeline(self, text: str) -> None:
-        """pipeline: the applied passes, as `opt -p` takes them."""
+        """pipeline: show the applied passes as a pipeline for `opt -p`."""
         self._say(self.session.applied or "no pass is applied")
 
     def do_save(self, text: str) -> None:
@@ -235,7 +235,7 @@ class Terminal(cmd.Cmd):
         self._write(text, self.session.applied + "\n")
 
     def do_write(self, text: str) -> None:
-        """write FILE: write the module as it is now."""
+        """write FILE: write the current module."""
         self._write(text, self.session.text())
 
     def do_help(self, arg: str) -> None:
@@ -278,7 +278,7 @@ class Terminal(cmd.Cmd):
         return f"{number} {spec(session.plan[number - 1])}: {self._what(number)}{took}"
 
     def _what(self, number: int) -> str:
-        """Summarizes a pass's changes."""
+        """Returns a one-line summary of a pass's changes."""
         changes = self.session.changes(number)
         if not changes:
             return "changed nothing"
@@ -299,7 +299,7 @@ class Terminal(cmd.Cmd):
     # ---- completion
 
     def complete_apply(self, text: str, line: str, begin: int, end: int) -> list[str]:
-        """Completes names of passes; after `{` their options; after `target=` the targets."""
+        """Completes names of passes, their options after `{`, and targets after `target=`."""
         before = line[:begin]
         name = re.search(r"([\w-]+)\{[^{}]*$", before)
         if name is None:
@@ -330,9 +330,7 @@ def _starting(names: Iterable[str], text: str) -> list[str]:
 
 
 def _set_delimiters() -> None:
-    """
-    Sets the delimiters of completion: names of passes have hyphens, and options follow a brace.
-    """
+    """Sets the delimiters of completion, because names of passes contain hyphens."""
     try:
         import readline
     except ImportError:
@@ -341,7 +339,7 @@ def _set_delimiters() -> None:
 
 
 def _lines(change: UnitDiff) -> Iterable[tuple[str, str]]:
-    """Formats the lines of a diff, each with its mark."""
+    """Formats the lines of a diff, each with its mark (`+`, `-`, `~`)."""
     for part in hunks(change.rows):
         first = next((row.new for row in part if row.new is not None), 0)
         yield "@", f"@ line {first + 1}"

@@ -1,7 +1,4 @@
-"""
-`xdsl-spirv disassemble` and `assemble`: convert binaries to text and back, without the dialect in
-between.
-"""
+"""Implements `xdsl-spirv disassemble` and `assemble`, which convert between binary and assembly."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ def assemble(arguments: argparse.Namespace) -> int:
         module = assemble_text(text, version=version, preserve_numeric_ids=not arguments.renumber)
     except SPIRVAssemblyError as error:
         place = f"{arguments.input}:{error.line}:{error.column}"
-        raise ProgramError(error.cause, place, "correct the text there") from error
+        raise ProgramError(error.cause, place, "correct the text") from error
     write(arguments.output, module.encode())
     return 0
 
@@ -56,7 +53,7 @@ def _version(text: str | None) -> tuple[int, int] | None:
         return None
     match = re.fullmatch(r"([0-9]{1,2})\.([0-9]{1,2})", text)
     if match is None:
-        raise ProgramError(f"{text!r} is not a version of SPIR-V", "", "write it like 1.6")
+        raise ProgramError(f"{text!r} is not a SPIR-V version", "", "write it like 1.6")
     return int(match[1]), int(match[2])
 
 
@@ -67,4 +64,4 @@ def _read(path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         cause = f"cannot read the input: {error.strerror}"
-        raise ProgramError(cause, path, "name a file that exists") from error
+        raise ProgramError(cause, path, "correct the file name") from error

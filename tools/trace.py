@@ -1,9 +1,8 @@
 """
-`--trace-passes DIR`: writes the module after every pass as text, and one page with each pass's
-changes.
+Implements `--trace-passes DIR`: writes the module after every pass, and a page with the changes.
 
-The folder appears, complete, when the passes are done, also if one of them fails, which is when
-users need it. A pass that changed nothing has no file.
+The folder is written when all passes are done, or when a pass fails. A pass without changes has no
+file.
 """
 
 from __future__ import annotations
@@ -23,19 +22,18 @@ if TYPE_CHECKING:
 INDEX = "index.html"
 
 NESTED = ("builtin.module", "gpu.module", "spirv.module")
-"""Modules that are split, so that their functions and kernels are compared one by one."""
+"""Modules whose functions and kernels are compared separately."""
 
 DECLARATIONS = ": declarations"
-"""Suffix for the name of a module's part without functions."""
+"""Suffix for the name of the part of a module outside its functions."""
 
 
 @dataclass(frozen=True)
 class Stage:
     """
-    The module after a pass, and the text of each function or kernel by its symbol, in order.
+    The module after a pass: its text, and the text of each function or kernel by symbol.
 
-    `labels` gives for the lines of a unit the model's nodes, or named values, from which they come;
-    `kernels` gives for a kernel the nodes that it computes.
+    `labels` maps a unit to the model's nodes of each line. `kernels` maps a kernel to its nodes.
     """
 
     name: str
@@ -47,13 +45,13 @@ class Stage:
 
 @dataclass
 class Trace:
-    """Collects stages; `title` is the page's name for the input."""
+    """The stages of a pipeline; `title` is the input's name on the page."""
 
     title: str
     stages: list[Stage] = field(default_factory=list)
     failure: str | None = None
     groups: dict[str, Labels] = field(default_factory=dict)
-    """Nodes of the latest dispatches, because launches name only one of them."""
+    """Maps one node of each dispatch to all its nodes, because launches name only one node."""
 
     def observe(self, name: str, module: ModuleOp) -> None:
         """Records the module's text after the pass `name`."""
@@ -75,7 +73,7 @@ def file_of(number: int, stage: Stage) -> str:
 
 
 def units_of(module: ModuleOp) -> dict[str, str]:
-    """Returns the text of every function and kernel by its symbol, and the rest of each module."""
+    """Returns the text of each function and kernel by symbol, and the rest of each module."""
     texts: dict[str, str] = {}
 
     def add(name: str, text: str) -> None:
@@ -105,7 +103,7 @@ def units_of(module: ModuleOp) -> dict[str, str]:
 
 
 def _attributes(op: Operation) -> str:
-    """Returns the attributes of a module except its name, a line each."""
+    """Returns the attributes of a module except its name, one per line."""
     said = {**op.properties, **op.attributes}
     return "".join(f"//   {key} = {value}\n" for key, value in said.items() if key != "sym_name")
 

@@ -1,10 +1,9 @@
 """
-Writes a trace as one self-contained page: the changes of each pass, function by function, side by
-side.
+Writes a trace of passes as one self-contained page, with side-by-side diffs of functions.
 
-The page begins with a table of the passes. It shows one pass at a time (keys go forward and back),
-for the whole module or for one node of the model. Long constants are shortened here, but not in the
-text files. Changes that would make the page too long are only counted.
+The page begins with a table of the passes, and shows one pass at a time, for the whole module or
+for one node of the model. Long constants are shortened, and changes are left out if the page would
+become too long.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from xdsl_spirv.tools.trace_labels import Labels
 LONG_CONSTANT = re.compile(r"dense<([^<>]{80,})>|dense_resource<[^<>]{80,}>")
 
 MOST_LINES = 400
-"""Largest diff of a function, in lines."""
+"""Maximum length of a function's diff, in lines."""
 
 MOST_COMPARED = 6000
-"""Largest function that is compared line by line, in lines."""
+"""Maximum length of a function that is compared line by line, in lines."""
 
 MOST_CHARACTERS = 8_000_000
-"""Largest number of characters of all diffs."""
+"""Maximum number of characters of all diffs on the page."""
 
 OPEN = 3
-"""Number of changed functions up to which all of them are initially open."""
+"""Largest number of changed functions that are initially expanded."""
 
 TOLD = 4
-"""Number of changed functions that the table of passes names."""
+"""Maximum number of changed functions that the table of passes names."""
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A row of a diff: the text of both sides, where they have one, and the nodes it is about."""
+    """A row of a diff: old and new text, and the model's nodes of the row."""
 
     kind: str
     old: str | None = None
@@ -47,46 +46,44 @@ class _Line:
 
     @property
     def characters(self) -> int:
-        """Number of characters in the page, about 60 of which are markup."""
+        """Number of characters on the page, including about 60 characters of markup."""
         return 60 + len(self.old or "") + len(self.new or "")
 
 
 @dataclass(frozen=True)
 class _Unit:
-    """The change of a function, in few characters and line by line."""
+    """The change of a function: a summary and the lines of the diff."""
 
     name: str
     change: str
     nodes: frozenset[int]
     followed: bool
-    """True if its lines can be followed one by one."""
+    """True if the lines have nodes of the model, so that the page can filter them."""
     lines: Sequence[_Line]
 
 
 @dataclass
 class _Section:
-    """The changes of one pass."""
-
     number: int
     name: str
     file: str
     summary: str = ""
     open: bool = False
     left_out: int = 0
-    """Number of functions that are left to the text file."""
+    """Number of changed functions that are not shown on the page."""
     units: list[_Unit] = field(default_factory=list[_Unit])
 
 
 @dataclass
 class _Writer:
-    """Collects the sections of a trace; `nodes` are the numbers of those that can be followed."""
+    """Makes the sections of a page; `nodes` maps the selectable nodes to their numbers."""
 
     stages: Sequence[Stage]
     nodes: Mapping[str, int]
     budget: int = MOST_CHARACTERS
 
     def section(self, number: int) -> _Section:
-        """Writes the section of a pass's changes."""
+        """Makes the section of one pass."""
         stage = self.stages[number]
         before = self.stages[number - 1] if number else Stage("", "", {})
         names = [name for name in before.units if name not in stage.units]
@@ -133,7 +130,7 @@ class _Writer:
         return _Unit(name, change, self._numbers_of(name, before, after), followed, lines)
 
     def _numbers_of(self, name: str, before: Stage, after: Stage) -> frozenset[int]:
-        """Returns the nodes to which a unit belongs."""
+        """Returns the numbers of the nodes of a unit."""
         kernel = name.removesuffix(DECLARATIONS)
         labels = set[str]()
         for stage in (before, after):
@@ -167,7 +164,7 @@ class _Writer:
             for row in _side_by_side(part):
                 was, becomes = set(_at(left, row.old)), set(_at(right, row.new))
                 if row.kind == "changed" and was and becomes and not was & becomes:
-                    # Lines of two nodes: a user who follows one of them does not want these.
+                    # Lines of different nodes are shown separately.
                     yield line(replace(row, new=None), was)
                     yield line(replace(row, old=None), becomes)
                 else:
@@ -175,7 +172,7 @@ class _Writer:
 
 
 def page_of(trace: Trace) -> str:
-    """Returns the page of a trace."""
+    """Returns the HTML page of a trace."""
     stages = trace.stages
     changed = [n for n in range(1, len(stages)) if stages[n].units != stages[n - 1].units]
     nodes = _nodes(stages)
@@ -194,10 +191,7 @@ def page_of(trace: Trace) -> str:
 
 
 def _nodes(stages: Sequence[Stage]) -> list[str]:
-    """
-    Returns the names that can be followed: nodes that kernels compute, or else names of the
-    source's lines.
-    """
+    """Returns the selectable nodes: nodes that kernels compute, or else all nodes of the source."""
     if not stages:
         return []
     lines = (line for labels in stages[0].labels.values() for line in labels)
@@ -211,7 +205,7 @@ def _at(labels: Sequence[Labels], line: int | None) -> Labels:
 
 
 def _side_by_side(rows: Sequence[Row]) -> Iterator[Row]:
-    """Arranges rows so that a removed line is next to the added one that replaces it."""
+    """Reorders rows so that a removed line is next to the added line that replaces it."""
     position = 0
     while position < len(rows):
         removed = _run(rows, position, "removed")

@@ -1,8 +1,8 @@
 """
-Finds the model's node for each line of a module, so that a page can follow one node.
+Finds the model's nodes of each line of a module, so that a page can filter by node.
 
-Operations of a host function have the node in their locations, or in the names of their results if
-the module has no locations. A kernel belongs to the nodes whose launches name it.
+The node of an operation comes from its location, or else from the name of its result. The nodes of
+a kernel come from the launches of the kernel.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from xdsl_spirv.dialects.places import labels_of, node_of
 from xdsl_spirv.dialects.schedule import DispatchOp
 
 Labels: TypeAlias = tuple[str, ...]
-"""Labels of a line; empty for a line without a node."""
+"""Names of the model's nodes of a line."""
 
 
 class _Marking(Printer):
-    """Records where in the text operations begin and end, and their labels."""
+    """A printer that records where in the text operations begin and end, with their labels."""
 
     def __init__(self, output: StringIO, host: FuncOp):
         super().__init__(stream=output)
@@ -44,22 +44,20 @@ class _Marking(Printer):
 
 
 def labels_at(op: Operation, host: FuncOp, outer: Labels) -> Labels:
-    """
-    Returns the labels of an operation of a host function, or of the operation that contains it.
-    """
+    """Returns the nodes of an operation of a host function, or of its parent operation."""
     if op.parent_op() is not host:
         own = node_of(op)
         return outer if own is None else (own,)
     labels = labels_of(op)
     if not labels and isinstance(op, LaunchFuncOp):
-        # A launch has no results: it is named after the buffer that it writes.
+        # A launch has no results, so the name of the written buffer is used.
         written = op.operands[-1].name_hint if op.operands else None
         labels = () if written is None else (written,)
     return labels
 
 
 def groups_of(module: ModuleOp) -> dict[str, Labels]:
-    """Returns the nodes that each dispatch computes, by the node that represents it later."""
+    """Maps the node that represents a dispatch in later passes to all nodes of the dispatch."""
     groups: dict[str, Labels] = {}
     for op in module.walk():
         if isinstance(op, DispatchOp) and (name := node_of(op)) is not None:
@@ -71,8 +69,9 @@ def labels_of_hosts(
     module: ModuleOp, groups: Mapping[str, Labels]
 ) -> tuple[dict[str, list[Labels]], dict[str, set[str]]]:
     """
-    Returns the labels of each line of every host function, and the labels of each kernel by its
-    names; a launch of a dispatch in `groups` has all of the dispatch's labels.
+    Returns the nodes of each line by host function, and the nodes of each kernel by name.
+
+    `groups` maps one node of a dispatch to all its nodes.
     """
     lines: dict[str, list[Labels]] = {}
     kernels: dict[str, set[str]] = {}
@@ -99,9 +98,7 @@ def _expand_labels(labels: Labels, groups: Mapping[str, Labels]) -> Labels:
 
 
 def _lines(host: FuncOp, groups: Mapping[str, Labels]) -> list[Labels]:
-    """
-    Returns for each line's end the labels of the innermost operation that ends there.
-    """
+    """Returns the nodes of each line, from the innermost operation at the end of the line."""
     output = StringIO()
     printer = _Marking(output, host)
     printer.print_op(host)

@@ -1,6 +1,4 @@
-"""
-Writes the folder of `--trace-passes`, completely, when the passes are done or one of them fails.
-"""
+"""Writes the folder of `--trace-passes` atomically."""
 
 from __future__ import annotations
 
@@ -17,9 +15,9 @@ from xdsl_spirv.tools.trace import INDEX, Stage, Trace, file_of
 @contextmanager
 def tracing(folder: str | None, title: str) -> Generator[Trace | None]:
     """
-    Yields a trace that is written into `folder` at the end, or None if there is no folder.
+    Yields a trace, and writes it into `folder` at the end; yields None without a folder.
 
-    Raises `ProgramError` if the folder contains other files, before anything is done.
+    Raises `ProgramError` at once if the folder contains other files.
     """
     if folder is None:
         yield None
@@ -46,7 +44,7 @@ def _refuse_strangers(target: Path) -> None:
 
 
 def _write(trace: Trace, target: Path) -> None:
-    """Writes the folder completely or not at all, replacing an older trace."""
+    """Replaces the folder atomically."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as scratch:

@@ -1,4 +1,4 @@
-"""`xdsl-spirv tune`: searches schedules on a device, and writes the tuned table."""
+"""Implements `xdsl-spirv tune`: searches for fast schedules, and writes a tuned table."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.compilers import Driver
 
 AT_ONCE = 3
-"""Number of contractions that are searched at the same time for each device."""
+"""Number of contractions to search at the same time per device."""
 
 TYPES = ("f16", "bf16", "f32", "f64", "i8", "i16", "i32")
 SHAPE = re.compile(r"(\d+)x(\d+)x(\d+):(\w+)(?:x(\w+))?->(\w+)")
@@ -58,7 +58,7 @@ func.func @main(%A: tensor<{m}x{k}x{a}>, %B: tensor<{k}x{n}x{b}>) -> tensor<{m}x
 
 
 def tune(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv tune`: returns exit status 1 if a contraction has no correct candidate."""
+    """Runs `xdsl-spirv tune`. Returns 1 if a contraction has no correct candidate."""
     driver = _driver(arguments)
     target = load(arguments.target)
     table = Path(arguments.output) if arguments.output else path_for(target.name)
@@ -88,15 +88,17 @@ def tune(arguments: argparse.Namespace) -> int:
 
 
 def _driver(arguments: argparse.Namespace) -> Driver | None:
-    """Returns the driver that estimates instead of a device; its target is the default one."""
+    """Returns the driver of `--driver`, and makes its target the default."""
     if arguments.driver is None:
         if arguments.target is None:
-            raise ProgramError("no target is named", "", "give --target, or --driver")
+            raise ProgramError("no target is given", "", "give --target, or --driver")
         return None
     for option in ("device", "replay"):
         if getattr(arguments, option) is not None:
             raise ProgramError(
-                f"--driver estimates, but --{option} measures", "", "give only one of them"
+                f"--driver only estimates times, so it cannot be combined with --{option}",
+                "",
+                "leave out one of the options",
             )
     from xdsl_spirv.runtime.vulkan.compilers import find
 
@@ -108,7 +110,7 @@ def _driver(arguments: argparse.Namespace) -> Driver | None:
 def _estimate_outcomes(
     arguments: argparse.Namespace, options: Options, driver: Driver
 ) -> tuple[Mapping[str, list[Outcome]], Together]:
-    """Returns the outcomes of candidates, estimated from the code that a driver makes of them."""
+    """Returns outcomes with times that are estimated from a driver's machine code."""
     from xdsl_spirv.runtime.vulkan.compilers import Compiler
     from xdsl_spirv.tools.tuning.static import StaticBench
 
@@ -123,7 +125,7 @@ def _estimate_outcomes(
 def _search_outcomes(
     arguments: argparse.Namespace, options: Options, target: Target
 ) -> tuple[Mapping[str, list[Outcome]], Together]:
-    """Returns the outcomes of candidates that devices ran."""
+    """Returns outcomes with times that are measured on devices."""
     sources = _sources(arguments)
     path = Path(arguments.store or f"{target.name}.db")
     with _engine(arguments) as (engine, resource, count), Store(path) as store:
@@ -142,10 +144,7 @@ def _search_outcomes(
 
 @contextmanager
 def _engine(arguments: argparse.Namespace) -> Generator[tuple[Engine, str, int]]:
-    """
-    Returns the engine of the jobs, the resource that measurements need, and the number of devices
-    that offer it.
-    """
+    """Yields the engine for jobs, the resource for measurements, and its number of devices."""
     cores = _positive(arguments.jobs, "--jobs")
     with open_engine(arguments.scheduler, cores, arguments.device) as engine:
         name = _resource(engine, arguments.device)
@@ -153,7 +152,7 @@ def _engine(arguments: argparse.Namespace) -> Generator[tuple[Engine, str, int]]
 
 
 def _resource(engine: Engine, device: str | None) -> str:
-    """Returns the resource for `--device`; by default the most common kind of GPU, or lavapipe."""
+    """Returns the resource for `--device`: by default the most common GPU, or lavapipe."""
     if device not in (None, "vulkan"):
         return resource(engine, device)
     offered = engine.resources()
@@ -166,7 +165,7 @@ def _resource(engine: Engine, device: str | None) -> str:
 def _replay_outcomes(
     arguments: argparse.Namespace, options: Options
 ) -> tuple[Mapping[str, list[Outcome]], Together]:
-    """Returns the outcomes of a search that uses only a store's results, and the unused results."""
+    """Repeats a search with only the measurements of a store, without a device."""
     path = Path(arguments.replay)
     if not path.is_file():
         raise ProgramError(
@@ -187,7 +186,7 @@ def _replay_outcomes(
         for key, tried in together.run(sources).items()
     }
     print(
-        f"from {path}: {device}, {driver}; {len(known.unusual)} times under another clock or load"
+        f"from {path}: {device}, {driver}; {len(known.unusual)} times under unusual clock or load"
     )
     for line in known.told():
         print(f"  {line}")
@@ -199,24 +198,24 @@ def _replay_outcomes(
 
 
 def _recorded_sources(records: Sequence[Record]) -> list[Source]:
-    """Returns the contractions that were measured, if their modules still contain them."""
+    """Returns the measured contractions that the current lowering of their modules still has."""
     measured = dict.fromkeys(map(source_of_record, records))
     modules = dict.fromkeys((s.text, s.target, s.weights) for s in measured)
     met = {source for module in modules for source in sources_of(*module, _say)}
     for source in measured:
         if source not in met:
-            _say(f"{source.key}: its module is now lowered to other contractions")
+            _say(f"{source.key}: the lowered module no longer has this contraction")
     return [source for source in measured if source in met]
 
 
 def source_of_record(record: Record) -> Source:
-    """Returns the contraction to which a measurement belongs."""
+    """Returns the contraction that a record measures."""
     data = record.data
     return Source(data["text"], data["target"], data["contraction"], tuple(data["weights"]))
 
 
 def _device_of(records: Sequence[Record], wanted: str | None, path: Path) -> tuple[str, str]:
-    """Returns the device and driver of most measurements, optionally only of a given device."""
+    """Returns the device and driver of most records, restricted to device `wanted` if given."""
     devices = Counter(
         (r.result.device, r.result.driver)
         for r in records
@@ -232,7 +231,7 @@ def _say(text: str) -> None:
 
 
 def _report(key: str, tried: list[Outcome]) -> bool:
-    """Prints the result for a contraction; returns True if there was one."""
+    """Prints the result for a contraction. Returns True if a candidate is correct."""
     print(key)
     counts = {status: sum(o.status == status for o in tried) for status in STATUSES}
     said = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
@@ -277,7 +276,7 @@ def _positive(value: Number, option: str) -> Number:
 
 
 def _share(text: str) -> float:
-    """Parses `1%` or 0.01."""
+    """Parses a fraction such as `1%` or `0.01`."""
     try:
         return float(text[:-1]) / 100 if text.endswith("%") else float(text)
     except ValueError:
@@ -285,7 +284,7 @@ def _share(text: str) -> float:
 
 
 def _sources(arguments: argparse.Namespace) -> list[Source]:
-    """Returns the contractions of a file, and those that are named."""
+    """Returns the contractions of the input file and of `--contraction`."""
     if (arguments.input is None) == (not arguments.contraction):
         raise ProgramError("there is nothing to tune", "", "give an .mlir file or --contraction")
     texts = [matmul(shape) for shape in arguments.contraction]
@@ -302,7 +301,7 @@ def _sources(arguments: argparse.Namespace) -> list[Source]:
 
 
 def matmul(contraction: str) -> str:
-    """Returns the text of a module with one matmul."""
+    """Returns the MLIR text of a module with one matmul."""
     shape = SHAPE.fullmatch(contraction.replace(" ", ""))
     if shape is None or not {shape[4], shape[5] or shape[4], shape[6]} <= set(TYPES):
         raise ProgramError(

@@ -1,7 +1,7 @@
 """
-`xdsl-spirv validate`: prints every finding with its place; exit status 1 if one is an error.
+Implements `xdsl-spirv validate`: prints the findings; the exit status is 1 if one is an error.
 
-An MLIR file is recognised by its name's ending; anything else is read as a binary.
+A file name that ends in `.mlir` is read as MLIR, any other file as a binary.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xdsl_spirv.tools import khronos
 from xdsl_spirv.tools.report import note
 
 MEMORY_OF_ALL = "VUL-10"
-"""The rule for limits that every device supports."""
+"""Rule for the Workgroup memory that every device supports."""
 
 
 def validate(arguments: argparse.Namespace) -> int:
@@ -40,7 +40,7 @@ def validate(arguments: argparse.Namespace) -> int:
         binary = _read(arguments.input)
         findings = _binary(arguments.input, binary, environment)
     if arguments.target and binary is not None:
-        # The target's own limit replaces the one that all devices have.
+        # The target's limit replaces the limit that applies to all devices.
         findings = [f for f in findings if f.rule != MEMORY_OF_ALL]
         findings += _beyond_target(binary, arguments.target)
     oracle = None
@@ -63,7 +63,7 @@ def _read(path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         cause = f"cannot read the input: {error.strerror}"
-        raise ProgramError(cause, path, "name a file that exists") from error
+        raise ProgramError(cause, path, "correct the file name") from error
 
 
 def _binary(path: str, binary: bytes, environment: str | None) -> list[Finding]:
@@ -74,7 +74,7 @@ def _binary(path: str, binary: bytes, environment: str | None) -> list[Finding]:
 
 
 def _beyond_target(binary: bytes, name: str) -> list[Finding]:
-    """Returns findings for entry points that use more Workgroup memory than a target has."""
+    """Returns findings for entry points that exceed a target's Workgroup memory."""
     from xdsl_spirv.serialization.validation.validator import beyond_memory
     from xdsl_spirv.targets import load
 
@@ -99,7 +99,7 @@ def _mlir(
     try:
         program = parser.parse_module()
     except VerifyException as error:
-        # An attribute or a type that is checked when it is created.
+        # The parser verifies attributes and types.
         return [parse_finding(error, path, text.count("\n", 0, parser.pos) + 1)], None
     module = find_module(program, name)
     return validate_operation(module, environment)
@@ -108,13 +108,13 @@ def _mlir(
 def _compare(
     binary: bytes, environment: str | None, findings: list[Finding]
 ) -> dict[str, list[str] | str]:
-    """Returns the verdict of Khronos' validator, and the differences."""
+    """Returns the findings of `spirv-val`, and the differences from ours."""
     name = environment or environment_of(decode(binary)).name
     try:
         theirs = khronos.spirv_val(binary, name)
     except khronos.ToolMissing as error:
         raise ProgramError(
-            str(error), "--spirv-val", "install it, or leave the option out"
+            str(error), "--spirv-val", "install the tool, or leave the option out"
         ) from error
     ours = [f for f in findings if f.severity is Severity.ERROR]
     differences: list[str] = []

@@ -387,7 +387,7 @@ def test_a_device_that_is_not_there(on_lavapipe: Run, programs: Programs):
         ),
         (
             ["--device", "interpreter", "--statistics"],
-            "the interpreter has no driver that compiles kernels",
+            "--statistics needs a Vulkan driver; the interpreter has none",
         ),
         (["--device", "vulkan", "--sanitize", "all"], "does not check for undefined behaviour"),
     ],

@@ -56,7 +56,7 @@ def test_other_sizes(picture: str, size: str):
     [
         (None, "the picture 'x' lacks layout, channels, size, mean, std"),
         ("layout=nchw,channels=rgb,size=exact", "the picture 'x' lacks mean, std"),
-        (FLOATS + ",sise=3", "'sise' is not a setting of image.*did you mean 'size'"),
+        (FLOATS + ",sise=3", "'sise' is not a setting of a picture.*did you mean 'size'"),
         (FLOATS.replace("nchw", "nchv"), "layout=nchv.*did you mean 'nchw'"),
         (FLOATS.replace("nchw", "hwc"), "so its layout is not hwc"),
         (FLOATS.replace("rgb", "gray"), "has 3 channels, but gray has 1"),

@@ -148,14 +148,14 @@ def test_tune_estimates_by_a_driver(tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "no target is named"),
+        ([], "no target is given"),
         (
             ["--driver", "amd:navi31", "--device", "vulkan"],
-            "--driver estimates, but --device measures",
+            "--driver only estimates times, so it cannot be combined with --device",
         ),
         (
             ["--static", "amd:navi31", "--replay", "x.db"],
-            "--driver estimates, but --replay measures",
+            "--driver only estimates times, so it cannot be combined with --replay",
         ),
     ],
 )

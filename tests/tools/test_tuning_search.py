@@ -272,7 +272,7 @@ def test_nothing_is_right():
     bench = Invented(statuses=dict.fromkeys(Invented().subjects, "wrong"))
     outcomes, search = searched(bench, most=20)
     assert best_of(outcomes) is None
-    assert "none is right" in page_of("t", {"key": outcomes}, {"key": search})
+    assert "none is correct" in page_of("t", {"key": outcomes}, {"key": search})
 
 
 def test_time_ends_a_search():
@@ -351,7 +351,7 @@ def test_a_search_is_replayed_from_a_store(
     replay += ["--candidates", "5", "--page", str(tmp_path / "p.html")]
     assert main(replay) == 0
     out = capsys.readouterr().out
-    assert "invented, 1; 1 times under another clock or load" in out
+    assert "invented, 1; 1 times under unusual clock or load" in out
     assert "measured while the default took 20.00 us; its median is 10.00 us: #sched" in out
     assert "1 candidates were never measured" in out
     assert "1.40 times as fast as without the table" in out
@@ -375,7 +375,7 @@ def test_a_search_is_replayed_from_a_store(
     assert main(replay) == 0
     said = capsys.readouterr()
     assert said.out == out
-    assert "of another version: its module is now lowered to other contractions" in said.err
+    assert "of another version: the lowered module no longer has this contraction" in said.err
     # Another device has measured nothing.
     assert main([*replay, "--device", "another"]) == 1
     assert "no measurement for this target and device" in capsys.readouterr().err
@@ -411,7 +411,7 @@ def test_a_replay_has_everything_that_was_measured(
         store.add(Job(MEASURE, other | {"reference": {}, "turn": 0}), result)
     assert main([*replay, "--candidates", "2", "-o", str(tmp_path / "t.json")]) == 0
     out = capsys.readouterr().out
-    assert "2 times under another clock or load" in out
+    assert "2 times under unusual clock or load" in out
     assert "5 candidates: 5 ok" in out
     # It ends where a step has nothing that was measured.
     assert main([*replay, "--until-gain", "0", "-o", str(tmp_path / "t.json")]) == 0

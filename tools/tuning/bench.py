@@ -1,4 +1,4 @@
-"""Supplies a search with measurements: from devices, by jobs of an engine, or from a store only."""
+"""Supplies a search with measurements, from devices or from a store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS[LOAD] = Kind("xdsl_spirv.tools.tuning.kinds:load_ahead")
 KINDS[MEASURE] = Kind("xdsl_spirv.tools.tuning.kinds:measure", measured=True)
 
 CORE_SECONDS = 120.0
-"""Time limit for compiling a candidate, or computing a proposal, in seconds."""
+"""Time limit for compiling a candidate or computing a proposal, in seconds."""
 
 
 def source_data(source: Source) -> dict[str, Any]:
@@ -40,10 +40,7 @@ def source_data(source: Source) -> dict[str, Any]:
 
 @dataclass
 class DeviceBench(Bench):
-    """
-    Answers for one contraction: computed on processor cores, and measured on a device of a
-    resource.
-    """
+    """Measures candidates of a contraction on a device, and compiles them on processor cores."""
 
     engine: Engine
     resource: str
@@ -56,10 +53,10 @@ class DeviceBench(Bench):
     default: str | None = None
     default_is_right: bool = False
     first: Proposals | None = None
-    """The first proposal, if it was prepared."""
+    """The candidates of the first step, if they were prepared."""
 
     def prepare(self, source: Source) -> None:
-        """Proposes and compiles the candidates of the first step, on processor cores."""
+        """Proposes and compiles the candidates of the first step."""
         count = min(STEP, self.options.most)
         self.first = self.propose(source, [], [], count, self.options.most)
         known = (self.known.find(source.key, s, 0, 0) for s in self.first.subjects)
@@ -90,12 +87,12 @@ class DeviceBench(Bench):
         return Proposals(subjects, value["expected_gain"])
 
     def _value(self, job: Job) -> Any:
-        """Returns the value of a job that should not fail."""
+        """Runs a job and returns its value. Raises `ProgramError` if the job fails."""
         for _, result in self.engine.run([job]):
             if not result.ok:
                 raise ProgramError(f"{job.kind}: {result.status}: {result.cause}")
             return result.value
-        raise ProgramError(f"{job.kind}: the job gave no result")
+        raise ProgramError(f"{job.kind}: the job has no result")
 
     def measure(
         self, source: Source, schedules: Sequence[str], runs: int, turn: int = 0
@@ -124,7 +121,7 @@ class DeviceBench(Bench):
         return [outcomes[schedule] for schedule in schedules]
 
     def _first(self, source: Source, runs: int) -> Outcome:
-        """Returns the default's outcome, after comparing its results with the exact ones."""
+        """Measures the default schedule, after comparing its results with exact results."""
         assert self.default is not None
         for job in self._measurements(source, [self.default], runs, 0):
             given = {name: job.data[name] for name in ("text", "inputs", "results")}
@@ -139,7 +136,7 @@ class DeviceBench(Bench):
                 outcome = outcome_of(again.data, result)
             self.default_is_right = outcome.right
             if outcome.status == "refused":
-                # A device that lacks a feature for the default lacks it for every candidate.
+                # A missing feature of the device affects every candidate.
                 raise ProgramError(f"the default schedule does not run: {outcome.cause}")
             return outcome
         return self._refused(source, self.default, runs, 0)
@@ -147,7 +144,7 @@ class DeviceBench(Bench):
     def _measurements(
         self, source: Source, schedules: Sequence[str], runs: int, turn: int
     ) -> Iterator[Job]:
-        """Yields a measurement job for each candidate as soon as it is compiled, if it can be."""
+        """Yields a measurement job for each candidate that compiles."""
         default = self.default or ""
         reference = None
         if self.default_is_right and any(s != default or turn for s in schedules):
@@ -173,10 +170,7 @@ class DeviceBench(Bench):
 
     @property
     def _limit(self) -> float:
-        """
-        Returns the time limit of a job: for a run, and the timings of the candidate and the
-        reference.
-        """
+        """Returns the time limit of a measurement job, in seconds."""
         return 10 * self.options.timeout
 
     def _compile(self, source: Source, schedules: Sequence[str]) -> None:
@@ -184,7 +178,7 @@ class DeviceBench(Bench):
             pass
 
     def _compiling(self, source: Source, schedules: Sequence[str]) -> Iterator[str]:
-        """Yields the schedules as soon as each is compiled."""
+        """Yields each schedule as soon as it is compiled or refused."""
         missing = [schedule for schedule in schedules if schedule not in self.compiled]
         jobs = (
             Job(COMPILE, source_data(source) | {"schedule": s}, seconds=CORE_SECONDS, note=s)
@@ -196,7 +190,7 @@ class DeviceBench(Bench):
             yield job.note
 
     def _loading(self, source: Source, schedules: Sequence[str]) -> Iterator[str]:
-        """Yields the schedules that compile, each as soon as its preparations are done."""
+        """Yields each schedule that compiles, as soon as it can be measured."""
 
         def jobs() -> Iterator[Job]:
             for schedule in self._compiling(source, schedules):
@@ -205,19 +199,18 @@ class DeviceBench(Bench):
                     yield Job(LOAD, data, needs, CORE_SECONDS, runs=False, note=schedule)
 
         if self.options.load_ahead and self.resource.startswith(GPU):
-            # The result does not matter: the measurement shows it.
+            # A failure will show up in the measurement.
             yield from (job.note for job, _ in self.engine.run(jobs()))
         else:
             yield from (job.note for job in jobs())
 
     def _work(self, schedule: str) -> Mapping[str, Any]:
-        """Returns a candidate that could be compiled."""
         compiled = self.compiled[schedule]
         assert not isinstance(compiled, Result)
         return compiled
 
     def _refused(self, source: Source, schedule: str, runs: int, turn: int) -> Outcome:
-        """Returns the outcome of a candidate that could not be compiled; the store has it, too."""
+        """Returns the outcome of a candidate that does not compile, and stores it."""
         place, compiled = self.engine.place(self.resource), self.compiled[schedule]
         assert isinstance(compiled, Result)
         result = Result("refused", None, compiled.cause, 0.0, "", place.device, place.driver)
@@ -228,14 +221,14 @@ class DeviceBench(Bench):
 
 
 def _exact(data: Mapping[str, Any]) -> Job:
-    """Computes the exact results of a compiled candidate's module."""
+    """Returns a job that computes exact results of a compiled candidate's module."""
     given = {name: data[name] for name in ("text", "inputs", "results")}
     return Job(EXPECT, given, seconds=10 * CORE_SECONDS)
 
 
 @dataclass
 class Replay(Bench):
-    """Answers from earlier measurements; `missing` holds candidates without one, by contraction."""
+    """Answers from earlier measurements; `missing` lists unmeasured candidates by contraction."""
 
     known: Known
     device: str

@@ -1,7 +1,4 @@
-"""
-Makes programs from the candidates of a search. A candidate that cannot be compiled also gives a
-result.
-"""
+"""Compiles the candidates of a search."""
 
 from __future__ import annotations
 
@@ -32,9 +29,9 @@ from xdsl_spirv.upstream.passes_on_demand import run
 @dataclass(frozen=True)
 class Source:
     """
-    A module, its target, and the contraction in it whose schedule is searched.
+    A contraction of a module for a target, whose schedule is searched.
 
-    `weights` are the arguments of its function that are constant over all runs.
+    `weights` are the arguments of the module's function that do not change between runs.
     """
 
     text: str
@@ -44,10 +41,7 @@ class Source:
 
 
 def compiled(source: Source, schedule: str) -> Program | ProgramError:
-    """
-    Returns the module's program with a schedule, or the reason why there is none. Its weights have
-    no values.
-    """
+    """Compiles a module with a schedule but without weights. Returns the program or the error."""
     try:
         module = parse_text(source.text)
         give_schedules(module, {source.key: parse_schedule(schedule)})
@@ -62,9 +56,7 @@ def compiled(source: Source, schedule: str) -> Program | ProgramError:
 
 
 def _nothing(module: ModuleOp, names: tuple[str, ...]) -> dict[str, Array]:
-    """
-    Returns weights of zeros for these names, without using memory; `give_weights` refuses others.
-    """
+    """Returns zero weights that use no memory, by name."""
     host = host_function(module, None)
     types = dict(_tensors(host))
     return {
@@ -82,7 +74,7 @@ def _tensors(host: FuncOp) -> Iterator[tuple[str, TensorType]]:
 
 
 def contractions_of(text: str, target: str, weights: tuple[str, ...] = ()) -> list[Contraction]:
-    """Returns every contraction of a module, as `assign-schedule` sees it."""
+    """Returns the contractions of a module that `assign-schedule` would schedule."""
     ctx = context()
     module: ModuleOp = parse_text(text, ctx=ctx)
     if weights:
@@ -97,5 +89,7 @@ def contractions_of(text: str, target: str, weights: tuple[str, ...] = ()) -> li
             except NotAContraction:
                 continue
     if not contractions:
-        raise ProgramError("the module has no contraction to tune", "", "give it a linalg.matmul")
+        raise ProgramError(
+            "the module has no contraction to tune", "", "give a module with a linalg.matmul"
+        )
     return contractions

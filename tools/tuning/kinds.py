@@ -1,12 +1,10 @@
 """
-The jobs of a search: propose and compile candidates on processor cores, and measure them on a
-device.
+Defines the jobs of a search: propose and compile candidates, and measure them on a device.
 
-Only a measurement needs the device, for loading, one run whose results are compared, and timing.
-Because clocks drift, a reference kernel (the contraction's default schedule) is timed before and
-after each candidate on the same device, and only ratios of times are compared. Both get the same
-small integers, whose sums are exact in every order, so that correct results are bit-identical;
-otherwise results must be within the bound of docs/numerics.md.
+Because clocks drift, a reference (the contraction's default schedule) is timed before and after
+each candidate on the same device, and only ratios of times are compared. The inputs are small
+integers with exact sums, so that correct results are bit-identical to the reference's. Other
+results must be within the bound of docs/numerics.md.
 """
 
 from __future__ import annotations
@@ -40,24 +38,21 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.loaded import LoadedWork
 
 PACKING = "pack_"
-"""Prefix of the names of entry points that pack operands."""
+"""Name prefix of entry points that pack operands."""
 ATTEMPTS = 3
-"""Number of timings of a candidate, if the reference's time changes meanwhile."""
+"""Maximum number of timings of a candidate, if the reference's time changes."""
 WARM_UP_SECONDS, STEP_SECONDS = 0.3, 0.005
-"""
-Time limits, in seconds, for running the reference before a timing, to raise the clock of an idle
-device.
-"""
+"""Time limits of the warm-up before a timing, in total and per step, in seconds."""
 WARM = 1.04
-"""The clock counts as high if the reference takes at most this multiple of its shortest time."""
+"""The device is warm if the reference takes at most this multiple of its shortest time."""
 REFERENCE_RUNS = 5
-"""Minimum number of runs of the reference before, and again after, a candidate."""
+"""Minimum number of runs of the reference, before and after a candidate."""
 KEPT = 1 / 8
-"""Fractions of a device's free memory for the buffers of loaded references and for inputs."""
+"""Fraction of the device's free memory for loaded references, and the same for inputs."""
 SMALL = 256
-"""Size of an unused buffer in bytes."""
+"""Size of an unused buffer, in bytes."""
 DEEP = 4096
-"""Depth beyond which inputs are smaller, so that sums stay exact in 16 bits."""
+"""Inputs are smaller if a dimension exceeds this size, so that sums are exact in 16 bits."""
 
 
 def source_of(data: Mapping[str, Any]) -> Source:
@@ -66,9 +61,7 @@ def source_of(data: Mapping[str, Any]) -> Source:
 
 @lru_cache(32)
 def pricing_of(source: Source) -> Pricing:
-    """
-    Returns the prices of schedules for the contraction of a source whose schedule is searched.
-    """
+    """Returns the cost estimates for the schedules of a contraction."""
     listed = contractions_of(source.text, source.target, source.weights)
     for contraction in listed:
         if key_of(contraction) == source.key:
@@ -87,7 +80,7 @@ def list_contractions(data: Mapping[str, Any]) -> list[str]:
 
 
 def propose_candidates(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the candidates to try next, and the expected gain."""
+    """Returns the next candidates, and their expected gain."""
     tried = [Tried(*row) for row in data["tried"]]
     learned = [(subject_from(s), seconds, runs) for s, seconds, runs in data["learned"]]
     pricing = pricing_of(source_of(data))
@@ -101,7 +94,7 @@ def propose_candidates(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compile_candidate(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a candidate as work for a device; refuses one that cannot be compiled."""
+    """Compiles a candidate to work for a device. Raises `ProgramError` if that is impossible."""
     program = compiled(source_of(data), data["schedule"])
     if isinstance(program, ProgramError):
         raise program
@@ -109,7 +102,7 @@ def compile_candidate(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def expect(data: Mapping[str, Any]) -> dict[str, str]:
-    """Returns digests of the exact results, by name."""
+    """Returns digests of the exact results by name."""
     from xdsl_spirv.interpreter import reference
 
     module, function, arguments = _arguments(data)
@@ -120,7 +113,7 @@ def expect(data: Mapping[str, Any]) -> dict[str, str]:
 
 def load_ahead(data: Mapping[str, Any]) -> None:
     """
-    Lets the driver compile a candidate's kernels, so that it finds them in its disk cache later.
+    Compiles a candidate's kernels with the driver, whose disk cache then holds them.
 
     Compiling takes most of a measurement's time, but does not need the device.
     """
@@ -135,11 +128,10 @@ def load_ahead(data: Mapping[str, Any]) -> None:
 
 def measure(data: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Returns a candidate's microseconds with the reference's, and the driver's statistics of its
-    code.
+    Measures a candidate and the reference, in microseconds, and collects the driver's statistics.
 
-    `reference` is None for the default itself. With `verify` the results must agree with the
-    source's within their bound. `spent` has the seconds of each part of the job. Raises `Wrong`,
+    `reference` is None for the default schedule. With `verify`, the results must agree with the
+    source's within their bound. `spent` gives the seconds of each stage of the job. Raises `Wrong`
     and the device's errors.
     """
     from xdsl_spirv.jobs.child import open_own_device
@@ -169,7 +161,7 @@ def measure(data: Mapping[str, Any]) -> dict[str, Any]:
         if data["is_default"]:
             kept = bench.keep(_key(data["work"], data), own)
         elif reference is None:
-            # There is nothing to compare with: the default is not correct.
+            # The default is not correct, so there is no reference.
             times["reference"] = 0.0
         return {"digests": digests, "statistics": statistics, "spent": spent.seconds, **times}
     finally:
@@ -178,7 +170,7 @@ def measure(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Spent:
-    """The seconds of a measurement by its stages."""
+    """Seconds of a measurement by stage."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -198,7 +190,7 @@ def _time_beside_reference(
     data: Mapping[str, Any],
     spent: _Spent,
 ) -> dict[str, Any]:
-    """Times the reference, the candidate, and the reference once more."""
+    """Times the reference, then the candidate, then the reference again."""
     runs, timeout = data["runs"], data["timeout"]
     count = max(REFERENCE_RUNS, runs // 2)
     attempt = 0
@@ -220,10 +212,7 @@ def _time_beside_reference(
 
 
 def _microseconds(loaded: LoadedWork, runs: int, timeout: float) -> dict[tuple[int, str], float]:
-    """
-    Returns the median time of every dispatch, by number and entry point, except dispatches that run
-    once.
-    """
+    """Returns the median time of every dispatch that runs repeatedly, by index and entry point."""
     timed = zip(loaded.time(runs, timeout), loaded.work.steps, strict=True)
     return {
         (number, step.entry_point): took.median / 1e3
@@ -246,7 +235,7 @@ def _digest(value: bytearray | bytes) -> str:
 
 @dataclass
 class _Reference:
-    """The default's work on the device, and its shortest time so far."""
+    """The default schedule's loaded work, and its shortest time so far."""
 
     loaded: LoadedWork
     digests: dict[str, str]
@@ -263,31 +252,31 @@ class _Reference:
         return took
 
     def run_on(self, timeout: float) -> float:
-        """Returns microseconds, after running for a moment."""
+        """Runs the reference repeatedly, and returns its time in microseconds."""
         self.loaded.time(1, timeout, STEP_SECONDS)
         return self.microseconds(REFERENCE_RUNS, timeout)
 
 
 @dataclass
 class _Bench:
-    """Objects that a device's process keeps between jobs: references and inputs of the latest."""
+    """State of a device's process between jobs: recent references and inputs."""
 
     device: VulkanDevice
     room: int
-    """Bytes for references, and for inputs."""
+    """Memory limit for references, and for inputs, in bytes."""
     references: OrderedDict[str, _Reference] = field(default_factory=OrderedDict[str, _Reference])
     given: OrderedDict[str, dict[str, tuple[bytes, str]]] = field(
         default_factory=OrderedDict[str, dict[str, tuple[bytes, str]]]
     )
     shortest: dict[str, float] = field(default_factory=dict[str, float])
-    """Shortest times, also of references that were unloaded."""
+    """Shortest times of references, including unloaded ones."""
 
     def inputs(self, data: Mapping[str, Any]) -> dict[str, bytes]:
-        """Returns the bytes of every input, by the recipe."""
+        """Returns the bytes of every input, generated from its description."""
         return {n: v for n, (v, kind) in self._given(data["inputs"]).items() if kind == "input"}
 
     def _given(self, inputs: Sequence[Sequence[Any]]) -> dict[str, tuple[bytes, str]]:
-        """Returns the bytes and the kind of all arguments of a program."""
+        """Returns the bytes and the kind of all arguments of a program, from the cache."""
         key = repr(inputs)
         if key not in self.given:
             values = values_of(inputs)
@@ -299,7 +288,7 @@ class _Bench:
         return self.given[key]
 
     def load(self, work: Mapping[str, Any], data: Mapping[str, Any]) -> LoadedWork:
-        """Loads work on the device; its weights are made by the recipe, too."""
+        """Loads work on the device, with generated weights."""
         given = self._given(data["inputs"])
         weights = {name: value for name, (value, kind) in given.items() if kind == "weight"}
         return self.device.load(work_from(work, weights), statistics=True)
@@ -320,9 +309,9 @@ class _Bench:
 
     def warm_up(self, reference: _Reference, timeout: float) -> None:
         """
-        Runs the reference until the clock is as high as before, or for a limited time.
+        Runs the reference until the device is warm, or until a time limit.
 
-        If the reference was never timed, the latest timed one is run instead.
+        If the reference was never timed, the last timed reference is run instead.
         """
         timed = (other for other in reversed(self.references.values()) if other.shortest)
         gauge = reference if reference.shortest else next(timed, reference)
@@ -333,7 +322,7 @@ class _Bench:
                 return
 
     def keep(self, key: str, reference: _Reference) -> bool:
-        """Keeps a reference loaded, and unloads the oldest ones if memory is short."""
+        """Caches a loaded reference, and unloads the oldest ones if memory is short."""
         if key in self.references:
             return self.references[key] is reference
         self.references[key] = reference
@@ -346,7 +335,7 @@ class _Bench:
 
 
 def _key(work: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    """Returns the key of a contraction's reference, by its kernels."""
+    """Returns a cache key for a contraction's reference, from its kernels."""
     return (
         hashlib.sha256(repr(sorted(work["kernels"].items())).encode()).hexdigest()
         + (data["contraction"])
@@ -354,7 +343,7 @@ def _key(work: Mapping[str, Any], data: Mapping[str, Any]) -> str:
 
 
 def _count_beyond(sizes: Sequence[int], room: int) -> int:
-    """Counts the first entries that exceed the limit; the last entry always stays."""
+    """Returns how many of the oldest entries must go to meet the limit; the last entry remains."""
     total = sum(sizes)
     for count, size in enumerate(sizes[:-1]):
         if total <= room:
@@ -369,7 +358,7 @@ def _bench(device: VulkanDevice) -> _Bench:
 
 
 def values_of(inputs: Sequence[Sequence[Any]]) -> dict[str, Array]:
-    """Returns small integers for the name of each input: from -2 to 2, or to 1 if sums are long."""
+    """Returns random integers from -2 to 2 (-1 to 1 for long sums) by input name."""
     generator = np.random.default_rng(0)
     values: dict[str, Array] = {}
     for name, type, sizes, _ in inputs:
@@ -380,7 +369,7 @@ def values_of(inputs: Sequence[Sequence[Any]]) -> dict[str, Array]:
 
 
 def _arguments(data: Mapping[str, Any]) -> tuple[Any, str, list[Array]]:
-    """Returns the source's module, the function's name, and its arguments by the recipe."""
+    """Returns the source's module, the function's name, and its generated arguments."""
     from xdsl_spirv.compiler.host import host_function
     from xdsl_spirv.compiler.signature import argument_name
     from xdsl_spirv.runtime.modules import context, parse_text
@@ -408,7 +397,7 @@ def _verify(data: Mapping[str, Any], outputs: Mapping[str, bytearray]) -> None:
 
 
 def work_data(program: Program) -> dict[str, Any]:
-    """Converts a program to data: its work without weights, and its inputs and results."""
+    """Converts a program to job data: its work without weights, its inputs and its results."""
     from xdsl_spirv.runtime.vulkan.programs import work_of
 
     manifest = program.manifest
@@ -423,7 +412,7 @@ def work_data(program: Program) -> dict[str, Any]:
 
 
 def work_from(data: Mapping[str, Any], weights: Mapping[str, bytes]) -> Work:
-    """Restores the work from the data of `work_data`."""
+    """Converts the data of `work_data` back to work."""
     steps = [
         Step(
             kernel=step["kernel"],

@@ -1,4 +1,4 @@
-"""The options of `tune`."""
+"""Declares the options of `tune`."""
 
 from xdsl_spirv.tools.options import Options
 

@@ -1,7 +1,4 @@
-"""
-Writes a search as one page: the best schedule of each contraction, the course of the search, and
-failures.
-"""
+"""Writes the results of a search as an HTML page."""
 
 from __future__ import annotations
 
@@ -19,9 +16,9 @@ from xdsl_spirv.tools.tuning.results import PRUNED, UNMEASURED, Outcome, best_of
 from xdsl_spirv.tools.tuning.search import Search
 
 WIDTH, HEIGHT, MARGIN = 240, 48, 3
-"""Size of the drawing of a search, in pixels."""
+"""Size and margin of the chart of a search, in pixels."""
 FINE = ("ok", PRUNED, UNMEASURED)
-"""Statuses that do not count as failures."""
+"""Statuses of candidates that did not fail."""
 
 
 def write_page(
@@ -30,19 +27,19 @@ def write_page(
     outcomes: Mapping[str, Sequence[Outcome]],
     searches: Mapping[str, Search],
 ) -> None:
-    """Writes the page; raises `ProgramError` if that is impossible."""
+    """Writes the page. Raises `ProgramError` if the file cannot be written."""
     try:
         write_atomically(path, page_of(target, outcomes, searches).encode())
     except OSError as error:
         raise ProgramError(
-            f"cannot write the page: {error.strerror}", str(path), "name another with --page"
+            f"cannot write the page: {error.strerror}", str(path), "choose another file with --page"
         ) from error
 
 
 def page_of(
     target: str, outcomes: Mapping[str, Sequence[Outcome]], searches: Mapping[str, Search]
 ) -> str:
-    """Returns the page's HTML."""
+    """Returns the HTML page."""
     return render_page(
         "search",
         f"Schedules for {target}",
@@ -58,11 +55,11 @@ def page_of(
 
 @dataclass(frozen=True)
 class _Drawing:
-    """A search in pixels: a dot for each candidate, the best so far, the default's height."""
+    """The chart of a search in pixels: candidates, the best so far, and the default."""
 
     first: float
     least: float
-    """The ratio of the first candidate to the default, and of the fastest."""
+    """Smallest ratio of a candidate's time to the default's."""
     dots: Sequence[tuple[float, float]]
     best: Sequence[tuple[float, float]]
     default: float
@@ -72,7 +69,7 @@ class _Drawing:
 
 @dataclass(frozen=True)
 class _Row:
-    """One contraction: its times in words, its search, and its best schedule if one is right."""
+    """A contraction on the page: its times, its chart, and its best correct schedule."""
 
     key: str
     default: str
@@ -90,11 +87,13 @@ def _row(key: str, tried: Sequence[Outcome], search: Search | None) -> _Row:
     default = tried[0].microseconds if tried[0].right else 0.0
     return _Row(
         key,
-        f"{default:.2f} us" if default else "not right",
-        f"{time_of(tried):.2f} us" if best else "none is right",
+        f"{default:.2f} us" if default else "not correct",
+        f"{time_of(tried):.2f} us" if best else "none is correct",
         f"{gain:.2f}" if gain else "",
         len(tried),
-        f"{search.expected[-1]:.1%} to gain at last" if search and search.expected else "",
+        f"{search.expected[-1]:.1%} gain expected from another step"
+        if search and search.expected
+        else "",
         _draw(tried),
         best,
         str(heaviest(best.statistics)) if best else "",
@@ -102,9 +101,7 @@ def _row(key: str, tried: Sequence[Outcome], search: Search | None) -> _Row:
 
 
 def _draw(tried: Sequence[Outcome]) -> _Drawing | None:
-    """
-    Draws the time of each correct candidate as a ratio to the default's; None if none is correct.
-    """
+    """Charts the times of correct candidates relative to the default; None without any."""
     ratios = [(number, one.ratio) for number, one in enumerate(tried) if one.right]
     if not ratios:
         return None
@@ -127,7 +124,7 @@ def _draw(tried: Sequence[Outcome]) -> _Drawing | None:
 
 
 def _failures(outcomes: Mapping[str, Sequence[Outcome]]) -> list[tuple[Outcome, int]]:
-    """Candidates that failed: the first of each status and cause, with the number of its kind."""
+    """Returns one failed candidate of each status and cause, with the number of such failures."""
     failed = [o for tried in outcomes.values() for o in tried if o.status not in FINE]
     firsts = {(o.status, o.cause): o for o in reversed(failed)}
     counts = Counter((o.status, o.cause) for o in failed)

@@ -1,11 +1,10 @@
 """
-Predicts the times of unmeasured candidates: by the cost model, corrected by measurements.
+Predicts the times of unmeasured candidates with the cost model, corrected by measurements.
 
-The error of an estimate is modelled as a sum of errors of the schedule's decisions (its tile, its
-grid, the path of each operand, ...), each normally distributed around 0. Contractions of one class
-share most of a decision's error, and others share some of it, so that a search starts with
-knowledge from earlier ones. Measurements narrow the distribution; the remaining variance tells how
-much a step of the search may still gain.
+The error of an estimate is modelled as a sum of normally distributed errors, one for each decision
+of the schedule (its tile, its grid, the lowering of each operand, ...). Contractions of one class
+share most of an error, and all contractions share a part of it. Measurements narrow the
+distributions. The remaining variance gives the expected gain of the next step.
 """
 
 from __future__ import annotations
@@ -21,56 +20,51 @@ Vector: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 Matrix: TypeAlias = Vector
 
 DECISION = 0.12
-"""Error of an estimate for each decision, as a standard deviation of the logarithm."""
+"""Standard deviation of the error of each decision, in log time."""
 UNRATED = 0.35
-"""Like `DECISION`, for whether the target's file has a rate for the schedule."""
+"""Standard deviation of the error of a schedule without a measured rate, in log time."""
 OWN = 0.04
-"""
-Error of a single candidate in addition to the errors of its decisions, as a standard deviation.
-"""
+"""Standard deviation of a candidate's additional error, in log time."""
 OFFSET = 0.4
-"""Common error of all estimates of a contraction."""
+"""Standard deviation of the common error of a contraction's estimates, in log time."""
 EVERYWHERE, IN_CLASS = 0.25, 0.45
-"""
-Fraction of an error that all contractions share, and the further fraction that contractions of one
-class share.
-"""
+"""Fractions of an error's variance shared by all contractions, and in addition by a class."""
 UNSTEADY, A_RUN = 0.01, 0.06
-"""The deviation of a measurement that more runs do not reduce, and that of a single run."""
+"""Standard deviations of a measurement in log time: independent of runs, and of one run."""
 KNOWN = 24
 """Weight of the assumed deviations, as a number of measurements."""
 SLOW = 1.0
-"""Slower candidates count as this much slower than the median, in the logarithm."""
+"""Errors are limited to the median error plus this value, in log time."""
 MOST = 600
-"""Number of measurements that a prediction uses: first the contraction's own, then the latest."""
+"""Maximum number of measurements that a prediction uses."""
 RATED = "rated"
-"""Name of the decision whether a schedule has its own rate."""
+"""Name of the decision that tells if a schedule has a measured rate."""
 REACH = np.linspace(0.0, 1.5, 301)
-"""Grid of gains, in the logarithm, over which an expectation is computed."""
+"""Gains in log time over which an expectation is integrated."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A schedule for a contraction, from which a prediction is made. `estimate` is in seconds."""
+    """A schedule of a contraction, described for a prediction; `estimate` is in seconds."""
 
     contraction: str
     kind: str
-    """The class of the contraction: contractions of one class are slow for the same reasons."""
+    """Class of the contraction; estimates of a class have similar errors."""
     decisions: tuple[tuple[str, Hashable], ...]
     estimate: float
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Logarithms of seconds by candidate, and their standard deviations."""
+    """Means and standard deviations of the log time of candidates."""
 
     mean: Vector
     deviation: Vector
 
     def expected_gain(self, best: float, count: int) -> float:
         """
-        Returns the expected reduction of time against `best` (seconds) by the fastest of the
-        `count` likeliest candidates, as a fraction.
+        Returns the expected speedup minus 1 over `best` (seconds), by the fastest of the `count`
+        most promising candidates.
         """
         gains = self.gains(best)
         likely = np.argsort(-gains, kind="stable")[:count]
@@ -79,7 +73,7 @@ class Prediction:
         return float(np.expm1(np.trapezoid(1 - nobody, REACH)))
 
     def gains(self, best: float) -> Vector:
-        """Returns the expected gain of each candidate by itself, in the logarithm."""
+        """Returns the expected gain of each candidate over `best`, in log time."""
         distance = math.log(best) - self.mean
         z = distance / self.deviation
         density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
@@ -87,7 +81,7 @@ class Prediction:
 
 
 def _normal(z: Vector) -> Vector:
-    """Computes the normal distribution function, to seven digits."""
+    """Computes the cumulative normal distribution, to seven digits."""
     t = 1 / (1 + 0.5 * np.abs(z) / math.sqrt(2))
     powers = (-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807)
     more = (-1.13520398, 1.48851587, -0.82215223, 0.17087277)
@@ -98,7 +92,7 @@ def _normal(z: Vector) -> Vector:
 
 @dataclass
 class Model:
-    """Learns from measurements how wrong estimates are."""
+    """A Bayesian model of the errors of estimates."""
 
     subjects: list[Subject] = field(default_factory=list[Subject])
     errors: list[float] = field(default_factory=list[float])
@@ -111,11 +105,11 @@ class Model:
         self.variances.append(OWN**2 + UNSTEADY**2 + A_RUN**2 / runs)
 
     def suppose(self, subject: Subject, logarithm: float) -> None:
-        """Assumes that a measurement will give the predicted value, the logarithm of seconds."""
+        """Adds the assumption that a measurement gives the predicted log time."""
         self.learn(subject, math.exp(logarithm), 1)
 
     def predict(self, candidates: Sequence[Subject]) -> Prediction:
-        """Predicts times of candidates of one contraction."""
+        """Predicts the times of candidates of one contraction."""
         estimates = np.log([candidate.estimate for candidate in candidates])
         prior = _covariance(candidates, candidates).diagonal()
         rows = self._nearest(candidates[0].contraction if candidates else "")
@@ -131,7 +125,7 @@ class Model:
         solved = np.linalg.solve(known, np.column_stack([errors, across.T]))
         mean = across @ solved[:, 0]
         variance = prior - np.sum(across * solved[:, 1:].T, axis=1)
-        # If errors were larger or smaller than assumed, they are expected to stay so.
+        # Scales the deviations by how large the known errors are.
         scale = (KNOWN + errors @ solved[:, 0]) / (KNOWN + len(errors))
         deviation = np.sqrt((np.maximum(variance, 0.0) + OWN**2) * scale)
         return Prediction(estimates + mean, deviation)
@@ -145,7 +139,7 @@ class Model:
 
 
 def _covariance(rows: Sequence[Subject], columns: Sequence[Subject]) -> Matrix:
-    """Computes the covariance of the errors of two subjects."""
+    """Returns the covariances between the errors of two lists of subjects."""
 
     def same(name: str) -> Matrix:
         left, right = ([hash(getattr(one, name)) for one in some] for some in (rows, columns))
@@ -162,7 +156,7 @@ def _covariance(rows: Sequence[Subject], columns: Sequence[Subject]) -> Matrix:
 
 
 def _number_choices(subjects: Sequence[Subject]) -> dict[str, Any]:
-    """Each decision's choices as numbers, by its name."""
+    """Returns hashes of the subjects' choices, by the name of the decision."""
     tables = [dict(subject.decisions) for subject in subjects]
     names = dict.fromkeys(name for table in tables for name in table)
     return {name: np.array([hash(table.get(name)) for table in tables], np.int64) for name in names}

@@ -1,8 +1,8 @@
 """
-Chooses the candidates that a search tries next: the ones with the largest expected gain.
+Chooses the next candidates of a search, by the largest expected gain.
 
-The pool contains the list of `passes/schedule/space.py`, and the neighbours of the best so far. A
-schedule without its own rate is priced by the rate of the most similar listed one.
+The pool contains the list of `passes/schedule/space.py`, and neighbours of the best candidates. A
+schedule without a measured rate gets the rate of the most similar schedule in the list.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from xdsl_spirv.tools.tuning.prediction import RATED, Model, Subject
 FOLLOWED = 3
 """Number of the best candidates whose neighbours are tried."""
 FEW_ROWS, SHALLOW, FEW_TILES = 128, 512, 128 * 128
-"""Boundaries between classes of contractions: rows, depth along K, results of a compute unit."""
+"""Boundaries between classes: rows, size of K, and results per compute unit."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate that was measured, in seconds; None if it is not correct."""
+    """A measured candidate; `seconds` is None if its results are wrong."""
 
     schedule: str
     seconds: float | None
@@ -41,19 +41,19 @@ class Tried:
 
 
 Measured: TypeAlias = tuple[Subject, float, int]
-"""A candidate that was measured: its seconds, and the number of runs."""
+"""A measured candidate, its time in seconds, and the number of runs."""
 
 
 @dataclass(frozen=True)
 class Proposals:
-    """Candidates, the most promising first, and the expected gain of trying them."""
+    """Candidates, the most promising first, and the expected gain of a step with them."""
 
     subjects: Mapping[str, Subject]
     expected_gain: float | None
 
 
 def class_of(contraction: Contraction, target: Target) -> str:
-    """Names the class of contractions whose estimates have similar errors."""
+    """Returns a name for the class of contractions whose estimates have similar errors."""
     a, b, result = contraction.types
     m, n, k, batch = map(typical, (contraction.m, contraction.n, contraction.k, contraction.batch))
     words = [f"{a} x {b} -> {result}"]
@@ -67,7 +67,7 @@ def class_of(contraction: Contraction, target: Target) -> str:
 
 
 def decisions_of(schedule: ContractionAttr) -> dict[str, str]:
-    """Returns the decisions of a schedule by name, as text."""
+    """Returns the decisions of a schedule by name."""
     m, n, k = schedule.tile
     rows, columns = schedule.grid
     return {
@@ -88,7 +88,7 @@ def decisions_of(schedule: ContractionAttr) -> dict[str, str]:
 
 @dataclass
 class Pricing:
-    """Returns the schedules of a contraction that may be tried, and their subjects."""
+    """Lists the possible schedules of a contraction, with estimates of their times."""
 
     contraction: Contraction
     target: Target
@@ -98,7 +98,7 @@ class Pricing:
 
     @cached_property
     def rated(self) -> dict[ContractionAttr, Plan]:
-        """Returns the candidates for which the target's file has rates."""
+        """Returns the listed candidates that have a measured rate in the target's file."""
         listed = chain.from_iterable(candidates_of(self.contraction, self.target))
         table: dict[ContractionAttr, Plan] = {}
         for candidate in listed:
@@ -119,7 +119,7 @@ class Pricing:
         return key_of(self.contraction)
 
     def subject(self, schedule: ContractionAttr) -> Subject:
-        """Returns a schedule with its decisions and its estimate."""
+        """Returns a schedule with its decisions and its estimated time."""
         decisions = decisions_of(schedule)
         known = self.rated.get(schedule)
         nearest = known or self._nearest(decisions)
@@ -130,8 +130,7 @@ class Pricing:
 
     def pool(self, tried: Sequence[Tried], most: int) -> Iterator[ContractionAttr]:
         """
-        Returns the default, the table's entry, the listed candidates, and neighbours of the best so
-        far.
+        Yields the default, the table's entry, the list, and neighbours of the best candidates.
         """
         default, *others = self._listed(most)
         yield default
@@ -152,7 +151,7 @@ class Pricing:
         return lookup(self.contraction, self.target)
 
     def _nearest(self, decisions: Mapping[str, str]) -> Plan | None:
-        """Returns the rated candidate with the most similar decisions; the first of several."""
+        """Returns the first rated candidate with the most decisions in common."""
         own = set(decisions.items())
         nearest = max(self._decided, key=lambda pair: len(pair[0] & own), default=None)
         return nearest[1] if nearest else None
@@ -166,10 +165,9 @@ def propose(
     most: int,
 ) -> Proposals:
     """
-    Returns up to `count` candidates that were not tried; in the first step, the default comes
-    first.
+    Returns up to `count` untried candidates; in the first step, the default comes first.
 
-    `learned` are measurements of other contractions, `most` is how many candidates are listed.
+    `learned` are measurements of other contractions. `most` limits the list of candidates.
     """
     known = {one.schedule: one for one in tried}
     new = {
@@ -193,7 +191,7 @@ def propose(
 def select(
     new: Mapping[str, Subject], own: Sequence[Measured], learned: Sequence[Measured], count: int
 ) -> Proposals:
-    """Selects the `new` candidates to measure, by measurements of this contraction and others."""
+    """Selects the candidates to measure, given measurements of this and other contractions."""
     if not new:
         return Proposals({}, 0.0)
     model = Model()
@@ -212,8 +210,7 @@ def select(
         row = int(prediction.gains(best).argmax())
         name = list(left)[row]
         chosen[name] = left.pop(name)
-        # A chosen candidate also tells about similar ones, so that the next choice is a different
-        # one.
+        # The supposed result makes similar candidates less promising.
         model.suppose(chosen[name], float(prediction.mean[row]))
         if left:
             prediction = model.predict(list(left.values()))
@@ -221,11 +218,11 @@ def select(
 
 
 def subject_data(subject: Subject) -> dict[str, Any]:
-    """Returns a subject as data."""
+    """Converts a subject to data for a job."""
     return asdict(subject)
 
 
 def subject_from(data: Mapping[str, Any]) -> Subject:
-    """Restores a subject from the data of `subject_data`, also where lists stand for tuples."""
+    """Converts the data of `subject_data` back; JSON may have turned tuples into lists."""
     pairs = tuple((str(name), str(choice)) for name, choice in data["decisions"])
     return Subject(data["contraction"], data["kind"], pairs, data["estimate"])

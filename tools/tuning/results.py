@@ -1,12 +1,11 @@
 """
-The results of a search for schedules: outcomes, which are looked up in a store, and the tuned
-table.
+Represents the outcomes of a search, reads them from a store, and writes the tuned table.
 
-A time counts relative to that of the reference, which was measured before and after it on the same
-device. Outcomes of other devices and drivers are never used. Times under another clock or load
-(shown by another time of the reference) are measured again, and are not evidence for an entry. A
-schedule enters the table only if it is faster than the default by more than `MARGIN` in both of two
-measurements, because entries without a real gain would hide improvements of later defaults.
+Times are relative to the reference, which is measured before and after each candidate on the same
+device. Outcomes of other devices and drivers are not used. If the reference's time is unusual
+(another clock or load), the candidate is measured again. A schedule enters the table only if it is
+faster than the default by more than `MARGIN` in two measurements, because an entry without a real
+gain would hide later improvements of the default.
 """
 
 from __future__ import annotations
@@ -30,27 +29,24 @@ from xdsl_spirv.serialization.files import write_atomically
 PRUNED, UNMEASURED = "pruned", "not measured"
 STATUSES = (*RESULTS, PRUNED, UNMEASURED)
 MARGIN = 0.03
-"""Minimum gain of an entry over the default."""
+"""Minimum gain of a table entry over the default, as a fraction."""
 ESTIMATED_MARGIN = 0.25
-"""Minimum gain of an entry if times are estimated from a driver's statistics."""
+"""Minimum gain of a table entry if times are estimated, as a fraction."""
 UNSTEADY = 0.05
-"""
-Change of the reference's time during a measurement beyond which the measurement is unreliable.
-"""
+"""Maximum relative change of the reference's time during a reliable measurement."""
 OTHER_CLOCK = 0.25
-"""Distance of a reference from its median beyond which clock or load were unusual."""
+"""Maximum relative distance of the reference's time from its median under usual conditions."""
 
 
 @dataclass(frozen=True)
 class Outcome:
     """
-    The outcome of a candidate: `status` is one of `STATUSES`.
+    The outcome of a candidate; `status` is one of `STATUSES`.
 
-    `microseconds` is the median time of all dispatches together over `runs` runs (`packing` is the
-    part for packing operands). `reference` is the time of the default schedule, measured before and
-    after, which changed by the fraction `drift` meanwhile. `again` is the ratio in a second
-    measurement, if there was one, and `again_beside` the default's time there. `statistics` are the
-    driver's statistics of the kernels' code, if it has any.
+    `microseconds` is the median time of all dispatches over `runs` runs, and `packing` the part
+    that packs operands. `reference` is the default schedule's time, which changed by the fraction
+    `drift`. `again` is the ratio in a second measurement, and `again_beside` the default's time in
+    it. `statistics` describe the kernels' machine code.
     """
 
     key: str
@@ -70,7 +66,7 @@ class Outcome:
     at: float = 0.0
     digests: Mapping[str, str] = field(default_factory=dict[str, str])
     estimated: bool = False
-    """Whether its time comes from a driver's statistics, and nothing ran."""
+    """True if the time is estimated from machine code, not measured."""
 
     @property
     def right(self) -> bool:
@@ -83,9 +79,9 @@ class Outcome:
     @property
     def ratio(self) -> float:
         """
-        Its time relative to the default's, in the first measurement.
+        Time relative to the default's in the first measurement.
 
-        If the default's time changed meanwhile, by a clock or a load, its shorter time is used.
+        If the default's time changed during the measurement, its shorter time is used.
         """
         if not self.reference:
             return self.microseconds
@@ -94,12 +90,12 @@ class Outcome:
 
     @property
     def latest(self) -> float:
-        """The ratio for comparisons."""
+        """Time relative to the default's in the latest measurement."""
         return self.again or self.ratio
 
 
 def outcome_of(data: Mapping[str, Any], result: Result, at: float = 0.0) -> Outcome:
-    """Returns the outcome of a measurement, from its job's data and its result."""
+    """Makes an outcome from a measurement job's data and result."""
     value: Mapping[str, Any] = result.value or {}
     known = {name: value[name] for name in VALUES if name in value}
     pruned = value.get("pruned", "")
@@ -117,16 +113,16 @@ def outcome_of(data: Mapping[str, Any], result: Result, at: float = 0.0) -> Outc
 
 
 VALUES = ("microseconds", "reference", "drift", "statistics", "packing", "digests")
-"""Fields of an outcome that the value of a measurement has."""
+"""Fields of an outcome that a measurement job returns."""
 
 
 def is_usual(reference: float, clock: float) -> bool:
-    """True if a reference took about its median time, so that clock and load were as usual."""
+    """True if the reference took about its median time `clock`: clock and load are usual."""
     return not clock or abs(reference / clock - 1) <= OTHER_CLOCK
 
 
 def clock_of(outcomes: Iterable[Outcome]) -> float:
-    """Returns the median time of the reference over one contraction's outcomes."""
+    """Returns the median time of the reference over the outcomes of a contraction."""
     times = [outcome.reference for outcome in outcomes if outcome.right]
     return median(times) if times else 0.0
 
@@ -134,11 +130,10 @@ def clock_of(outcomes: Iterable[Outcome]) -> float:
 @dataclass
 class Known:
     """
-    The outcomes of one device and driver in a store, by contraction, schedule and turn.
+    Stored outcomes of a device and driver, by contraction, schedule and measurement.
 
-    For each schedule, the outcome with the most runs is kept, preferably one under usual clock and
-    load. `unusual` holds outcomes under another clock or load, with the reference's usual time and
-    the keys of their jobs.
+    For each schedule, the outcome with the most runs is used, preferably under usual clock and
+    load. `unusual` are the other outcomes.
     """
 
     outcomes: dict[tuple[str, str, int], Outcome] = field(
@@ -152,7 +147,7 @@ class Known:
 
     @staticmethod
     def of(records: Iterable[Record], device: str, driver: str) -> Known:
-        """Returns the measurements of a device."""
+        """Returns the outcomes of a device and driver in a store."""
         groups: dict[str, list[tuple[Record, Outcome]]] = defaultdict(list)
         for record in records:
             if (record.result.device, record.result.driver) == (device, driver):
@@ -161,7 +156,7 @@ class Known:
         known = Known()
         for key, group in groups.items():
             clock = known.clocks[key] = clock_of(outcome for _, outcome in group)
-            # The default comes first, with its median time from the others' measurements.
+            # The default comes first.
             group.sort(key=lambda pair: pair[0].data.get("reference") is not None)
             for record, outcome in group:
                 if outcome.right and record.data.get("reference") is None:
@@ -173,11 +168,11 @@ class Known:
         return known
 
     def is_usual(self, outcome: Outcome) -> bool:
-        """True if an outcome was timed under the usual clock and load."""
+        """True if clock and load were usual during a measurement."""
         return not outcome.right or is_usual(outcome.reference, self.clocks.get(outcome.key, 0.0))
 
     def add(self, turn: int, outcome: Outcome, job: str = "") -> None:
-        """Adds an outcome, unless there is a better one."""
+        """Adds an outcome, if no better one is known."""
         if not self.is_usual(outcome):
             self.unusual.append(outcome)
             self.anew.add(job)
@@ -193,9 +188,9 @@ class Known:
         self, key: str, schedule: str, runs: int, turn: int, unusual: bool = False
     ) -> Outcome | None:
         """
-        Finds the outcome of a candidate with at least `runs` runs, or with a wrong result.
+        Returns an outcome of a candidate with at least `runs` runs or with wrong results.
 
-        Outcomes under another clock or load are returned only with `unusual`.
+        Outcomes under unusual clock or load are returned only if `unusual` is true.
         """
         outcome = self.outcomes.get((key, schedule, turn))
         if outcome is None or (outcome.right and outcome.runs < runs):
@@ -203,7 +198,7 @@ class Known:
         return outcome if unusual or self.is_usual(outcome) else None
 
     def of_contraction(self, key: str) -> dict[str, Outcome]:
-        """Returns by schedule all outcomes of a contraction with their second measurements."""
+        """Returns the outcomes of a contraction by schedule, including second measurements."""
         return {
             schedule: confirmed(outcome, self.outcomes.get((key, schedule, 1)))
             for (other, schedule, turn), outcome in self.outcomes.items()
@@ -211,10 +206,7 @@ class Known:
         }
 
     def told(self) -> Iterator[str]:
-        """
-        Describes each unusual outcome in a line, with the default's time in that measurement and in
-        general.
-        """
+        """Yields a line about each unusual outcome."""
         for one in self.unusual:
             reference, clock = one.reference, self.clocks[one.key]
             yield (
@@ -224,14 +216,14 @@ class Known:
 
 
 def best_of(tried: Sequence[Outcome]) -> Outcome | None:
-    """Returns the fastest correct outcome: among those measured twice, if there are any."""
+    """Returns the fastest correct outcome, preferably of those that were measured twice."""
     right = [one for one in tried if one.right]
     twice = [one for one in right if one.again is not None]
     return min(twice or right, key=lambda one: one.latest, default=None)
 
 
 def gain_of(tried: Sequence[Outcome]) -> float | None:
-    """Returns the speed of the best relative to the default, which comes first, measured again."""
+    """Returns the default's time divided by the best time; `tried` begins with the default."""
     best = best_of(tried)
     if best is None or not tried[0].right:
         return None
@@ -239,9 +231,7 @@ def gain_of(tried: Sequence[Outcome]) -> float | None:
 
 
 def time_of(tried: Sequence[Outcome]) -> float:
-    """
-    Returns the microseconds of the best candidate, from the default's time and the gain if known.
-    """
+    """Returns the best candidate's microseconds, derived from the default's time if possible."""
     best, gain = best_of(tried), gain_of(tried)
     if best is None:
         return 0.0
@@ -249,7 +239,7 @@ def time_of(tried: Sequence[Outcome]) -> float:
 
 
 def deserves_entry(tried: Sequence[Outcome], margin: float = MARGIN) -> bool:
-    """True if the best is faster than the default by more than `margin`, both times."""
+    """True if the best is faster than the default by more than `margin` in both measurements."""
     best = best_of(tried)
     if best is None or not best.steady:
         return False
@@ -266,14 +256,14 @@ def deserves_entry(tried: Sequence[Outcome], margin: float = MARGIN) -> bool:
 
 
 def confirmed(outcome: Outcome, second: Outcome | None) -> Outcome:
-    """Returns an outcome with the ratio of a second measurement, if that was correct."""
+    """Adds the ratio of a second, correct measurement to an outcome."""
     if second is None or not second.right:
         return outcome
     return replace(outcome, again=second.ratio, again_beside=second.reference)
 
 
 def entry_of(tried: Sequence[Outcome]) -> dict[str, Any]:
-    """Returns the table's entry of a contraction: the schedule, and the evidence for it."""
+    """Returns the table entry of a contraction: its schedule and the measurements."""
     best = best_of(tried)
     assert best is not None
     default = tried[0].microseconds if tried[0].right else None
@@ -295,12 +285,11 @@ def write_table(
     path: Path, target: str, outcomes: Mapping[str, Sequence[Outcome]], margin: float = MARGIN
 ) -> dict[str, Any]:
     """
-    Updates the tuned table; returns its entries.
+    Updates the tuned table, and returns its entries.
 
-    A contraction whose best schedule deserves it gets an entry; other searched contractions lose
-    theirs. Entries of other contractions stay, and so do measured ones if the new times are
-    estimates. No file is written without entries. Raises `ProgramError` for a file that cannot be
-    read or written.
+    Contractions in `outcomes` get an entry if their best schedule deserves one, and lose it
+    otherwise. Other entries do not change; an estimate does not replace a measured entry. A table
+    without entries is not written. Raises `ProgramError` if the file cannot be read or written.
     """
     entries: dict[str, Any] = {}
     try:
@@ -310,7 +299,7 @@ def write_table(
         raise ProgramError(
             f"the file is not a tuned table: {error}",
             str(path),
-            "name another with -o, or delete it",
+            "choose another file with -o, or delete the file",
         ) from error
     for key, tried in outcomes.items():
         best = best_of(tried)

@@ -1,13 +1,11 @@
 """
-Searches fast schedules: the cost model proposes candidates, measurements correct it, and only few
-candidates are measured for long.
+Searches for fast schedules with a cost model that measurements correct.
 
-A step takes the candidates with the largest expected gain (`proposals.py`) and uses successive
-halving: all get a few runs, the best third of them more, and the best third of those all runs.
-After each step the search reports its best and the gain expected from the next step, corrected by
-how far earlier predictions came true; it ends when that is less than `until_gain`, or when
-candidates or time are used up. At the end the best are measured once more. Every time counts
-relative to that of the default schedule, measured before and after it.
+Each step takes the candidates with the largest expected gain and uses successive halving: all
+candidates get a few runs, the best third gets more, and the best ninth gets all runs. The search
+ends if the expected gain of the next step is below `until_gain`, or if candidates or time are
+exhausted. Finally the best candidates are measured again. Times are relative to the default
+schedule, which is measured before and after each candidate.
 """
 
 from __future__ import annotations
@@ -26,26 +24,31 @@ from xdsl_spirv.tools.tuning.proposals import Measured, Proposals, Tried
 from xdsl_spirv.tools.tuning.results import UNMEASURED, Outcome, best_of, confirmed
 
 STEP = 12
-"""Number of candidates of a step."""
+"""Number of candidates per step."""
 KEEP = 3
-"""One in this many candidates continues, with this many times the runs."""
+"""Factor of successive halving: 1 / KEEP of the candidates continue, with KEEP times the runs."""
 FAR_BEHIND = 1.5
-"""A candidate that takes this many times as long as the best is not measured further."""
+"""A candidate that is slower than the best by this factor is not measured further."""
 FINALISTS = 3
 """Number of candidates that are measured a second time."""
 REMEMBERED = 150
 """Number of measurements of other contractions that a proposal uses."""
 DOUBTED = 0.1
-"""A gain, as a logarithm: if that much was expected in vain, expectations are halved."""
+"""Log gain that, if promised and not achieved, halves the expectations."""
 
 
 @dataclass(frozen=True)
 class Options:
     """
-    Limits of a search: `runs` of a candidate that reaches the last round, the `most` candidates of
-    a contraction, `seconds` for it, `timeout` of a run, and the gain below which it ends. Runs that
-    take at most `cheap_seconds` together are cheap compared with loading a candidate. With
-    `load_ahead` a GPU's driver compiles kernels in other processes, before they are measured.
+    Limits of a search.
+
+    - `runs`: runs of a candidate in the last round
+    - `most`: candidates of a contraction
+    - `seconds`: time for a contraction
+    - `timeout`: seconds for a run
+    - `until_gain`: expected gain at which the search ends
+    - `cheap_seconds`: total time of runs that is small compared with loading a candidate
+    - `load_ahead`: let a GPU's driver compile kernels in other processes before measurements
     """
 
     runs: int = 20
@@ -59,7 +62,7 @@ class Options:
 
 
 class Bench(ABC):
-    """Supplies a search with candidates and their times."""
+    """Proposes and measures candidates for a search."""
 
     @abstractmethod
     def propose(
@@ -77,19 +80,18 @@ class Bench(ABC):
         self, source: Source, schedules: Sequence[str], runs: int, turn: int = 0
     ) -> list[Outcome]:
         """
-        Yields the outcomes of candidates in order; the first one of all is the contraction's
-        default.
+        Measures candidates, and returns their outcomes in order. The first measured candidate is
+        the default.
         """
 
 
 @dataclass
 class Learned:
     """
-    Measurements that the searches of all contractions share.
+    Measurements and predictions that the searches of all contractions share.
 
-    `promised` is the sum of the gains that steps were expected to bring, `kept` the sum of the
-    gains that they brought, as logarithms. Estimates of schedules without rates in a target's file
-    may be far too low; the gains of earlier steps tell how much to expect from the next one.
+    `promised` is the sum of the predicted log gains of steps, `kept` the sum of the achieved log
+    gains. Their ratio corrects later predictions.
     """
 
     measurements: list[Measured] = field(default_factory=list[Measured])
@@ -102,13 +104,13 @@ class Learned:
             self.measurements.append((subject, seconds, runs))
 
     def settle(self, promised: float, before: float, after: float) -> None:
-        """Adds a step: the gain it promised, and the best time before and after it."""
+        """Adds a step's predicted gain, and the best times before and after the step."""
         with self.lock:
             self.promised += log1p(promised)
             self.kept += max(0.0, log(before / after))
 
     def believed(self, promised: float) -> float:
-        """Returns a promised gain, corrected by the gains of earlier promises."""
+        """Returns a predicted gain, corrected by the success of earlier predictions."""
         with self.lock:
             share = (self.kept + DOUBTED) / (max(self.promised, self.kept) + DOUBTED)
         return expm1(log1p(promised) * share)
@@ -122,10 +124,9 @@ class Learned:
 
 def ladder(runs: int, cheap: int = 2) -> list[int]:
     """
-    Returns the numbers of runs for the candidates of a step, for those that continue, and for those
-    that continue again.
+    Returns the numbers of runs in the rounds of a step, in ascending order.
 
-    There are at least `cheap` runs, because fewer would not save time.
+    Each is at least `cheap`, because fewer runs would not save time.
     """
     steps = (ceil(runs / KEEP**2), ceil(runs / KEEP), runs)
     return sorted({min(runs, max(2, cheap, step)) for step in steps})
@@ -133,10 +134,7 @@ def ladder(runs: int, cheap: int = 2) -> list[int]:
 
 @dataclass
 class Search:
-    """
-    Searches schedules of one contraction on one kind of device; `say` is called with progress
-    messages.
-    """
+    """Searches for schedules of one contraction on one kind of device. `say` prints progress."""
 
     source: Source
     bench: Bench
@@ -146,13 +144,11 @@ class Search:
     outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     subjects: dict[str, Subject] = field(default_factory=dict[str, Subject])
     expected: list[float] = field(default_factory=list[float])
-    """Expected gain of each step except the first."""
+    """Expected gains of the steps after the first."""
     measurements: int = 0
 
     def run(self) -> list[Outcome]:
-        """
-        Runs the search; returns the outcomes of all candidates that were tried, the default first.
-        """
+        """Runs the search. Returns the outcomes of all tried candidates, the default first."""
         end = None if self.options.seconds is None else time.monotonic() + self.options.seconds
         for step, proposals in enumerate(self._steps()):
             if step:
@@ -173,7 +169,7 @@ class Search:
         return list(self.outcomes.values())
 
     def _next(self, proposals: Proposals) -> None:
-        """Runs a step after the first, and records its gain and its promised gain."""
+        """Runs a later step, and records its predicted and achieved gain."""
         before = best_of(list(self.outcomes.values()))
         self._halve(list(proposals.subjects))
         after = best_of(list(self.outcomes.values()))
@@ -182,7 +178,7 @@ class Search:
             self.learned.settle(proposals.expected_gain, before.latest, after.latest)
 
     def _steps(self) -> Iterator[Proposals]:
-        """Yields the next candidates, until the expected gain is too small."""
+        """Yields the candidates of each later step, until the expected gain is too small."""
         while (room := self.options.most - len(self.outcomes)) > 0:
             proposals = self.bench.propose(
                 self.source,
@@ -214,12 +210,12 @@ class Search:
         ]
 
     def _scale(self) -> float:
-        """Returns the seconds of a ratio of 1: the default's time."""
+        """Returns the default's time in seconds, by which ratios are multiplied."""
         default = next(iter(self.outcomes.values()), None)
         return default.microseconds / 1e6 if default is not None and default.right else 1e-6
 
     def _halve(self, names: Sequence[str]) -> None:
-        """Measures candidates: all with few runs, and the best of them with more."""
+        """Measures candidates by successive halving."""
         cheap = int(self.options.cheap_seconds / self._scale())
         for runs in ladder(self.options.runs, cheap):
             self._measure([n for n in names if not self._has(n, runs)], runs)
@@ -235,7 +231,6 @@ class Search:
         return outcome is not None and outcome.runs >= runs
 
     def _measure(self, names: Sequence[str], runs: int) -> None:
-        """Measures candidates and learns from the results."""
         if not names:
             return
         for name, outcome in zip(names, self.bench.measure(self.source, names, runs), strict=True):
@@ -246,7 +241,7 @@ class Search:
                 self.learned.add(self.subjects[name], seconds, outcome.runs)
 
     def _confirm(self) -> None:
-        """Measures the best candidate and the default once more."""
+        """Measures the best candidates and the default again."""
         default, *others = self.outcomes.values()
         best = sorted((o for o in others if o.right), key=lambda o: o.ratio)[:FINALISTS]
         finalists = [o.schedule for o in (default, *best) if o.right]
@@ -257,15 +252,14 @@ class Search:
             self.outcomes[name] = confirmed(self.outcomes[name], outcome)
 
     def _tell(self, step: int) -> None:
-        """Reports the result of a step."""
         best = best_of(list(self.outcomes.values()))
         count = sum(outcome.status != UNMEASURED for outcome in self.outcomes.values())
         tried = f"{self.source.key}: step {step + 1}, {count} tried"
         if best is None:
-            self.say(f"{tried}, none of them is correct")
+            self.say(f"{tried}, no candidate is correct")
             return
         gain = f"{1 / best.latest:.2f} times the default" if self._default_right else "best"
-        expected = f", {self.expected[-1]:.1%} was expected to gain" if self.expected else ""
+        expected = f", expected gain {self.expected[-1]:.1%}" if self.expected else ""
         microseconds = best.latest * self._scale() * 1e6
         held = str(heaviest(best.statistics))
         self.say(f"{tried}, {microseconds:.1f} us ({gain}){expected}: {best.schedule} {held}")

@@ -1,11 +1,10 @@
 """
-Estimates candidates of a search without a device: a driver compiles each of them, and the time is
-estimated from its statistics.
+Estimates the times of candidates without a device, from a driver's machine code.
 
-The driver reports the cycles of a subgroup. Drivers count a loop's body a fixed number of times, so
-it is counted again by the loop's own trip count. Subgroups that run side by side hide each other's
-latency but share the compute unit: the square root of their number accounts for both. This is an
-estimate; `benchmarks/static_ranking.py` compares its order with measured times.
+The driver reports the cycles of a subgroup, and counts a loop's body a fixed number of times. The
+estimate uses the loop's trip count instead. Concurrent subgroups hide latency but share the
+compute unit, which the square root of their number approximates. `benchmarks/static_ranking.py`
+compares estimates with measured times.
 """
 
 from __future__ import annotations
@@ -28,23 +27,17 @@ from xdsl_spirv.tools.tuning.kinds import PACKING, pricing_of
 from xdsl_spirv.tools.tuning.results import PRUNED, Known, Outcome
 
 WEIGHTS = {"latency": 8, "cycles": 10, "static cycle count": 10}
-"""
-Maps each driver's cycle statistic to the number of times that it counts a loop's body (RADV, ANV,
-NVK).
-"""
+"""Maps the cycle statistic of RADV, ANV and NVK to the assumed trip count of loops."""
 LABEL = re.compile(r"^(?:block\S* \d+ )?(\w+)(?::| \[)")
-"""Matches a place in the machine code to which instructions branch."""
+"""Matches a label in machine code."""
 BACK = re.compile(r"\s*BRANCH\S* .*offset:(-\d+)$")
-"""Matches a backward branch by a number of instructions, which PanVK prints instead of labels."""
+"""Matches a backward branch by an instruction offset, which PanVK prints instead of a label."""
 CLOCK = 1000.0
-"""Cycles of an estimated microsecond, at a clock of 1 GHz."""
+"""Cycles per estimated microsecond, at a clock of 1 GHz."""
 
 
 def loop_share(assembly: str) -> float:
-    """
-    Returns the fraction of the lines of machine code that lie in loops, that is, between a
-    label and a branch back to it.
-    """
+    """Returns the fraction of the machine code's lines that are inside loops."""
     lines = assembly.splitlines()
     labels: dict[str, int] = {}
     looped: set[int] = set()
@@ -63,10 +56,7 @@ def loop_share(assembly: str) -> float:
 
 
 def cycles_of(code: Code, trips: int) -> float:
-    """
-    Returns the cycles of a subgroup whose loops have so many iterations; its instructions if there
-    are no cycles.
-    """
+    """Returns the cycles (else the instructions) of a subgroup; loops have `trips` iterations."""
     share = loop_share(code.assembly)
     names = {name.strip().lower() for table in code.tables for name in table}
     weight = next((n for name, n in WEIGHTS.items() if name in names), 1)
@@ -75,10 +65,7 @@ def cycles_of(code: Code, trips: int) -> float:
 
 
 def estimate(source: Source, schedule: str, program: Program, codes: Sequence[Code]) -> float:
-    """
-    Estimates the microseconds of a candidate at 1 GHz, including the packing of operands that are
-    not weights.
-    """
+    """Estimates a candidate's microseconds at 1 GHz, including packing of non-constant operands."""
     target = pricing_of(source).target
     planned = plan(pricing_of(source).contraction, parse_schedule(schedule), target)
     depth = planned.schedule.tile[2] * planned.pipeline.unroll
@@ -99,12 +86,12 @@ def estimate(source: Source, schedule: str, program: Program, codes: Sequence[Co
 
 @dataclass
 class StaticBench(Replay):
-    """Supplies estimates from the code of a driver, which runs nothing."""
+    """Estimates times from machine code instead of measuring."""
 
     compiler: Compiler = field(kw_only=True)
     found: dict[tuple[str, str], Outcome] = field(default_factory=dict[tuple[str, str], Outcome])
     defaults: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
-    """The outcome of each contraction's default, which is requested first."""
+    """Outcome of each contraction's default schedule."""
 
     @staticmethod
     def on(compiler: Compiler) -> StaticBench:

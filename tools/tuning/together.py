@@ -1,7 +1,4 @@
-"""
-Searches several contractions at the same time: one computes proposals while another one's
-candidates run.
-"""
+"""Searches several contractions concurrently, so that proposals and measurements overlap."""
 
 from __future__ import annotations
 
@@ -25,14 +22,14 @@ from xdsl_spirv.tools.tuning.search import Bench, Learned, Options, Search
 def sources_of(
     text: str, target: str, weights: tuple[str, ...], say: Callable[[str], None]
 ) -> list[Source]:
-    """Returns each contraction of a module that has schedules to search, once."""
+    """Returns the distinct contractions of a module that have schedules to search."""
     device = load(target)
     sources: dict[str, Source] = {}
     for contraction in contractions_of(text, target, weights):
         key = key_of(contraction)
         try:
             path = choose(contraction, device, Decisions(), (ROTATE, ROWS)).path
-            say(f"{key}: it takes the path {path}, where nothing is tuned")
+            say(f"{key}: uses the path {path}, which has no schedules to tune")
         except (ScheduleDoesNotFit, NotAContraction):
             sources.setdefault(key, Source(text, target, key, weights))
     return list(sources.values())
@@ -43,8 +40,7 @@ class Together:
     """
     Runs searches that share what they learn, `at_once` at a time.
 
-    If there are `seconds` for all of them, each gets its part of the remaining time when it begins;
-    none begins after that time.
+    `seconds` limits the time of all searches; each search gets a part of the remaining time.
     """
 
     bench_of: Callable[[Source], Bench]
@@ -56,7 +52,7 @@ class Together:
     searches: dict[str, Search] = field(default_factory=dict[str, Search])
 
     def run(self, sources: Sequence[Source]) -> Mapping[str, list[Outcome]]:
-        """Returns the outcomes of every contraction that was searched, by key, in order."""
+        """Searches each contraction, and returns the outcomes by key."""
         end = None if self.seconds is None else time.monotonic() + self.seconds
         left = len(sources)
         lock = threading.Lock()
