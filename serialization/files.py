@@ -1,9 +1,4 @@
-"""
-Replaces files and folders atomically: readers never see half of one, and an error leaves the old
-one.
-"""
-
-from __future__ import annotations
+"""Linux constants for renameat2: paths relative to the working directory, and an exchange."""
 
 import ctypes
 import errno
@@ -18,15 +13,17 @@ from pathlib import Path
 NEW, OLD = "new", "old"
 """Contents of the folder in which another one is made."""
 ATTEMPTS = 100
-"""Number of attempts: other processes may fill or empty a place at just that moment."""
+"""Number of attempts, since other processes may create or remove the same path in between."""
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """Linux' names for relative paths, and for renameat2's exchange."""
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """
-    Writes a file beside the target, then renames it. Raises `OSError`, and keeps the old file then.
-    Other kinds of files (a pipe, `/dev/stdout`) are written to directly; a link stays a link.
+    Replaces a file atomically. Raises `OSError` and leaves the old file unchanged on failure.
+
+    Follows a symbolic link. Writes directly to a path that is not a regular file (a pipe,
+    `/dev/stdout`).
     """
     target = Path(path)
     if target.exists() and not target.is_file():
@@ -38,7 +35,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        # mkstemp makes private files; the umask of the process decides for ours.
+        # mkstemp makes files private, so the permissions are set as the umask allows.
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
@@ -51,16 +48,17 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
 @contextmanager
 def beside(target: Path) -> Generator[Path]:
     """
-    Makes a folder beside `target`, for `put_in_place`; removes it at the end with its contents.
+    Makes a scratch folder in the parent of `target`, for `put_in_place`, and removes it at the
+    end.
 
-    Folders left behind by a process that was killed here are removed first, and its old `target` is
-    put back. A locked folder belongs to a running process.
+    First cleans up after processes that were killed while they replaced `target`: removes their
+    scratch folders and restores the old `target`. A locked folder belongs to a running process.
     """
     for left in target.parent.glob(f".{glob.escape(target.name)}-*"):
         _recover(left, target)
     while True:
         scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
-        # Another process may have removed the folder as left behind, before it was locked.
+        # Before the lock, another process may have removed the folder as abandoned.
         with suppress(FileNotFoundError):
             lock = os.open(scratch, os.O_RDONLY)
             if _is_locked(lock) and scratch.exists():
@@ -76,10 +74,11 @@ def beside(target: Path) -> Generator[Path]:
 
 def put_in_place(new: Path, target: Path) -> None:
     """
-    Replaces `target`, if it exists, by a folder that `beside` made.
+    Replaces `target` (if it exists) by a folder that `beside` made.
 
-    On Linux both are exchanged at once, so that `target` always exists. Elsewhere `target` is moved
-    away first; after a crash the next process puts it back.
+    On Linux the two folders are exchanged atomically, so `target` always exists. Other systems
+    rename the old `target` first. If the process is killed in between, the next `beside` restores
+    `target`.
     """
     for _ in range(ATTEMPTS):
         try:
@@ -97,7 +96,7 @@ def put_in_place(new: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> int:
-    """Exchanges two paths. Returns 0, or the system's number of an error."""
+    """Exchanges two paths. Returns 0, or the errno of the failure."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):
@@ -107,7 +106,7 @@ def _exchange(one: Path, other: Path) -> int:
 
 
 def _is_locked(folder: int) -> bool:
-    """True if this process can lock a folder now; always true on systems without locks."""
+    """True if this process can lock the folder now. Always True on systems without locks."""
     try:
         import fcntl
 
@@ -118,7 +117,7 @@ def _is_locked(folder: int) -> bool:
 
 
 def _recover(left: Path, target: Path) -> None:
-    """Cleans up after a process that was killed."""
+    """Removes the scratch folder of a process that was killed."""
     try:
         lock = os.open(left, os.O_RDONLY)
     except OSError:
@@ -131,7 +130,7 @@ def _recover(left: Path, target: Path) -> None:
 
 
 def _clear(scratch: Path, target: Path) -> None:
-    """Removes the folder in which another one was made; puts the old target back if needed."""
+    """Removes a scratch folder. Restores the old target if the target is missing."""
     if (scratch / OLD).exists() and not target.exists():
         with suppress(OSError):
             os.rename(scratch / OLD, target)

@@ -1,9 +1,9 @@
 """
-Names and decorations of a module by the id that they are for, groups expanded.
+Collects the names and decorations of a module by target id, and expands decoration groups.
 
-A decoration becomes an attribute of an operation where the encoder can read one back
-(`encode/types.py`): the snake-case name, and its parameters as number, enumerant, string or
-list.
+A decoration becomes an attribute that the encoder (`encode/types.py`) converts back. The
+attribute's name is the decoration's name in snake case. Its value is a number, enumerant, string
+or list.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from xdsl_spirv.serialization.raw.operands import RawOperand
 DECORATE = ("OpDecorate", "OpDecorateId", "OpDecorateString")
 MEMBER = ("OpMemberDecorate", "OpMemberDecorateString", "OpMemberDecorateIdEXT")
 PLAIN = ("BuiltIn",)
-"""Kinds whose enumerants MLIR writes as strings."""
+"""Operand kinds whose enumerants MLIR represents as strings."""
 
 
 CACHE_CONTROLS: dict[int, type[KeyedAttr]] = {
     Decoration.CacheControlLoadINTEL: CacheControlLoadAttr,
     Decoration.CacheControlStoreINTEL: CacheControlStoreAttr,
 }
-"""Decorations that MLIR writes as attributes of their own, always in a list."""
+"""
+Decorations for which MLIR has special attributes. Their value is always a list of such attributes.
+"""
 
 
 class Note(NamedTuple):
@@ -44,31 +46,31 @@ class Note(NamedTuple):
     parameters: tuple[RawOperand, ...]
 
     def literal(self) -> int | None:
-        """The decoration's one number; None if it takes none."""
+        """Returns the decoration's first parameter; None if it has no parameters."""
         return int(self.parameters[0].value) if self.parameters else None
 
     def is_number(self) -> bool:
-        """True if it takes at most one number and nothing else."""
+        """True if the decoration has no parameter, or only one number that is not an id."""
         return len(self.parameters) <= 1 and all(
             isinstance(p.value, int) and not p.kind.startswith("Id") for p in self.parameters
         )
 
 
 class Annotations:
-    """The names and decorations of a module, from OpName, OpMemberName and the decorations."""
+    """The names and decorations of a module's ids and struct members."""
 
     def __init__(self, index: ModuleIndex):
         self.index = index
         self.names: dict[int, str] = {}
         self.member_names: dict[int, list[tuple[int, int, str]]] = {}
-        """Struct -> instruction, member and name."""
+        """Struct id -> list of instruction index, member index and name."""
         self.notes: dict[int, list[Note]] = {}
         self.member_notes: dict[int, list[tuple[int, Note]]] = {}
-        """Struct -> member and decoration."""
+        """Struct id -> list of member index and decoration."""
         self._known: set[tuple[int, int, tuple[tuple[str, int | str], ...]]] = set()
-        """The targets and decorations, with parameters, that were added."""
+        """Target id, decoration and parameters of every note, to find duplicates."""
         self._spread = 0
-        """Decorations that groups have already passed on."""
+        """Number of decorations that groups have applied so far."""
         handlers: dict[str, Callable[[int], None]] = {
             "OpName": self._name,
             "OpMemberName": self._member_name,
@@ -103,7 +105,6 @@ class Annotations:
         self._add(int(target.value), note)
 
     def _add(self, target: int, note: Note) -> None:
-        """Adds a decoration, unless the target already has it."""
         words = tuple((p.kind, p.value) for p in note.parameters)
         known = len(self._known)
         self._known.add((target, note.decoration, words))
@@ -142,7 +143,7 @@ class Annotations:
             raise self.index.error(f"decoration groups expand to more than {limit} decorations")
 
     def find(self, id: int, decoration: Decoration) -> Note | None:
-        """The first decoration of a kind that an id has."""
+        """Returns an id's first decoration of this kind; None without such a decoration."""
         for note in self.notes.get(id, ()):
             if note.decoration == decoration:
                 return note
@@ -152,9 +153,10 @@ class Annotations:
         self, id: int, operand: Callable[[int], Attribute], but: Sequence[Decoration] = ()
     ) -> dict[str, Attribute]:
         """
-        The decorations of an id as attributes, in the module's order; `but` left out.
+        Returns an id's decorations as attributes, in the module's order, without the decorations
+        in `but`.
 
-        `operand` gives the attribute for an id among a decoration's parameters.
+        `operand` converts an id that is a decoration's parameter to an attribute.
         """
         attributes: dict[str, Attribute] = {}
         lists: dict[str, list[Attribute]] = {}

@@ -1,6 +1,7 @@
 """
-Finds the blocks of a function of a binary: the instructions in each, and the branches between them.
-Nothing is decoded here; instructions are numbers.
+Finds the blocks of a function in a binary: their instructions and branches.
+
+Instructions are given by their indices and are not decoded.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SILENT = ("OpNop", "OpLine", "OpNoLine")
 
 @dataclass(eq=False, slots=True)
 class BlockRows:
-    """The instructions of one block."""
+    """The indices of one block's instructions."""
 
     flow: BasicBlock
     phis: list[int] = field(default_factory=list[int])
@@ -34,7 +35,7 @@ class BlockRows:
     merge: int | None = None
     terminator: int = -1
     begun: bool = False
-    """True if the block has an instruction after which OpPhi is not allowed."""
+    """True if the block already has an instruction that OpPhi must precede."""
 
 
 @cache
@@ -44,10 +45,10 @@ def _terminators() -> frozenset[int]:
 
 def read_blocks(index: ModuleIndex, start: int, stop: int) -> dict[int, BlockRows]:
     """
-    The blocks between two instructions by label, in the module's order.
+    Returns the blocks between two instruction indices, by label and in the module's order.
 
-    Raises `SPIRVDecodeError` where an instruction stands in no block, a block has no end, or a
-    branch goes elsewhere than to one of them.
+    Raises `SPIRVDecodeError` if an instruction is outside of blocks, a block has no terminator, or
+    a branch leaves this range.
     """
     label, phi = opcode_of("OpLabel"), opcode_of("OpPhi")
     merges = (opcode_of("OpSelectionMerge"), opcode_of("OpLoopMerge"))
@@ -59,19 +60,19 @@ def read_blocks(index: ModuleIndex, start: int, stop: int) -> dict[int, BlockRow
         opcode, index.at = index.opcodes[row], row
         if opcode == label:
             if block is not None:
-                raise index.error("a block begins before the last one has ended")
+                raise index.error("a block begins inside another block")
             id = index.word(index.rows[row], 1)
             block = blocks[id] = BlockRows(BasicBlock(id, ()))
-            # Debug information between two blocks is counted to the next block.
+            # Debug information between two blocks belongs to the next block.
             block.body, between = between, []
         elif block is None:
             if index.name(row) in EXTENDED:
                 between.append(row)
             elif index.name(row) not in SILENT:
-                raise index.error("the instruction stands outside of a block")
+                raise index.error("the instruction is outside of a block")
         elif opcode == phi:
             if block.begun:
-                raise index.error("OpPhi stands behind other instructions")
+                raise index.error("OpPhi follows another instruction in its block")
             block.phis.append(row)
         elif opcode in merges:
             block.merge = row
@@ -91,7 +92,6 @@ def read_blocks(index: ModuleIndex, start: int, stop: int) -> dict[int, BlockRow
 
 
 def _read_flow(index: ModuleIndex, block: BlockRows) -> None:
-    """Reads a block's control flow from its last instruction."""
     flow = block.flow
     words, name = index.rows[block.terminator], index.name(block.terminator)
     flow.bare = not block.phis
@@ -117,4 +117,4 @@ def _check_targets(index: ModuleIndex, blocks: dict[int, BlockRows]) -> None:
             if target is not None and target not in blocks:
                 raise index.error(f"%{target} is not a block of the function")
         if blocks and next(iter(blocks)) in flow.successors:
-            raise index.error("it branches to the first block of its function")
+            raise index.error("the branch goes to the first block of its function")

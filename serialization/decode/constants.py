@@ -28,7 +28,7 @@ from xdsl_spirv.serialization.decode.types import (
 
 
 class ConstantReader:
-    """Reads each constant once."""
+    """Decodes constants to attributes and caches the results."""
 
     def __init__(self, index: ModuleIndex, types: TypeReader):
         self.index = index
@@ -36,13 +36,15 @@ class ConstantReader:
         self._values: dict[int, Attribute | None] = {}
 
     def value(self, id: int) -> Attribute | None:
-        """A constant's value; None for other instructions, and for values that no attribute has."""
+        """
+        Returns a constant's value; None for other instructions and for values that no attribute
+        can hold.
+        """
         if id not in self._values:
             self._values[id] = self._read(id)
         return self._values[id]
 
     def _read(self, id: int) -> Attribute | None:
-        """A constant's value as an attribute; None for other instructions."""
         row = self.index.definitions.get(id)
         name = None if row is None else self.index.name(row)
         match name:
@@ -67,7 +69,10 @@ class ConstantReader:
                 return None
 
     def scalar(self, id: int) -> IntegerAttr | FloatAttr | None:
-        """A scalar constant's number; None for a NaN whose payload a float does not keep."""
+        """
+        Returns a scalar constant's number. Returns None for a NaN whose payload a Python float
+        loses.
+        """
         row = self.index.definitions[id]
         at, self.index.at = self.index.at, row
         operand = self.index.raw[row].operands[2]
@@ -80,10 +85,10 @@ class ConstantReader:
                 bits -= 1 << width
             return IntegerAttr(bits, t)
         if not isinstance(t, AnyFloat):
-            raise self.index.error(f"a constant of type {t} has no number")
+            raise self.index.error(f"a constant has type {t}, which is not a number")
         packed = bits.to_bytes(t.compile_time_size, "little")
         value = next(t.iter_unpack(packed))
-        # A NaN's payload may not survive as a Python float: such a constant is carried.
+        # A Python float may lose a NaN's payload, so such a constant is carried.
         return FloatAttr(value, t) if t.pack((value,)) == packed else None
 
     def _composite(self, words: Sequence[int]) -> Attribute | None:
@@ -93,7 +98,9 @@ class ConstantReader:
             self.index.definitions.get(p, 1 << 60) >= self.index.definitions[words[2]]
             for p in parts
         ):
-            raise self.index.error("a constituent of a constant is not defined before it")
+            raise self.index.error(
+                "a constituent of the constant is not defined before the constant"
+            )
         if isinstance(t, VectorType):
             return self._vector(cast("VectorType", t), parts)
         if isinstance(t, spv.ArrayType) and spv.known_size(t.length) != len(parts):
@@ -109,7 +116,7 @@ class ConstantReader:
         return ArrayAttr([v for v in values if v is not None])
 
     def _vector(self, t: VectorType, parts: Sequence[int]) -> Attribute | None:
-        """A `dense` literal of the components' bits."""
+        """Makes a `dense` literal from the components' bits."""
         element = t.get_element_type()
         if t.get_shape() != (len(parts),) or not isinstance(element, IntegerType | AnyFloat):
             return None

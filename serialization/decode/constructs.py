@@ -1,12 +1,12 @@
 """
-Finds the constructs of a function's control flow: which blocks are inside which selection or loop.
+Finds the constructs of a function's control flow: the blocks inside each selection and loop.
 
 A construct consists of the blocks that its header dominates and its merge block does not, on the
 graph with additional edges from a header to its merge block and continue target (SPIR-V 2.11,
-structural dominance). `find_constructs` returns None if a branch is not structured, or cannot be
-expressed by the dialect's regions: such a function keeps its blocks as they are.
+structural dominance). `find_constructs` returns None if a branch is not structured, or if the
+dialect's regions cannot express it. The decoder then does not make regions for the function.
 
-Blocks are known by their labels here; their contents do not matter.
+Blocks are given by their labels. Their instructions do not matter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from xdsl_spirv.upstream.dominance import Dominators
 
 MAX_NESTING = 60
-"""Deeper nested constructs stay blocks: regions are read and written by recursion."""
+"""
+Functions with deeper nesting do not get regions, since regions are read and written recursively.
+"""
 
 
 @dataclass(slots=True)
@@ -26,21 +28,19 @@ class BasicBlock:
 
     label: int
     successors: tuple[int, ...]
-    """The labels of its branch, in order, with repetitions."""
+    """The labels of the block's branch, in order, with repetitions."""
     merge: int | None = None
     continue_target: int | None = None
-    """
-    The continue target of a loop that the block is the header of; None for a selection's header.
-    """
+    """Label of the continue target if the block is a loop's header."""
     unconditional: bool = False
-    """Whether it ends in OpBranch."""
+    """True if the block ends in OpBranch."""
     bare: bool = False
-    """Whether it is without OpPhi."""
+    """True if the block has no OpPhi."""
 
 
 @dataclass(eq=False, slots=True)
 class Construct:
-    """A selection or loop. Blocks are given by their labels."""
+    """A selection or loop. All blocks are labels."""
 
     header: int
     merge: int
@@ -48,32 +48,32 @@ class Construct:
     parent: Construct | None
     depth: int
     blocks: list[int] = field(default_factory=list[int])
-    """The blocks of its region, without the continuations of inner constructs."""
+    """The blocks of the construct's region, without the continuations of inner constructs."""
 
 
 @dataclass(eq=False, slots=True)
 class Constructs:
-    """A function's constructs."""
+    """The constructs of a function. All blocks are labels."""
 
     top: list[int]
-    """The blocks of the function's own region."""
+    """The blocks of the function's outermost region."""
     of_header: dict[int, Construct]
     region: dict[int, Construct | None]
     """
-    Label -> the innermost construct whose region the block is in; a loop's header is in the loop.
+    Block -> the innermost construct whose region contains the block. A loop contains its header.
     """
     absorbed: set[int]
-    """Loop headers, and continuations, that are part of the block before them."""
+    """Loop headers and continuations that continue the preceding block of the dialect."""
 
 
 def _edges(block: BasicBlock) -> Iterable[int]:
-    """A block's successors, and a header's merge block and continue target."""
+    """Returns a block's successors, and a header's merge block and continue target."""
     named = [t for t in (block.merge, block.continue_target) if t is not None]
     return (*block.successors, *named)
 
 
 def find_constructs(blocks: Mapping[int, BasicBlock], entry: int) -> Constructs | None:
-    """The constructs of a function, blocks in the order of the mapping; None if it has none."""
+    """Returns a function's constructs. Returns None if regions cannot express its control flow."""
     headers = [b for b in blocks.values() if b.merge is not None]
     merges = {b.merge for b in headers}
     if len(merges) != len(headers):
@@ -102,7 +102,7 @@ class _Finder:
 
     def find(self) -> bool:
         result = self.result
-        # A dominator comes before the blocks it dominates: place blocks in the tree's order.
+        # Visits the dominator tree, since a block's region depends on the region of its dominator.
         children: dict[int, list[int]] = {}
         for label in self.blocks:
             if label in self.idom and label != self.entry:
@@ -114,7 +114,7 @@ class _Finder:
                 return False
             waiting += children.get(label, ())
         for label in self.blocks:
-            # Unreachable blocks stay in the function's own region.
+            # Unreachable blocks go to the function's outermost region.
             if label not in result.region:
                 if self.blocks[label].merge is not None:
                     return False
@@ -126,11 +126,14 @@ class _Finder:
         return all(self._loop(c) for c in result.of_header.values())
 
     def _inner(self, label: int) -> Construct | None:
-        """The construct that holds a block's branch."""
+        """Returns the innermost construct that contains a block's branch."""
         return self.result.of_header.get(label) or self.result.region[label]
 
     def _place(self, label: int) -> bool:
-        """Notes a block's region, and the construct that it is the header of."""
+        """
+        Determines a block's region, and the construct if the block is a header. Returns False if
+        regions cannot express the control flow.
+        """
         result, block = self.result, self.blocks[label]
         if label == self.entry:
             around = None
@@ -159,7 +162,7 @@ class _Finder:
 
     def _branches(self, block: BasicBlock) -> bool:
         """
-        True if every branch of a block stays in its region, or is an exit that regions can express.
+        True if all branches of a block stay in its region, or are exits that regions can express.
         """
         if block.merge is not None and block.continue_target is None:
             if block.unconditional or not block.successors:
@@ -194,7 +197,7 @@ class _Finder:
         return True
 
     def _list(self, label: int) -> None:
-        """Adds a block to its region, unless it is the continuation of another block."""
+        """Adds a block to the list of its region, unless the block continues another one."""
         result = self.result
         if label in self.merges and label in self.idom:
             return
@@ -208,7 +211,9 @@ class _Finder:
         (result.top if around is None else around.blocks).append(label)
 
     def _entered_once(self, label: int, loop: Construct) -> bool:
-        """True if a loop is entered from one block only, which has no other successor."""
+        """
+        True if exactly one block outside of the loop branches to it, and has no other successor.
+        """
         sources = [s for s in self.sources.get(label, ()) if self._inner(s) is not loop]
         if len(sources) != 1:
             return False
@@ -216,7 +221,7 @@ class _Finder:
         return source.unconditional and source.merge is None
 
     def _loop(self, loop: Construct) -> bool:
-        """True if a loop has one back edge, which comes from the end of its continue target."""
+        """True if a loop has exactly one back edge, and this edge ends the continue construct."""
         target = loop.continue_target
         if target is None:
             return True
@@ -232,7 +237,7 @@ class _Finder:
         return self._end(target, loop) == back[0]
 
     def _end(self, label: int, loop: Construct) -> int:
-        """The last block of the chain that a region's block continues in."""
+        """Returns the last SPIR-V block that continues a block of the loop's region."""
         while True:
             block = self.blocks[label]
             if block.merge is not None:

@@ -1,13 +1,13 @@
 """
 Decodes a SPIR-V binary to a `spirv.module`.
 
-The raw layer gives the words; `operations.py` turns an ordinary instruction into its operation by
-the grammar and the operation's declaration; instructions without an operation are carried
-(`raw.py`). Only these parts are handwritten, as in the encoder: sections, symbols, types and
-constants, annotations, functions and their blocks.
+`operations.py` decodes an ordinary instruction to its operation, by the grammar and the class's
+declaration. Instructions without a class are carried (`raw.py`): kept word for word. Handwritten
+code exists only for sections, symbols, types and constants, annotations, functions and their
+blocks.
 
-Instructions outside of functions are decoded when their ids are first used, so unused types and
-constants are dropped. Symbols keep the module's order.
+Types and constants are decoded when their ids are first used, so unused ones are dropped. Symbols
+have the module's order.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ TOO_DEEP = "types or constructs are nested too deeply"
 
 def decode(data: bytes | bytearray | memoryview[Any], *, unchecked: bool = False) -> ModuleOp:
     """
-    Decodes a binary, in either byte order, and verifies the module.
+    Decodes a binary of either byte order to a program with one `spirv.module`, and verifies it.
 
-    Raises `SPIRVDecodeError` with the place if the bytes are not a module, or one whose
-    declarations contradict the dialect's rules. `unchecked` leaves verification to the caller: an
-    instruction whose types the dialect refuses is then not carried.
+    Raises `SPIRVDecodeError` if the bytes are not a module, or declarations break the dialect's
+    rules. An instruction that does not verify is carried unchanged. With `unchecked`, nothing is
+    verified, and instructions that do not verify become operations.
     """
     raw = binary.decode(data)
     with without_collection():
@@ -55,9 +55,9 @@ def decode(data: bytes | bytearray | memoryview[Any], *, unchecked: bool = False
 @cache
 def _settle_layouts() -> None:
     """
-    Makes an operation and a block with all fields set, before many of them are made. CPython fixes
-    the room for fields inside an object after the first few of its class. xDSL sets the links to
-    neighbours late: without this call, each operation would need a dictionary of 230 bytes.
+    Makes one operation with all fields set, which lets CPython store fields inside later objects.
+    CPython reserves room for the fields of the first few objects of a class. xDSL sets the links
+    to neighbours late, so without this call each operation would need a dictionary of 230 bytes.
     """
     operations = Block([cls.create() for cls in (ModuleOp, *OPERATIONS, ModuleOp)])
     Region([Block(), operations, Block()])
@@ -72,7 +72,7 @@ def _decode(raw: binary.RawModule, *, unchecked: bool) -> ModuleOp:
             return module
         except (VerifyException, SPIRVDecodeError, RecursionError):
             module = None
-        gc.collect(0)  # Objects of the first attempt refer to each other in cycles.
+        gc.collect(0)  # Frees the first attempt, whose objects form cycles.
         index = ModuleIndex(raw)
     module = _attempt(index, checked=not unchecked)
     if not unchecked:
@@ -88,8 +88,7 @@ def _decode(raw: binary.RawModule, *, unchecked: bool) -> ModuleOp:
 
 def _attempt(index: ModuleIndex, *, checked: bool) -> ModuleOp:
     """
-    Decodes the module once. With `checked`, an instruction whose operation does not verify is
-    carried.
+    Decodes the module once. `checked` carries each instruction whose operation does not verify.
     """
     try:
         return ModuleDecoder(index, checked=checked).decode()
@@ -106,14 +105,14 @@ def _cause(error: Exception) -> str:
 
 
 def _refusal_without_place(error: VerifyException, index: ModuleIndex) -> SPIRVDecodeError:
-    """Raises a refusal without a place, because the broken rule concerns the whole module."""
+    """Returns an error for a rule that concerns the whole module, and so has no place."""
     text = str(error).strip()
     index.at = 0
     return index.error(f"the module breaks a rule of the dialect: {text}")
 
 
 class ModuleDecoder:
-    """The decoding of one module."""
+    """Decodes one module."""
 
     def __init__(self, index: ModuleIndex, *, checked: bool):
         self.index = index
@@ -148,7 +147,7 @@ class ModuleDecoder:
         spans = list(index.functions())
         self.globals.declare()
         functions = [declare(self, span) for span in spans]
-        # Functions get their symbols before their bodies are read, because bodies look them up.
+        # All functions get symbols first, because function bodies refer to symbols.
         block.add_ops([f.op for f in functions])
         first = functions[0].op if functions else None
         if self.checked:
@@ -159,14 +158,14 @@ class ModuleDecoder:
         with symbols_at_hand(module):
             for function in functions:
                 FunctionDecoder(self, function).decode()
-        # Decorations may need further constants.
+        # Decoding decorations may add constants.
         notes = self.globals.notes()
         self._place(block, first, self.globals.take() + notes)
         block.add_ops(self._tail)
         return module
 
     def _graphs(self) -> list[Operation]:
-        """Graphs; their entry points are kept for the module's end."""
+        """Decodes the graphs. Their entry points are put at the module's end."""
         rows = np.flatnonzero(self.index.raw.opcodes == opcode_of("OpGraphARM")).tolist()
         if not rows:
             return []
@@ -182,7 +181,7 @@ class ModuleDecoder:
         else:
             block.insert_ops_before(ops, first)
 
-    # Sections.
+    # Sections
 
     def _capability(self, words: Sequence[int]) -> None:
         value = self.index.word(words, 1)
@@ -196,7 +195,7 @@ class ModuleDecoder:
     def _extension(self, words: Sequence[int]) -> None:
         name = self.index.string(words, 1)
         if not name.startswith("SPV_") or not name.isidentifier():
-            raise self.index.error(f"{name!r} is not a name of an extension")
+            raise self.index.error(f"{name!r} is not the name of an extension")
         if name not in self._extensions:
             self._extensions.append(name)
 
@@ -225,7 +224,7 @@ class ModuleDecoder:
         for operand in rest:
             if not isinstance(operand.value, int):
                 raise index.error(
-                    "an execution mode has a string operand, which the dialect cannot hold"
+                    "an execution mode has a string operand, which the dialect does not support"
                 )
             if operand.kind.startswith("Id"):
                 values.append(self.globals.operand(operand.value))

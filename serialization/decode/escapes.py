@@ -1,12 +1,13 @@
 """
 Passes values out of the construct that defines them, if they are used outside.
 
-In a binary a value may be used wherever its block dominates, also after the selection or loop that
-defines it. In the dialect a region hides it there. So the value is passed along every edge that
-leads out: as an argument of the block where the edges meet, and from a merge block as a result of
-the construct. The dominator tree shows where: a stretch in which its immediate dominator's value is
-out of scope gets a new one. Logical addressing has no phis of pointers, images and samplers: the
-operations that make these are repeated instead.
+In a binary, a value may be used in all blocks that its block dominates, also after the selection
+or loop that defines the value. In the dialect, the value is not visible outside of the construct's
+region. So each edge that leaves the region passes the value on: as an argument of the target
+block, and from a merge block as a result of the construct. Nodes of the flow graph are blocks, or
+the parts into which constructs divide a block. A node needs a new value if the value of its
+immediate dominator is out of scope. Logical addressing has no phis of pointers, images and
+samplers. So their operations are repeated at the use.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ CHAINS = (
     spv.CopyObjectOp,
 )
 REPEATED = ("OpLoad", "OpImage", "OpSampledImage", "OpImageTexelPointer", "OpCopyObject")
-"""Carried instructions that are repeated where their value is used: images, samplers, texels."""
+"""
+Carried instructions on images, samplers and texels that are repeated where their value is used.
+"""
 
 
 def lead_out(function: spv.FuncOp, escaping: Iterable[SSAValue]) -> None:
-    """Gives each use of these values that is out of their scope a value that is in scope."""
+    """Replaces each use of these values that is out of scope by a value that is in scope."""
     ways = _WaysOut(function)
     for value in escaping:
         for use in list(value.uses):
@@ -46,23 +49,27 @@ class _WaysOut:
         self.graph = spv.FlowGraph(function.body)
         self.idom = self.graph.dominators.immediate()
         self.names: dict[tuple[SSAValue, int], SSAValue] = {}
-        """For each value and stretch out of its scope, the value that stands for it there."""
+        """
+        (Value, node where the value is out of scope) -> the value that replaces it in this node.
+        """
         self.repeated: dict[int, Operation] = {}
-        """The operation repeated last at the beginning of each stretch."""
+        """Node -> the last operation that was repeated at its start."""
         self.undefined: dict[Attribute, SSAValue] = {}
         self.renamed: list[tuple[SSAValue, int]] = []
-        """Values that get a new name where a stretch begins, in the order of the names."""
+        """
+        (Value, node) for each new argument or result that replaces the value from this node on.
+        """
         self.results: dict[Operation, list[OpResult]] = {}
-        """Additional results of constructs, added at the end."""
+        """Construct -> its additional results, which `finish` appends."""
 
     def name(self, value: SSAValue, node: int) -> SSAValue:
-        """Returns the value that stands for a value in a stretch that its definition dominates."""
+        """Returns the value that replaces `value` in a node that its definition dominates."""
         name, below = value, list[int]()
         while not self.graph.is_in_scope(value, node):
             if node not in self.idom:
                 return self._insert_undefined(value)
             if self.idom[node] == node:
-                # The definition does not dominate the use: the verifier reports that.
+                # The definition does not dominate the use, which the verifier reports.
                 return value
             known = self.names.get((value, node))
             if known is not None:
@@ -77,7 +84,7 @@ class _WaysOut:
         return name
 
     def _rename(self, value: SSAValue, node: int) -> SSAValue:
-        """Makes a replacement of a value at the beginning of a stretch."""
+        """Adds a block argument or construct result that replaces a value from a node on."""
         start = self.graph.starts[node]
         if _is_repeated(value):
             is_merge = isinstance(start, Block) and isinstance(start.last_op, spv.MergeOp)
@@ -94,7 +101,7 @@ class _WaysOut:
         return name
 
     def _repeat(self, value: SSAValue, node: int) -> SSAValue:
-        """Repeats the operation that makes a pointer at the beginning of a stretch."""
+        """Repeats the operation that computes a value at the start of a node."""
         op, start = value.owner, self.graph.starts[node]
         assert isinstance(op, Operation)
         copy = op.clone({operand: self.name(operand, node) for operand in op.operands})
@@ -109,7 +116,7 @@ class _WaysOut:
         return copy.results[0]
 
     def _insert_undefined(self, value: SSAValue) -> SSAValue:
-        """Makes an undefined value for a block that is never reached."""
+        """Returns an undefined value, for use in an unreachable block."""
         known = self.undefined.get(value.type)
         if known is None:
             op = spv.UndefOp(value.type)
@@ -119,7 +126,7 @@ class _WaysOut:
         return known
 
     def finish(self) -> None:
-        """Passes values to the new arguments and results; some are renamed only for that."""
+        """Passes values to the new block arguments and construct results."""
         passed: dict[Operation, list[tuple[Block | None, SSAValue]]] = {}
         for value, node in self.renamed:
             start = self.graph.starts[node]
@@ -144,7 +151,10 @@ def _is_repeated(value: SSAValue) -> bool:
 
 
 def _pass(end: Operation, further: Sequence[tuple[Block | None, SSAValue]]) -> None:
-    """Adds values that a terminator passes to each target; without successors it has one target."""
+    """
+    Adds operands to a terminator: pairs of a target (None without successors) and the value for
+    it.
+    """
     if not end.successors:
         end.operands = [*end.operands, *(value for _, value in further)]
         return

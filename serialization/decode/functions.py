@@ -1,11 +1,11 @@
 """
 Decodes functions: blocks become structured regions, OpPhi becomes block arguments.
 
-`constructs.py` finds the selection or loop that each block is in. A block of the dialect may be
+`constructs.py` finds the selection or loop of each block. A block of the dialect may consist of
 several blocks of the binary: after a selection or loop, the surrounding block continues with the
-merge block. If regions cannot express the control flow, the function keeps its blocks, and merge
-instructions become attributes of the branches. `blocks.py` finds the blocks, `instructions.py`
-reads their instructions, and `values.py` maps ids to values.
+merge block. If regions cannot express the control flow, each block of the binary becomes one
+block, and merge instructions become attributes of branches. `blocks.py` finds the blocks,
+`instructions.py` reads their instructions, and `values.py` maps ids to values.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Module(Protocol):
-    """The part of the module's decoder that the decoder of a function uses."""
+    """The part of `ModuleDecoder` that `FunctionDecoder` uses."""
 
     index: ModuleIndex
     annotations: Annotations
@@ -53,17 +53,17 @@ class Module(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Declared:
-    """A function without its body's operations."""
+    """A function whose body is not decoded yet."""
 
     op: spv.FuncOp
     span: range
     parameters: list[int]
     start: int
-    """The instruction behind the parameters."""
+    """Index of the first instruction after the parameters."""
 
 
 def declare(module: Module, span: range) -> Declared:
-    """The operation of a function, and of its parameters."""
+    """Decodes the head of a function: its operation and its parameters."""
     index = module.index
     index.at = span.start
     words = index.rows[span.start]
@@ -93,7 +93,7 @@ def declare(module: Module, span: range) -> Declared:
 
 
 class FunctionDecoder:
-    """Reads the body of one function; it takes many times the function's memory."""
+    """Decodes the body of one function. Needs many times the memory of the function."""
 
     def __init__(self, module: Module, declared: Declared):
         self.index = module.index
@@ -109,16 +109,16 @@ class FunctionDecoder:
         self._made: dict[int, Block] = {}
         """Label -> the block to which branches from the same region go."""
         self._headers: dict[int, Block] = {}
-        """Loop header -> its block inside of the loop."""
+        """Label of a loop header -> its block inside of the loop's region."""
         self._merges: dict[int, Block] = {}
         self._incoming: dict[int, dict[int, int]] = {}
-        """OpPhi -> its value by the block that it comes from."""
+        """Index of an OpPhi -> map from each predecessor's label to the id of the value."""
         self._order: dict[int, int] = {}
-        """Label -> its block's place in the function."""
+        """Label -> position of the block in the function."""
         self.constructs: Constructs | None = None
 
     def decode(self) -> None:
-        """The operations of the body."""
+        """Adds the operations of the body to the function."""
         op, start = self.op, self.declared.start
         if not op.body.blocks:
             return
@@ -149,7 +149,7 @@ class FunctionDecoder:
         if self.values.escaping:
             lead_out(op, self.values.escaping)
 
-    # Blocks.
+    # Blocks
 
     def _make_blocks(self, labels: Sequence[int]) -> None:
         for label in labels:
@@ -157,7 +157,7 @@ class FunctionDecoder:
             self._made[label] = Block(arg_types=types)
 
     def _bind(self, label: int, values: Sequence[SSAValue], block: Block) -> None:
-        """Gives the phis of a block their values."""
+        """Defines the ids of a block's phis as `values`."""
         for row, value in zip(self.blocks[label].phis, values, strict=True):
             id = self.index.word(self.rows[row], 2)
             self.values.define(id, value)
@@ -168,7 +168,7 @@ class FunctionDecoder:
                 block.add_op(decorate)
 
     def _enter(self, label: int) -> None:
-        """Reads a block that is not the continuation of another."""
+        """Decodes a block that does not continue another block."""
         block = self._made[label]
         if self._loop_at(label) is not None:
             self._fill(label, block, list(block.args))
@@ -182,9 +182,9 @@ class FunctionDecoder:
 
     def _fill(self, label: int, block: Block, entering: list[SSAValue] | None = None) -> None:
         """
-        The instructions of a block, and of its continuations.
+        Decodes the instructions of a block and of its continuations.
 
-        `entering` are the values of a loop header's phis, where the loop begins with this block.
+        `entering` are the initial values of the phis if the block is a loop's header.
         """
         constructs = self.constructs
         while True:
@@ -210,14 +210,17 @@ class FunctionDecoder:
             return
 
     def _loop_of(self, label: int) -> int | None:
-        """The header of the loop whose region a block's branch stands in."""
+        """Returns the header of the innermost construct that contains a block's branch."""
         inner = self._inner(label)
         return None if inner is None else inner.header
 
     def _behind(
         self, construct: Construct, results: list[SSAValue], block: Block
     ) -> tuple[int, list[SSAValue] | None]:
-        """Continues the surrounding block with a construct's merge block."""
+        """
+        Continues the surrounding block with a construct's merge block. Returns the merge block's
+        label, and the values of its phis if it is a loop's header.
+        """
         label = construct.merge
         if self._loop_at(label) is not None:
             return label, results
@@ -285,7 +288,7 @@ class FunctionDecoder:
         return list(op.results)
 
     def _in_order(self, inside: Sequence[int], target: int, header: int) -> list[int]:
-        """Sorts a loop's blocks as in the binary, where definitions come before uses."""
+        """Returns a loop's blocks in the binary's order, in which definitions come before uses."""
         if target == header:
             return list(inside)
         return sorted((*inside, target), key=self._order.__getitem__)
@@ -298,17 +301,17 @@ class FunctionDecoder:
     def _phi_types(self, label: int) -> list[Attribute]:
         return [self.type(self.index.word(self.rows[r], 1)) for r in self.blocks[label].phis]
 
-    # Branches.
+    # Branches
 
     def _inner(self, label: int) -> Construct | None:
-        """The construct whose region holds a block's branch."""
+        """Returns the innermost construct that contains a block's branch."""
         constructs = self.constructs
         if constructs is None:
             return None
         return constructs.of_header.get(label) or constructs.region[label]
 
     def _passed(self, label: int, target: int) -> list[SSAValue]:
-        """The values that a branch passes to the phis of its target."""
+        """Returns the values that a branch passes to the phis of its target."""
         values: list[SSAValue] = []
         self.index.pass_values(len(self.blocks[target].phis))
         for row in self.blocks[target].phis:
@@ -325,7 +328,9 @@ class FunctionDecoder:
         return values
 
     def _way(self, label: int, target: int) -> tuple[Block, int]:
-        """The block that a branch goes to, and the number of constructs that it leaves."""
+        """
+        Returns the target block of a branch, and the number of constructs that the branch leaves.
+        """
         own, constructs = self._inner(label), self.constructs
         if constructs is None:
             return self._made[target], 0
@@ -349,7 +354,7 @@ class FunctionDecoder:
 
     def _branch(self, label: int, target: int, block: Block) -> tuple[Block, list[SSAValue]]:
         """
-        Returns the block and operands for a branch's target; an exit of the region gets a new
+        Returns the block and operands for a branch. An exit from the region gets an inserted
         block.
         """
         way, levels = self._way(label, target)
@@ -362,7 +367,7 @@ class FunctionDecoder:
         return leaving, []
 
     def _terminate(self, label: int, block: Block) -> None:
-        """Writes the terminator of a block."""
+        """Adds the terminator of a block."""
         rows = self.blocks[label]
         row = self.index.at = rows.terminator
         words, name = self.rows[row], self.index.name(row)
@@ -387,7 +392,7 @@ class FunctionDecoder:
         block.add_op(branch)
 
     def _note_merge(self, op: Operation, rows: BlockRows) -> None:
-        """Keeps the merge instruction of a function without regions as attributes of the branch."""
+        """Stores a merge instruction as attributes of the branch, in a function without regions."""
         words = self.rows[rows.merge or 0]
         labels = 1 if rows.flow.continue_target is None else 2
         numbers = [self._order[w] for w in words[1 : 1 + labels]]

@@ -1,10 +1,9 @@
 """
-Constants, variables and symbols of a binary.
+Decodes the constants, variables and symbols of a binary.
 
-A constant that an attribute can express is written at each use. Everything else outside of
-functions gets a symbol: the dialect's declarations (variables, specialization constants,
-functions), and carried instructions for the rest. Symbols are the module's own names if these exist
-and are unique.
+A constant that an attribute can hold is repeated at each use. Every other instruction outside of
+functions gets a symbol. It becomes a declaration of the dialect (variable, specialization
+constant, function) or is carried. A symbol is the id's OpName if this name exists and is unique.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ SPECIALIZABLE = (
     "OpSpecConstantComposite",
     "OpSpecConstantCompositeReplicateEXT",
 )
-"""Instructions that stay even if unused, because a program may set their value."""
+"""Instructions that are decoded even if unused, because a program may set their value."""
 
 NOTES = (
     *("OpSource", "OpSourceContinued", "OpSourceExtension", "OpModuleProcessed"),
     "OpSamplerImageAddressingModeNV",
 )
-"""Instructions without a result that nothing refers to."""
+"""Instructions without a result, which no other instruction refers to."""
 
 ALIAS_SETS = ("OpAliasDomainDeclINTEL", "OpAliasScopeDeclINTEL", "OpAliasScopeListDeclINTEL")
-"""Instructions that only decorations refer to."""
+"""Instructions to which only decorations refer."""
 
 READ_BY_OTHERS = (
     *("OpCapability", "OpExtension", "OpExtInstImport", "OpMemoryModel", "OpEntryPoint"),
@@ -52,29 +51,30 @@ READ_BY_OTHERS = (
     *("OpType", "OpConstant", "OpSpecConstant", "OpUndef", "OpGraphConstantARM"),
 )
 """
-Prefixes of instructions that other decoders read: for sections, annotations, types and constants.
+Prefixes of instructions that other classes decode (sections, annotations, types and constants).
 """
 
 
 class GlobalTable:
-    """Decodes the instructions outside of functions."""
+    """Decodes the instructions outside of functions, and assigns symbols."""
 
     def __init__(self, index: ModuleIndex, annotations: Annotations, types: TypeReader):
         self.index = index
         self.annotations = annotations
         self.types = types
         self.operations: dict[int, Operation] = {}
-        """Instruction -> its operation."""
+        """Index of an instruction -> its operation."""
         self._symbols: dict[int, str] = {}
         self._used: set[str] = set()
         self._next: dict[str, int] = {}
-        """Wanted name -> the first number to try as its suffix."""
+        """Name -> the first number to try as a suffix if the name is taken."""
         self.values = ConstantReader(index, types)
         self._name_entry_points()
 
     def _name_entry_points(self) -> None:
         """
-        Names functions and graphs after their entry points, before other ids can take these names.
+        Gives functions and graphs the names of their entry points, before other ids can take these
+        names.
         """
         opcodes = [_opcode(name) for name in ("OpEntryPoint", "OpGraphEntryPointARM")]
         for row in np.flatnonzero(np.isin(self.index.raw.opcodes, opcodes)).tolist():
@@ -88,7 +88,7 @@ class GlobalTable:
                     self._used.add(str(name.value))
 
     def _name_symbol(self, id: int, otherwise: str) -> str:
-        """The symbol of an id, chosen when it is first needed."""
+        """Returns the symbol of an id. At the first call, makes it from OpName or `otherwise`."""
         name = self._symbols.get(id)
         if name is None:
             wanted = self.annotations.names.get(id) or otherwise
@@ -100,10 +100,10 @@ class GlobalTable:
             self._symbols[id] = name
         return name
 
-    # Symbols.
+    # Symbols
 
     def declare(self) -> None:
-        """Declares the instructions that stay even if unused, in the module's order."""
+        """Decodes the instructions that are needed even if unused, in the module's order."""
         index = self.index
         for row in range(index.first_function):
             name, words = index.name(row), index.rows[row]
@@ -122,17 +122,17 @@ class GlobalTable:
             elif name is not None and (
                 not name.startswith(READ_BY_OTHERS) or name.endswith("ContinuedINTEL")
             ):
-                raise index.error(f"{name} is not supported: no operation holds it")
+                raise index.error(f"{name} is not supported outside of functions")
 
     def function(self, id: int) -> str:
-        """The symbol of a function or of a graph."""
+        """Returns the symbol of a function or graph. Raises `SPIRVDecodeError` for other ids."""
         row = self.index.definitions.get(id)
         if row is None or self.index.name(row) not in ("OpFunction", "OpGraphARM"):
             raise self.index.error(f"%{id} is not a function")
         return self._name_symbol(id, "function")
 
     def variable(self, id: int) -> str:
-        """The symbol of a variable of the module."""
+        """Returns the symbol of a module's variable. Raises `SPIRVDecodeError` for other ids."""
         row = self.index.definitions.get(id)
         if row is None or self.index.name(row) not in VARIABLES or row >= self.index.first_function:
             raise self.index.error(f"%{id} is not a variable of the module")
@@ -143,7 +143,8 @@ class GlobalTable:
 
     def symbol(self, id: int) -> str:
         """
-        Returns the symbol of an id outside of functions. Makes its operation at the first call.
+        Returns the symbol of an id outside of functions, whose operation is made at the first
+        call.
 
         Raises `SPIRVDecodeError` for an id that is inside a function or undefined.
         """
@@ -202,14 +203,19 @@ class GlobalTable:
         else:
             return None
         if self.index.word(words, 3) != t.storage_class.data:
-            raise self.index.error("a variable's storage class differs from its pointer's")
+            raise self.index.error(
+                "a variable's storage class differs from the storage class of its type"
+            )
         if rest:
             variable.properties["initializer"] = self.symbol_reference(rest[0])
         spv.set_attributes(variable, self.read_attributes(id))
         return variable
 
     def read_attributes(self, id: int) -> dict[str, Attribute]:
-        """The decorations of a function or variable, its linkage as one attribute."""
+        """
+        Returns the decorations of a function or variable as attributes. Linkage becomes one
+        attribute.
+        """
         linkage = self.annotations.find(id, spv.Decoration.LinkageAttributes)
         but = () if linkage is None else (spv.Decoration.LinkageAttributes,)
         attributes = self.annotations.attributes(id, self.operand, but)
@@ -237,7 +243,10 @@ class GlobalTable:
         return constant
 
     def _spec_composite(self, symbol: str, words: Sequence[int]) -> Operation | None:
-        """The dialect's form, if all constituents are specialization constants."""
+        """
+        Makes `spirv.SpecConstantComposite` if all constituents are specialization constants; else
+        None.
+        """
         t, id = self.types.type(self.index.word(words, 1)), self.index.word(words, 2)
         names = [self.index.name(self.index.definitions.get(i, 0)) for i in words[3:]]
         types = spv.constituent_types(t)
@@ -251,7 +260,9 @@ class GlobalTable:
         return composite
 
     def _spec_replicated(self, symbol: str, words: Sequence[int]) -> Operation | None:
-        """The dialect's form, if the constituent is a specialization constant."""
+        """
+        Makes the dialect's operation if the constituent is a specialization constant; else None.
+        """
         t, id = self.types.type(self.index.word(words, 1)), self.index.word(words, 2)
         name = self.index.name(self.index.definitions.get(self.index.word(words, 3), 0)) or ""
         if not name.startswith("OpSpecConstant"):
@@ -263,10 +274,10 @@ class GlobalTable:
         composite.attributes |= self.annotations.attributes(id, self.operand)
         return composite
 
-    # Constants.
+    # Constants
 
     def constant(self, id: int) -> int | None:
-        """The number of an integer constant, None for anything else."""
+        """Returns the number of an integer constant; None for other ids."""
         value = self.attribute(id)
         return value.value.data if isinstance(value, IntegerAttr) else None
 
@@ -274,7 +285,7 @@ class GlobalTable:
         """
         Returns a property's attribute for an id: a constant's value, a type, or a symbol.
 
-        None for an id of a function's own.
+        Returns None for an id that is defined inside a function.
         """
         value = self.values.value(id)
         if value is not None:
@@ -289,10 +300,14 @@ class GlobalTable:
             return None
         return self.symbol_reference(id)
 
-    # Operands.
+    # Operands
 
     def operand(self, id: int) -> Attribute:
-        """Returns the attribute for an id that SPIR-V wants outside of functions."""
+        """
+        Returns the attribute for an id operand, which must be defined outside of functions.
+
+        Raises `SPIRVDecodeError` otherwise.
+        """
         attribute = self.attribute(id)
         if attribute is None:
             raise self.index.error(f"%{id} is defined inside a function")
@@ -301,7 +316,7 @@ class GlobalTable:
         return spv.ConstantRefAttr(attribute, self._type_of(id))
 
     def read_carried(self, id: int) -> Attribute:
-        """Decodes an id among the operands of a carried instruction."""
+        """Returns the attribute for an id operand of a carried instruction."""
         if id in self.index.raw.symbols.imports:
             return self.extended_set(id)
         attribute = self.attribute(id)
@@ -322,8 +337,8 @@ class GlobalTable:
 
     def operands(self, row: int) -> list[RawOperand]:
         """
-        Decodes the operands of an instruction to carry. glslang writes the id 0 into debug
-        information, which stays the word 0.
+        Returns the operands of a carried instruction. The id 0, which glslang writes into debug
+        information, becomes the literal 0.
         """
         instruction = self.index.raw[row]
         try:
@@ -340,7 +355,7 @@ class GlobalTable:
         ]
 
     def layout(self, row: int) -> list[Attribute]:
-        """Decodes the operands of a carried instruction outside of functions."""
+        """Returns the operands, as attributes, of a carried instruction outside of functions."""
         entries: list[Attribute] = []
         at, self.index.at = self.index.at, row
         is_extended = self.index.name(row) in EXTENDED
@@ -364,8 +379,8 @@ class GlobalTable:
 
     def materialize(self, id: int) -> Operation | None:
         """
-        Makes an operation that gives the value of an id outside of functions; None if there is
-        none.
+        Makes an operation whose result is the value of an id outside of functions. Returns None if
+        the id has no value (a type, for example).
         """
         row = self.index.definitions.get(id)
         if row is None or (row >= self.index.first_function and self.index.name(row) != "OpUndef"):
@@ -402,10 +417,10 @@ class GlobalTable:
             )
         )
 
-    # The order of the module.
+    # Order of the module
 
     def take(self) -> list[Operation]:
-        """Yields all operations that were made, in the module's order."""
+        """Detaches and returns all operations, in the module's order."""
         operations = [self.operations[row] for row in sorted(self.operations)]
         for op in operations:
             if op.parent is not None:
@@ -413,7 +428,10 @@ class GlobalTable:
         return operations
 
     def notes(self) -> list[Operation]:
-        """Decorations and names of types and constants that these cannot hold."""
+        """
+        Makes carried instructions for decorations and names that attributes of types and constants
+        cannot hold.
+        """
         placed: list[tuple[int, spv.RawGlobalOp]] = []
         for id, note, member in self.types.notes.values():
             placed.append((note.row, self._note(self.types.type(id), note, member)))
@@ -426,19 +444,19 @@ class GlobalTable:
                 self.index.at = note.row
                 if name.startswith("OpConstant") or name == "OpUndef":
                     constant = self.read_carried(id)
-                    # The operation that carries the constant has its decorations, too.
+                    # A carried constant's operation already has the decorations.
                     if not isinstance(constant, SymbolRefAttr):
                         placed.append((note.row, self._note(constant, note, None)))
                 elif id in self.types.known and not self._is_held(name, note):
                     placed.append((note.row, self._note(self.types.type(id), note, None)))
         placed.sort(key=lambda pair: pair[0])
-        # Several declarations may be one type here, and each may have had the decoration.
+        # Declarations that become one type may have equal decorations.
         once = {(op.instruction, op.layout): op for _, op in placed}
         return [*once.values(), *self._member_names()]
 
     @staticmethod
     def _is_held(type_name: str, note: Note) -> bool:
-        """True if the attribute of a type holds a decoration of it."""
+        """True if a type's attribute holds this decoration."""
         strided = ("OpTypeArray", "OpTypeRuntimeArray", "OpTypePointer")
         return type_name == "OpTypeStruct" or (
             type_name in strided and note.decoration == spv.Decoration.ArrayStride
@@ -480,7 +498,6 @@ def _instruction_name(opcode: int) -> str:
 
 
 def _default_name(instruction: str) -> str:
-    """The default name of a symbol."""
     if instruction in VARIABLES:
         return "variable"
     if instruction.startswith("OpSpecConstant"):

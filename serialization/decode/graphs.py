@@ -1,4 +1,4 @@
-"""Decodes graphs (SPV_ARM_graph): inputs become arguments, all outputs one terminator."""
+"""Decodes graphs (SPV_ARM_graph): inputs become arguments, and one terminator has all outputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def read_entry_points(module: Module, graphs: Sequence[GraphOp]) -> list[GraphEntryPointOp]:
-    """Every OpGraphEntryPointARM."""
+    """Decodes all OpGraphEntryPointARM."""
     index, entry_points = module.index, list[GraphEntryPointOp]()
     opcode = opcode_of("OpGraphEntryPointARM")
     for row in np.flatnonzero(index.raw.opcodes == opcode).tolist():
@@ -38,7 +38,9 @@ def read_entry_points(module: Module, graphs: Sequence[GraphOp]) -> list[GraphEn
 
 
 def read_graph(module: Module, start: int) -> GraphOp:
-    """The graph that begins at an instruction. Raises `SPIRVDecodeError`."""
+    """
+    Decodes the graph whose first instruction has the index `start`. Raises `SPIRVDecodeError`.
+    """
     index = module.index
     index.at = start
     words = index.rows[start]
@@ -47,7 +49,7 @@ def read_graph(module: Module, start: int) -> GraphOp:
         raise index.error("a graph's type is not an OpTypeGraphARM")
     _, _, count, *types = index.rows[declared]
     if count > len(types):
-        raise index.error(f"a graph's type has {len(types)} types for {count} inputs")
+        raise index.error(f"a graph's type has {len(types)} types, fewer than its {count} inputs")
     tensors = [module.types.type(t) for t in types]
     op = GraphOp(module.globals.function(index.word(words, 2)), (tensors[:count], tensors[count:]))
     end = opcode_of("OpGraphEndARM")
@@ -59,7 +61,7 @@ def read_graph(module: Module, start: int) -> GraphOp:
 
 
 def _fill(module: Module, op: GraphOp, span: range) -> None:
-    """The inputs, operators and outputs of a graph."""
+    """Adds the inputs, operators and outputs to a graph."""
     index, values, block = module.index, Values(module, span), op.body.block
     instructions = InstructionDecoder(module, values)
     outputs: dict[int, SSAValue] = {}
@@ -85,10 +87,10 @@ def _fill(module: Module, op: GraphOp, span: range) -> None:
 
 
 def _place(module: Module, words: Sequence[int], at: int, count: int) -> int:
-    """The number of the input or output that an instruction names. Raises `SPIRVDecodeError`."""
+    """Returns the index of the input or output that an instruction reads or sets."""
     number = module.globals.constant(module.index.word(words, at))
     if len(words) > at + 1:
         raise module.index.error("arrays of inputs or outputs are not supported")
     if number is None or not 0 <= number < count:
-        raise module.index.error(f"the graph has only {count} of them")
+        raise module.index.error(f"the graph has only {count} inputs or outputs of this kind")
     return number

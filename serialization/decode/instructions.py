@@ -1,7 +1,8 @@
 """
-Decodes the instructions of a block to operations. `operations.py` decodes instructions for which
-the dialect has an operation. Other instructions, and those whose operation does not verify, are
-carried (`raw.py`).
+Decodes the instructions of a block to operations.
+
+`operations.py` decodes instructions for which the dialect has a class. Other instructions, and
+instructions whose operation does not verify, are carried (`raw.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ VARIABLES = (spv.VariableOp, spv.UntypedVariableOp)
 
 
 class InstructionDecoder:
-    """Reads the instructions of one function. Implements `Known` for their decoders."""
+    """Decodes the instructions of one function. Implements `Known` for `operations.py`."""
 
     def __init__(self, module: Module, values: Values):
         self.module = module
@@ -45,25 +46,27 @@ class InstructionDecoder:
         self.attribute = module.globals.attribute
         self.constant = module.globals.constant
         self.variables: list[Operation] = []
-        """A function's variables, which stand first."""
+        """The function's variables, which go to the start of its first block."""
         self.location: LocationAttr = UNKNOWN_LOC
         """The location from the last OpLine in the current block."""
 
     def notes(self, id: int) -> dict[str, Attribute]:
-        """The decorations of an id."""
+        """Returns an id's decorations as attributes."""
         module = self.module
         if id not in module.annotations.notes:
             return {}
         return module.annotations.attributes(id, module.globals.operand)
 
     def read_all(self, rows: Sequence[int], block: Block) -> None:
-        """The instructions of one block, from its beginning."""
+        """Decodes all instructions of one block. Forgets the location of the previous block."""
         self.location = UNKNOWN_LOC
         for row in rows:
             self.read(row, block)
 
     def read(self, row: int, block: Block) -> None:
-        """One instruction, at a block's end. Raises `SPIRVDecodeError`."""
+        """
+        Decodes an instruction and appends its operation to a block. Raises `SPIRVDecodeError`.
+        """
         index, words = self.index, self.index.rows[row]
         index.at = row
         decode = self._decoder(words[0] & 0xFFFF, words)
@@ -93,12 +96,14 @@ class InstructionDecoder:
         if opcode != opcode_of("OpExtInst"):
             return None if opcode in _skipped_opcodes() else core_decoder(opcode)
         if len(words) < 5:
-            raise self.index.error("the instruction ends before its number")
+            raise self.index.error(
+                "the instruction ends before the number of the extended instruction"
+            )
         name = self.index.raw.symbols.imports.get(words[3])
         return None if name is None else extended_decoder(name, words[4])
 
     def _uncommon(self, row: int, block: Block) -> None:
-        """Reads line information, and instructions without an operation in the dialect."""
+        """Decodes line information, and carries instructions that have no class in the dialect."""
         match self.index.name(row):
             case "OpLine":
                 self._line(self.index.rows[row])
@@ -107,7 +112,7 @@ class InstructionDecoder:
             case "OpNop":
                 pass
             case "OpUndef":
-                pass  # The constant is made where it is first used.
+                pass  # The first use makes the constant.
             case _:
                 self._carry(row, block)
 
@@ -115,17 +120,16 @@ class InstructionDecoder:
         index = self.index
         file = index.definitions.get(index.word(words, 1))
         if file is None or index.name(file) != "OpString":
-            raise index.error("a line's file is not an OpString")
+            raise index.error("the file of OpLine is not an OpString")
         line, column = index.word(words, 2), index.word(words, 3)
         at = FileLineColLoc(index.file_name(file), IntAttr(line), IntAttr(column))
         self.location = cast("LocationAttr", at)
 
     def _carry(self, row: int, block: Block) -> None:
-        """Carries an instruction unchanged."""
         index, words = self.index, self.index.rows[row]
         operands = self._carried_operands(row)
         known = facts(index.opcodes[row])
-        assert known is not None  # Operands of an unknown opcode could not be read.
+        assert known is not None  # Reading operands fails for an unknown opcode.
         t: Attribute | None = self.type(words[1]) if known.has_type else None
         if t is None and known.has_result:
             t = NoneType()
@@ -160,7 +164,7 @@ class InstructionDecoder:
         return operands
 
     def _id(self, id: int) -> Attribute | SSAValue:
-        """An id among the operands of a carried instruction."""
+        """Returns the operand of a carried instruction for an id."""
         span = self.values.span
         row = self.index.definitions.get(id)
         if row is None:
@@ -178,7 +182,7 @@ class InstructionDecoder:
 
 
 def _is_accepted(op: Operation) -> bool:
-    """True if an operation verifies at its place; else erases it."""
+    """Verifies an operation. Erases the operation and returns False on failure."""
     try:
         op.verify_()
     except VerifyException:
@@ -191,5 +195,7 @@ def _is_accepted(op: Operation) -> bool:
 
 @cache
 def _skipped_opcodes() -> frozenset[int]:
-    """Instructions that `_uncommon` reads, though an operation may stand for them."""
+    """
+    Returns the opcodes that `_uncommon` handles although the dialect may have a class for them.
+    """
     return frozenset(map(opcode_of, ("OpLine", "OpNoLine", "OpNop", "OpUndef", "OpLabel")))

@@ -1,5 +1,5 @@
 """
-A module's instructions by number and by id, for the decoder.
+Looks up a module's instructions by index (row) and by id, for the decoder.
 
 One pass over the words finds the definition of every id, the functions and their blocks. Errors
 report the instruction that is being decoded (`at`).
@@ -21,7 +21,7 @@ from xdsl_spirv.serialization.raw.operands import opcode_of
 
 
 class Facts(NamedTuple):
-    """Facts of the grammar about an opcode that the decoder needs everywhere."""
+    """The grammar's facts about an opcode."""
 
     name: str
     has_type: bool
@@ -40,10 +40,9 @@ SHORT = 32
 
 class Rows:
     """
-    The words of each instruction, made at each request, because lists take ten times the binary's
-    memory.
-
-    The words of long instructions are kept, so that repeated reads stay cheap.
+    A sequence with the words of each instruction. Lists for all instructions would take ten times
+    the memory of the binary, so each access makes a new list. Lists of long instructions are
+    cached.
     """
 
     def __init__(self, raw: RawModule):
@@ -74,11 +73,11 @@ class ModuleIndex:
         self.rows = Rows(raw)
         self.opcodes: memoryview[int] = raw.opcodes.data
         self.at = 0
-        """The instruction that is being decoded."""
+        """Index of the instruction that is being decoded."""
         self._passed = 0
         self._files: dict[int, StringAttr] = {}
         self.definitions: dict[int, int] = {}
-        """Result id -> its instruction."""
+        """Result id -> index of its instruction."""
         self._define()
         begins = ("OpFunction", "OpGraphEntryPointARM", "OpGraphARM")
         functions = np.flatnonzero(np.isin(raw.opcodes, [opcode_of(name) for name in begins]))
@@ -108,11 +107,11 @@ class ModuleIndex:
         return np.flatnonzero(self.raw.opcodes == opcode_of("OpLabel"))
 
     def in_one_block(self, row: int, below: int) -> bool:
-        """Whether no block begins between an instruction and another one further down."""
+        """True if instruction `row` precedes instruction `below` in one block."""
         return row < below and not np.diff(np.searchsorted(self._labels, (row, below)))[0]
 
     def innermost(self, row: int) -> int:
-        """The innermost constituent of a constant that nests repetitions."""
+        """Returns the id of the innermost constituent of nested replicated constants."""
         name = self.name(row)
         while True:
             id = self.word(self.rows[row], 3)
@@ -122,12 +121,14 @@ class ModuleIndex:
             row = inner
 
     def name(self, row: int) -> str | None:
-        """The instruction's name, None if the opcode is unknown."""
+        """Returns the name of an instruction; None if its opcode is unknown."""
         known = facts(self.opcodes[row])
         return None if known is None else known.name
 
     def parts(self, row: int) -> Sequence[int]:
-        """Returns the parts of a constant or an array's type. A part cannot contain the whole."""
+        """
+        Returns the ids that must be defined before a constant or array type, to exclude cycles.
+        """
         name, words = self.name(row), self.rows[row]
         match name:
             case "OpSpecConstantOp":
@@ -135,7 +136,7 @@ class ModuleIndex:
                 return [int(o.value) for o in self.raw[row].operands if o.kind in kinds]
             case "OpTypeArray":
                 element = self.definitions.get(words[2]) if len(words) > 2 else None
-                # A pointer may be declared later than an array of it.
+                # A pointer type may be declared after an array of such pointers.
                 forward = element is not None and self.name(element) == "OpTypePointer"
                 return words[3:4] if forward else words[2:4]
             case "OpConstantComposite" | "OpSpecConstantComposite":
@@ -146,7 +147,7 @@ class ModuleIndex:
                 return ()
 
     def functions(self) -> Iterator[range]:
-        """The instructions of each function, from OpFunction to OpFunctionEnd."""
+        """Yields the instruction indices of each function, from OpFunction to OpFunctionEnd."""
         begin, end = opcode_of("OpFunction"), opcode_of("OpFunctionEnd")
         start: int | None = None
         for row in range(self.first_function, len(self.rows)):
@@ -154,7 +155,7 @@ class ModuleIndex:
             self.at = row
             if opcode == begin:
                 if start is not None:
-                    raise self.error("a function begins inside of another one")
+                    raise self.error("a function begins inside another function")
                 start = row
             elif opcode == end:
                 if start is None:
@@ -162,9 +163,11 @@ class ModuleIndex:
                 yield range(start, row + 1)
                 start = None
             elif start is None and (self.name(row) or "").startswith("OpGraph"):
-                return  # Graphs stand behind all functions.
+                return  # Graphs follow all functions.
             elif start is None and self.name(row) not in OUTSIDE:
-                raise self.error("the instruction stands behind a function")
+                raise self.error(
+                    "the instruction must be inside a function or before all functions"
+                )
         if start is not None:
             raise self.error("the module ends inside a function")
 
@@ -176,11 +179,12 @@ class ModuleIndex:
         self._passed += count
         if self._passed > limit + len(self.raw.words):
             raise self.error(
-                f"branches pass more values to OpPhi than the module has words, plus {limit}"
+                f"branches pass {self._passed} values to OpPhi, above the limit of {limit} plus "
+                "the module's number of words"
             )
 
     def error(self, cause: str) -> SPIRVDecodeError:
-        """An error at the instruction that is being decoded."""
+        """Returns an error at the instruction that is being decoded."""
         if not self.rows:
             return SPIRVDecodeError(cause, 0)
         return self.raw[min(self.at, len(self.rows) - 1)].error(cause)
@@ -191,7 +195,7 @@ class ModuleIndex:
         return words[place]
 
     def string(self, words: Sequence[int], place: int) -> str:
-        """A string that is the rest of an instruction."""
+        """Returns the string that starts at a word of an instruction and fills the rest."""
         data = b"".join(w.to_bytes(4, "little") for w in words[place:])
         text, zero, _ = data.partition(b"\0")
         if not zero:
@@ -199,13 +203,15 @@ class ModuleIndex:
         return text.decode("utf-8", "replace")
 
     def file_name(self, row: int) -> StringAttr:
-        """The text of an OpString, one object for all lines of the file."""
+        """Returns the text of an OpString. All lines of a file share one attribute."""
         if row not in self._files:
             self._files[row] = StringAttr(self.string(self.rows[row], 2))
         return self._files[row]
 
     def literal(self, text: str) -> StringAttr | BytesAttr:
-        """A string of a carried instruction, in bytes if it is not UTF-8."""
+        """
+        Converts the string of a carried instruction to an attribute: bytes if it is not UTF-8.
+        """
         data = text.encode("utf-8", "surrogateescape")
         try:
             return StringAttr(data.decode())
@@ -213,7 +219,7 @@ class ModuleIndex:
             return BytesAttr(data)
 
     def text(self, text: str) -> StringAttr:
-        """A string as an attribute; bytes that are not UTF-8 cannot be held."""
+        """Converts a string to an attribute. Raises `SPIRVDecodeError` if it is not UTF-8."""
         try:
             text.encode()
         except UnicodeEncodeError:
@@ -222,7 +228,7 @@ class ModuleIndex:
 
 
 EXTENDED = ("OpExtInst", "OpExtInstWithForwardRefsKHR")
-"""The instructions that call one of an extended set."""
+"""Instructions that call an instruction of an extended set."""
 
 OUTSIDE = ("OpLine", "OpNoLine", "OpNop", *EXTENDED)
-"""Instructions that may stand between functions."""
+"""Instructions that are allowed between functions."""

@@ -1,11 +1,11 @@
 """
-Decodes an instruction to an operation: the inverse of `encode/operations.py`.
+Decodes an instruction to an operation. Inverse of `encode/operations.py`.
 
-For every class of operation a decoder is made once: the instruction's operands in the grammar's
-order, each with the operand or property of the class that it becomes. A property is made as the
-class declares it (an enumeration attribute, a number, a symbol), so a class that is added to the
-dialect needs no code here. An instruction that a class cannot hold (a scope that a specialization
-constant decides, say) raises `NotDeclared`; it is then carried.
+Each class of operation gets one decoder: a list of the instruction's operands in the grammar's
+order, each with the class's operand or property for it. Properties are made as the class declares
+them (an enumeration attribute, a number, a symbol), so new classes need no code in this module. If
+a class cannot hold an instruction (a scope that is a specialization constant, for example), the
+decoder raises `NotDeclared`, and the instruction is carried.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ ENUMERATIONS: Mapping[str, type[EnumerationAttr[Any]]] = {
     for cls in attributes_of([enumeration_attributes])
     if issubclass(cls, EnumerationAttr)
 }
-"""Operand kind -> the attribute of its enumerants."""
+"""Operand kind -> the class of attributes that hold its enumerants."""
 
 
 class NotDeclared(Exception):
-    """The class cannot express the instruction."""
+    """Raised if a class of operation cannot hold an instruction."""
 
 
 class Known(Protocol):
-    """The part of the module's decoder that the decoder of a class uses."""
+    """The lookups that decoders use: ids to values, types and attributes."""
 
     location: LocationAttr
     """Location of the current instruction."""
@@ -68,16 +68,16 @@ class Known(Protocol):
     def value(self, id: int) -> SSAValue: ...
     def type(self, id: int) -> Attribute: ...
     def attribute(self, id: int) -> Attribute | None:
-        """A constant's value, a symbol of the module, or a type; None for anything else."""
+        """Returns a constant's value, a symbol of the module, or a type; None for other ids."""
         ...
 
     def constant(self, id: int) -> int | None:
-        """The number of an integer constant, None for anything else."""
+        """Returns the number of an integer constant; None for other ids."""
         ...
 
 
 class Words:
-    """The operands of one instruction, and the operands and properties made from them."""
+    """State of decoding one instruction: the words, and the operands and properties made so far."""
 
     __slots__ = ("at", "derived", "known", "operands", "properties", "segments", "words")
 
@@ -93,7 +93,7 @@ class Words:
     def next(self) -> int:
         at = self.at
         if at >= len(self.words):
-            raise NotDeclared("an operand is missing")
+            raise NotDeclared("the instruction lacks an operand")
         self.at = at + 1
         return self.words[at]
 
@@ -101,12 +101,14 @@ class Words:
 Reader: TypeAlias = Callable[[Words], None]
 
 Decode: TypeAlias = Callable[[Known, Sequence[int]], Operation]
-"""An operation from the words of its instruction; `NotDeclared` if it cannot hold them."""
+"""
+Makes an operation from an instruction's words. Raises `NotDeclared` if the class cannot hold them.
+"""
 
 
 @cache
 def operation_names() -> Mapping[tuple[str | None, int], str]:
-    """(Extended set, or None for the core; opcode) -> the name of the operation."""
+    """Returns operation names by (extended set, opcode). The set is None for core instructions."""
     names: dict[tuple[str | None, int], str] = {}
     for name in SPIRV.names:
         in_set, instruction = instruction_named(name)
@@ -119,7 +121,9 @@ def operation_names() -> Mapping[tuple[str | None, int], str]:
 
 
 def class_of(in_set: str | None, opcode: int) -> type[IRDLOperation] | None:
-    """Imports and returns the class of operations for an instruction; None if there is none."""
+    """
+    Imports and returns the class of an instruction's operations; None if the dialect has no class.
+    """
     name = operation_names().get((in_set, opcode))
     if name is None:
         return None
@@ -128,7 +132,7 @@ def class_of(in_set: str | None, opcode: int) -> type[IRDLOperation] | None:
 
 @cache
 def core_decoder(opcode: int) -> Decode | None:
-    """The decoder of a core instruction; None if no operation stands for it."""
+    """Returns the decoder of a core instruction; None if the dialect has no class for it."""
     cls = class_of(None, opcode)
     if cls is None:
         return None
@@ -137,10 +141,7 @@ def core_decoder(opcode: int) -> Decode | None:
 
 
 def _copy_decoder(logical: Decode) -> Decode:
-    """
-    Decodes OpCopyLogical as a plain copy if its types only differ by their ids, and so are one type
-    here.
-    """
+    """Decodes OpCopyLogical as `spirv.CopyObject` if both type ids become the same type."""
     plain = core_decoder(opcode_of("OpCopyObject"))
     assert plain is not None
 
@@ -153,7 +154,7 @@ def _copy_decoder(logical: Decode) -> Decode:
 
 @lru_cache(maxsize=4096)
 def extended_decoder(instruction_set: str, number: int) -> Decode | None:
-    """The decoder of an extended instruction; None if no operation stands for it."""
+    """Returns the decoder of an extended instruction; None if the dialect has no class for it."""
     if instruction_set not in EXTENDED_SETS.values():
         return None
     cls = class_of(instruction_set, number)
@@ -175,8 +176,8 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
     if names == order and not has_several_segments(cls) and has_type and has_result:
         return _plain(cls, inputs, begin)
     readers = [(o, _reader(cls, o)) for o in inputs]
-    # Operands come in the grammar's order: the class must have them in that order too.
-    # Parameters of a mask come with the mask, which is behind every operand.
+    # Operands come in the grammar's order, so the class must declare them in this order.
+    # A mask's parameters follow the mask, which is the last operand.
     parameters = [n for n in order if n not in names and n in PARAMETERS.values()]
     shuffled = [n for n in names if n in order] + parameters != order
     needs_result = any(not isinstance(d, VarResultDef) for _, d in definition.results)
@@ -195,7 +196,7 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
                 raise NotDeclared("the operation has no field for an operand")
             read(state)
         if state.at != len(words) or shuffled:
-            raise NotDeclared("there are more operands than fields")
+            raise NotDeclared("the operation has fewer fields than the instruction has operands")
         properties = state.properties
         if sized:
             properties["operandSegmentSizes"] = _array(tuple(state.segments))
@@ -214,7 +215,7 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
         )
         for field, word in state.derived.items():
             if int(getattr(op, field).data) != word:
-                raise NotDeclared(f"{field} does not agree with the types")
+                raise NotDeclared(f"{field} contradicts the types")
         return op
 
     return decode
@@ -222,19 +223,19 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
 
 def _symbol(known: Known, words: Sequence[int]) -> Operation:
     """
-    Refuses operations that have a symbol instead of a result: they are not allowed in functions.
+    Rejects an operation that has a symbol instead of a result, which is not allowed in a function.
     """
-    raise NotDeclared("a function has no symbols")
+    raise NotDeclared("symbols are not allowed in a function")
 
 
 def has_several_segments(cls: type[IRDLOperation]) -> bool:
-    """True if the lengths of a class's operand segments must be stated."""
+    """True if a class has several optional or variadic operands."""
     definitions = [d for _, d in cls.get_irdl_definition().operands]
     return sum(isinstance(d, VarOperandDef | OptOperandDef) for d in definitions) > 1
 
 
 def _plain(cls: type[IRDLOperation], inputs: Sequence[Operand], begin: int) -> Decode:
-    """The decoder of most instructions: result type, result, and ids of values only."""
+    """Makes the decoder of an instruction with result type, result, and only value operands."""
     least = begin + sum(not o.quantifier for o in inputs)
     most = 1 << 16 if any(o.quantifier == "*" for o in inputs) else begin + len(inputs)
     create = cls.create
@@ -273,10 +274,7 @@ def _reader(cls: type[IRDLOperation], operand: Operand) -> Reader | None:
 
 
 def _derived_reader(field: str) -> Reader:
-    """
-    Reads a word that the operation derives from its types, and compares it with the operation
-    later.
-    """
+    """Reads a word that the operation derives from its types. `decode` later compares both."""
 
     def read(state: Words) -> None:
         state.derived[field] = state.next()
@@ -285,7 +283,7 @@ def _derived_reader(field: str) -> Reader:
 
 
 def _accepted_classes(cls: type[IRDLOperation], name: str) -> Sequence[type[Attribute]]:
-    """The classes of attribute that a property may have; none if it may have any."""
+    """Returns the attribute classes that a property allows; empty if it allows any attribute."""
     definition = cls.get_irdl_definition()
     declared = definition.properties.get(name) or definition.attributes.get(name)
     if declared is None or isinstance(declared.constr, AnyAttr):
@@ -324,7 +322,9 @@ def _id_reader(operand: Operand, name: str, accepted: Sequence[type[Attribute]])
 
 
 def _of_id(known: Known, id: int, accepted: Sequence[type[Attribute]]) -> Attribute:
-    """Makes the attribute of an id as the property's declaration wants it."""
+    """
+    Makes a property's attribute for an id. Raises `NotDeclared` if the property does not allow it.
+    """
     for cls in accepted:
         if issubclass(cls, EnumerationAttr):
             number = known.constant(id)
@@ -335,7 +335,7 @@ def _of_id(known: Known, id: int, accepted: Sequence[type[Attribute]]) -> Attrib
         raise NotDeclared("the id is not a constant, symbol or type")
     if accepted and not isinstance(attribute, tuple(accepted)):
         if not (isinstance(attribute, TypeAttribute) and TypeAttribute in accepted):
-            raise NotDeclared("the id's attribute is not of the declared kind")
+            raise NotDeclared("the property does not allow the id's attribute")
     return attribute
 
 
@@ -347,10 +347,7 @@ def _enumerant(cls: type[EnumerationAttr[Any]], value: int) -> Attribute:
 
 
 def _enumerant_reader(cls: type[IRDLOperation], operand: Operand, name: str) -> Reader | None:
-    """
-    Reads an enumerant or mask with its parameters: the inverse of the encoder's
-    `_enumerant_writer`.
-    """
+    """Makes a reader of an enumerant or mask and its parameters."""
     attribute = ENUMERATIONS.get(operand.kind)
     if attribute is None:
         return None
@@ -422,7 +419,7 @@ def _literal(operand: Operand, name: str, accepted: Sequence[type[Attribute]]) -
     return read
 
 
-# Equal numbers share one attribute, so that equality is fast to see by identity.
+# Equal numbers share one attribute, which makes comparisons fast.
 
 
 @lru_cache(maxsize=4096)

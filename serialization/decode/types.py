@@ -1,7 +1,9 @@
 """
-Decodes types: from an id to an attribute. A struct's name becomes its identifier. So a struct that
-refers to itself through a pointer has one, and two structs that only differ in their names stay
-distinct. A type that the dialect does not model is carried by its declaration.
+Decodes types: from an id to an attribute.
+
+A struct's name becomes its identifier. So structs that differ only in their names stay distinct,
+and a struct that contains pointers to itself has an identifier to refer to. A type that the
+dialect does not model is carried as its declaration.
 """
 
 from __future__ import annotations
@@ -44,51 +46,50 @@ if TYPE_CHECKING:
     from xdsl_spirv.serialization.decode.globals import GlobalTable
 
 MAX_DEPTH = 100
-"""
-Types nested deeper than this are refused: attributes are made, compared and printed recursively.
-"""
+"""Greatest nesting of types, since attributes are made, compared and printed recursively."""
 
 MAX_PARTS = 4096
 """
-Types of more parts are refused. Members and elements count with all of their parts, at each use.
+Largest number of parts of a type. Each use of a member or element type counts all of its parts.
 
-A type is written out at each use, and a struct of twice the same struct doubles its text.
+A type is printed in full at each use, so a struct with two members of one struct type doubles the
+text.
 """
 
 MAX_INTEGER_BITS = 4096
 """
-Limit of an integer type's width, far above what compilers for
-SPV_ALTERA_arbitrary_precision_integers use.
+Largest width of an integer type. Compilers for SPV_ALTERA_arbitrary_precision_integers use far
+smaller widths.
 """
 
 MAX_ZEROS = 1 << 16
-"""Most elements of a zero tensor that are listed where an attribute needs them."""
+"""Largest number of elements of an OpConstantNull tensor that is expanded to a `dense` literal."""
 
 MAX_COMPONENTS = 64
 """
-Vectors of more components are refused; SPIR-V 2.16.1 allows 16 in OpTypeVector.
+Largest number of components of a vector. SPIR-V 2.16.1 allows 16 in OpTypeVector.
 
-A constant of three words lists all of them.
+The limit exists because a constant of three words may expand to a literal of all components.
 """
 
 FLOATS: dict[tuple[int, int | None], type[Attribute]] = {
     form: cls for cls, form in ENCODED_FLOATS.items()
 }
-"""Width and FP Encoding -> the type."""
+"""Width and FP Encoding (None for IEEE 754) -> the type."""
 
 IDENTIFIER = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
-"""Allowed form of a struct's identifier; another name is left to a carried OpName."""
+"""Form of a struct's identifier. If the name has another form, OpName is carried."""
 
 
 @cache
 def declared_types() -> dict[str, type[spv.DeclaredType]]:
-    """Instruction -> the class of type that it declares."""
+    """Returns the attribute class for each type instruction that a class declares."""
     types = attributes_of([types_declared])
     return {c.INSTRUCTION: c for c in types if issubclass(c, spv.DeclaredType)}
 
 
 class TypeReader:
-    """Decodes types by their ids."""
+    """Decodes types by id and caches the results."""
 
     globals: GlobalTable
 
@@ -97,20 +98,20 @@ class TypeReader:
         self.annotations = annotations
         self.known: dict[int, Attribute] = {}
         self.notes: dict[int, tuple[int, Note, int | None]] = {}
-        """(Instruction, type, member) of decorations that a type cannot hold."""
+        """(Index of the instruction, type id, member) of decorations that a type cannot hold."""
         self._open: dict[int, str] = {}
-        """Structs that are being read, with their identifiers."""
+        """Id -> identifier, for structs whose members are being decoded."""
         self._names: dict[int, str] = {}
-        """Struct -> its identifier."""
+        """Struct id -> identifier."""
         self._identifiers: set[str] = set()
         self._next: dict[str, int] = {}
-        """Wanted identifier -> the first number to try as its suffix."""
+        """Identifier -> the first number to try as a suffix if the identifier is taken."""
         self._structs: dict[Attribute, int] = {}
         self._referred: set[int] = set()
         self._parts: dict[int, int] = {}
-        """Number of parts of a type, including itself."""
+        """Type id -> number of parts, including the type itself."""
         self._counts: list[int] = []
-        """Part counts of the types that are being read."""
+        """Numbers of parts counted so far for the types that are being decoded, outermost first."""
         self._makers: dict[str, Callable[[Sequence[int]], Attribute]] = {
             "OpTypeVoid": lambda words: NoneType(),
             "OpTypeBool": lambda words: IntegerType(1),
@@ -132,9 +133,9 @@ class TypeReader:
         return row is not None and (self.index.name(row) or "").startswith("OpType")
 
     def type(self, id: int) -> Attribute:
-        """The type with this id. Raises `SPIRVDecodeError` if there is none."""
+        """Returns the type with this id. Raises `SPIRVDecodeError` if the id is not a type."""
         known = self.known.get(id)
-        # The attribute refers to structs that are being read here, so it is not valid elsewhere.
+        # An attribute that refers to open structs is not reused: it depends on the open structs.
         if known is not None and not (id in self._cyclic and self._cyclic & self._open.keys()):
             if self._counts:
                 self._counts[-1] += self._parts.get(id, 1)
@@ -147,11 +148,11 @@ class TypeReader:
             raise self.index.error(f"%{id} is not a type")
         self._counts.append(1)
         if len(self._counts) > MAX_DEPTH:
-            raise self.index.error(f"types are nested more than {MAX_DEPTH} deep")
+            raise self.index.error(f"the nesting of types exceeds the limit of {MAX_DEPTH}")
         attribute = self._make(name, row)
         parts = self._parts[id] = self._counts.pop()
         if parts > MAX_PARTS:
-            raise self.index.error(f"a type has more than {MAX_PARTS} parts")
+            raise self.index.error(f"a type has more than {MAX_PARTS} parts, the limit")
         if self._counts:
             self._counts[-1] += parts
         if not self._referred:
@@ -174,13 +175,16 @@ class TypeReader:
             raise
 
     def _reference(self, id: int) -> Attribute:
-        """A reference to a struct inside of itself."""
+        """Returns a reference to a struct by its identifier, for use inside of the struct."""
         self._referred.add(id)
         return spv.StructType(None, identifier=self._open[id])
 
     @cached_property
     def _cyclic(self) -> frozenset[int]:
-        """Reads structs and pointers that form cycles, such as structs that point to themselves."""
+        """
+        Ids of structs, pointers and arrays that form cycles through a pointer that is declared
+        later.
+        """
         rows, definitions = self.index.rows, self.index.definitions
         pointers = {
             part
@@ -214,7 +218,7 @@ class TypeReader:
         return self.index.word(words, place)
 
     def size(self, id: int) -> spv.Size:
-        """A size: a constant's number, or the symbol of the specialization constant."""
+        """Returns a constant's number, or the symbol of a specialization constant."""
         number = self.globals.constant(id)
         if number is None:
             return self.globals.symbol_reference(id)
@@ -229,7 +233,7 @@ class TypeReader:
         signed = Signedness.SIGNED if self._word(words, 3) else Signedness.SIGNLESS
         width = self._word(words, 2)
         if width > MAX_INTEGER_BITS:
-            raise ValueError(f"an integer of {width} bits is wider than {MAX_INTEGER_BITS}")
+            raise ValueError(f"an integer has {width} bits, above the limit of {MAX_INTEGER_BITS}")
         return IntegerType(width, signed)
 
     def _float(self, words: Sequence[int]) -> Attribute:
@@ -242,7 +246,9 @@ class TypeReader:
     def _vector(self, words: Sequence[int]) -> Attribute:
         count = self._word(words, 3)
         if count > MAX_COMPONENTS:
-            raise ValueError(f"a vector of {count} components is longer than {MAX_COMPONENTS}")
+            raise ValueError(
+                f"a vector has {count} components, above the limit of {MAX_COMPONENTS}"
+            )
         return VectorType(self.type(self._word(words, 2)), [count])
 
     def _matrix(self, words: Sequence[int]) -> Attribute:
@@ -310,8 +316,8 @@ class TypeReader:
         self, id: int, count: int, first: bool
     ) -> tuple[list[int], list[spv.MemberDecorationAttr], list[spv.StructDecorationAttr]]:
         """
-        Offsets, the members' other decorations, and the struct's. With `first`, notes the struct's
-        decorations that the type cannot hold.
+        Returns the offsets, the other decorations of members, and the decorations of the struct.
+        With `first`, records decorations that the type cannot hold.
         """
         offsets: dict[int, int] = {}
         decorations: dict[spv.MemberDecorationAttr, None] = {}
@@ -345,7 +351,8 @@ class TypeReader:
 
     def _read_declared(self, cls: type[spv.DeclaredType], row: int) -> Attribute:
         """
-        Decodes a type from its declaration's operands. Carries the declaration if they do not fit.
+        Makes a type of class `cls` from its declaration. Carries the declaration if the class
+        rejects it.
         """
         try:
             kinds = [o.kind for o in grammar().instruction(cls.INSTRUCTION).operands[1:]]
@@ -362,7 +369,7 @@ class TypeReader:
             return self._carry(row)
 
     def _operand(self, id: int) -> Attribute:
-        """A type, a constant's value, or its symbol."""
+        """Returns a type, a constant's value, or a symbol."""
         if self.is_type(id):
             return self.type(id)
         value = self.globals.attribute(id)
@@ -374,7 +381,7 @@ class TypeReader:
 
 
 def _reachable(starts: Iterable[int], edges: Mapping[int, Sequence[int]]) -> frozenset[int]:
-    """The given nodes of a graph, and all nodes that can be reached from them."""
+    """Returns the nodes in `starts` and all nodes that can be reached from them."""
     found, waiting = set(starts), list(starts)
     while waiting:
         fresh = [node for node in edges.get(waiting.pop(), ()) if node not in found]
@@ -384,7 +391,10 @@ def _reachable(starts: Iterable[int], edges: Mapping[int, Sequence[int]]) -> fro
 
 
 def zero_of(t: Attribute) -> Attribute | None:
-    """The value of OpConstantNull inside another constant."""
+    """
+    Returns the zero of a type, for an OpConstantNull inside another constant. Returns None if the
+    type has no such attribute.
+    """
     if isinstance(t, IntegerType):
         return IntegerAttr(0, t)
     if isinstance(t, AnyFloat):
@@ -401,14 +411,14 @@ def zero_of(t: Attribute) -> Attribute | None:
 
 
 def dense_of(t: VectorType | TensorType[Attribute], data: bytes) -> Attribute:
-    """A `dense` literal of a vector or a tensor of numbers."""
+    """Makes a `dense` literal of a vector or tensor of numbers from the bytes of its elements."""
     return DenseIntOrFPElementsAttr(cast("VectorType[IntegerType]", t), BytesAttr(data))
 
 
 def pack_numbers(
     values: Sequence[Attribute | None], element: IntegerType | AnyFloat
 ) -> bytes | None:
-    """The bits of numbers of one type; None if the constituents are not such numbers."""
+    """Returns the bytes of numbers of one type; None if a value is not a number of this type."""
     data: list[bytes] = []
     for value in values:
         if not isinstance(value, IntegerAttr | FloatAttr) or value.type != element:
@@ -422,7 +432,11 @@ def pack_numbers(
 
 
 def tensor_of(t: spv.TensorArmType, values: Sequence[Attribute | None]) -> Attribute | None:
-    """A `dense` literal of constituents: elements, or tensors without the first dimension."""
+    """
+    Makes a `dense` literal from a tensor's constituents; None if they do not fit the type.
+
+    Constituents are elements for one dimension, else tensors without the first dimension.
+    """
     element = t.element_type
     if t.extents[:1] != (len(values),) or not isinstance(element, IntegerType | AnyFloat):
         return None

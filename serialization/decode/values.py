@@ -1,10 +1,10 @@
 """
-Maps ids to values while a function's body is read.
+Maps ids to values while a function's body is decoded.
 
-An id is visible in the region that defines it and in nested regions. A value that is used outside
-of them is noted, and passed out at the end (`escapes.py`). A constant, or any other value outside
-of functions, gets an operation at the function's beginning when it is first used. An id that is
-used before its definition gets a placeholder.
+An id is visible in the region that defines it and in nested regions. A value that is used
+elsewhere is recorded, and `escapes.py` later passes it out of its region. Constants and other
+values from outside of functions get an operation at the function's start when they are first used.
+An id that is used before its definition gets a placeholder.
 """
 
 from __future__ import annotations
@@ -20,33 +20,31 @@ if TYPE_CHECKING:
 
 
 class Values:
-    """Ids and their values in one function, whose instructions are `span`."""
+    """Maps ids to values in one function, whose instructions have the indices `span`."""
 
     def __init__(self, module: Module, span: range):
         self.module = module
         self.index = module.index
         self.span = span
         self.first: list[Operation] = []
-        """Operations of constants and symbols, which are put at the function's beginning."""
+        """Operations of constants and symbols, which go to the function's start."""
         self._visible: dict[int, SSAValue] = {}
         self._hidden: dict[int, SSAValue] = {}
-        """Ids of finished regions, which are out of scope."""
+        """Id -> value, for ids of finished regions, which are out of scope."""
         self._awaited: dict[int, SSAValue] = {}
         self._undefined: dict[Attribute, SSAValue] = {}
         self._scopes: list[list[int]] = [[]]
-        """
-        The ids that each open region defines, from the function's body to the innermost region.
-        """
+        """The ids that each open region defines, outermost region first."""
         self.escaping: dict[SSAValue, None] = {}
         """Values that are used outside of the region that defines them."""
 
     def value(self, id: int) -> SSAValue:
-        """Returns the value of an id at the current place. Raises `SPIRVDecodeError`."""
+        """Returns the value of an id at the current instruction. Raises `SPIRVDecodeError`."""
         visible = self._visible.get(id)
         return self._bring(id) if visible is None else visible
 
     def define(self, id: int, value: SSAValue) -> None:
-        """Gives the id this value from here on, in this region."""
+        """Maps an id to a value until the current region ends."""
         self._visible[id] = value
         self._scopes[-1].append(id)
         self._hint(value, id)
@@ -59,7 +57,7 @@ class Values:
         self._scopes.append([])
 
     def leave(self) -> None:
-        """Ends the region and hides the values that it defines."""
+        """Closes the innermost region and hides the values that it defines."""
         for id in self._scopes.pop():
             value = self._visible.pop(id, None)
             if value is not None:
@@ -97,7 +95,8 @@ class Values:
 
     def _await(self, id: int, row: int) -> SSAValue:
         """
-        Makes a placeholder for a value that comes later, which only unreachable blocks may use.
+        Returns a placeholder for a value that is defined later. Raises `SPIRVDecodeError` if the
+        use precedes the definition in one block.
         """
         known = self._awaited.get(id)
         if known is None:
@@ -112,6 +111,6 @@ class Values:
 
     def _hint(self, value: SSAValue, id: int) -> None:
         name = self.module.annotations.names.get(id)
-        # Letters beyond ASCII are not used: xDSL prints them, but no parser reads them.
+        # xDSL prints names with non-ASCII letters, but its parser does not accept them.
         if name is not None and name.isascii() and SSAValue.is_valid_name(name):
             value.name_hint = name

@@ -1,4 +1,4 @@
-"""Errors for modules without a binary form: the cause, the place, and what to do."""
+"""Defines the encoder's error. Its message gives the cause, the operation, and what to do."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from xdsl.utils.exceptions import DiagnosticException
 
 class SPIRVEncodeError(DiagnosticException):
     """
-    A module cannot be written as SPIR-V.
+    Raised for a module that has no SPIR-V form.
 
-    `cause` says what is wrong and what to do about it; `op` is the operation it is wrong with.
+    `cause` says what is wrong and what to do. `op` is the operation at fault.
     """
 
     def __init__(self, cause: str, op: Operation | None = None):
@@ -23,7 +23,7 @@ class SPIRVEncodeError(DiagnosticException):
 
 def describe(op: Operation) -> str:
     """
-    An operation's name, its symbol and function, and its source location where one is known.
+    Returns an operation's name, symbol, function and (if known) source location.
 
     `spirv.IAdd in @main at kernel.mlir:12:5`
     """

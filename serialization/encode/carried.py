@@ -1,8 +1,8 @@
 """
-Encodes carried instructions, for which the dialect has no declaration, unchanged.
+Encodes carried instructions: instructions without a class in the dialect, kept word for word.
 
-The grammar gives only the opcode of a name, the positions of result type and result, and the
-section of the module that an instruction belongs to.
+The grammar gives an instruction's opcode, the positions of result type and result, and the section
+of the module that it belongs to.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ SECTIONS = {
     "OpMemberDecorateIdEXT": Section.ANNOTATIONS,
     "OpMemberDecorateString": Section.ANNOTATIONS,
 }
-"""Sections of instructions that do not stand among types, constants and variables."""
+"""Instruction -> its section, unless that is `Section.GLOBALS`."""
 
 NAMES = ("OpName", "OpMemberName")
-"""Instructions that are omitted if no names are wanted."""
+"""Instructions that are omitted if the caller does not want names."""
 
 
 class Source(Protocol):
-    """The part of the module's encoder that carried operands use."""
+    """The part of `ModuleEncoder` that `Carrier` uses."""
 
     names: bool
     words: ModuleWords
@@ -56,13 +56,13 @@ class Source(Protocol):
 
 
 class Carrier:
-    """Writes the carried instructions of one module."""
+    """Encodes the carried instructions of one module."""
 
     def __init__(self, source: Source):
         self._source = source
 
     def words(self, op: Carried) -> Sequence[int]:
-        """The instruction of an operation inside a function."""
+        """Returns the words of a carried instruction inside a function."""
         entry = _entry(op.instruction.data, op)
         values = iter(op.arguments)
         operands: list[int] = []
@@ -82,7 +82,10 @@ class Carrier:
         return instruction(entry.opcode, (*head, *operands))
 
     def write(self, op: RawGlobalOp, result: int | None) -> None:
-        """Encodes an instruction outside of functions; `result` is its id if it has one."""
+        """
+        Writes a carried instruction outside of functions. `result` is its id; None without a
+        result.
+        """
         name = op.instruction.data
         entry = _entry(name, op)
         if name in NAMES and not self._source.names:
@@ -97,7 +100,7 @@ class Carrier:
         self._source.words.add(section, entry.opcode, (*head, *operands))
 
     def __call__(self, t: RawType, op: Operation | None) -> int:
-        """Encodes the declaration of a type; each attribute is declared once."""
+        """Writes the declaration of a carried type and returns its id."""
         entry = _entry(t.instruction.data, op)
         operands = [word for o in t.layout.data for word in self._operand(o, op)]
         result = self._source.fresh()

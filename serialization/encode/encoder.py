@@ -1,12 +1,12 @@
 """
 Encodes a `spirv.module` as a SPIR-V binary.
 
-The grammar decides how an ordinary operation is written (`operations.py`). Only the parts that are
-not one instruction are handwritten: the module's sections, symbols, types and constants, functions
-and their blocks. Ids are given in the order of first use, so they are dense, and a module always
-gives the same bytes. Some operations make no instruction at their place: constants, references to
-symbols, results of structured control flow. Requesting the id of such a value writes its
-definition, in the section of types and constants.
+The grammar determines the words of an ordinary operation (`operations.py`). Handwritten code
+exists only for the parts that are more than one instruction: sections, symbols, types and
+constants, functions and their blocks. Ids are dense and given in the order of first use, so a
+module always gives the same bytes. Some operations have no instruction in their block: constants,
+references to symbols, results of structured control flow. Requesting the id of such a value writes
+its definition into the section of types and constants.
 """
 
 from __future__ import annotations
@@ -51,16 +51,18 @@ if TYPE_CHECKING:
     from xdsl_spirv.serialization.encode.origins import Origins
 
 INTERFACE_OF_ALL = (1, 4)
-"""From this version on an entry point's interface lists every global variable it uses, of any
-storage class; before, only variables of Input and Output (SPIR-V, OpEntryPoint)."""
+"""
+First version in which an entry point's interface lists global variables of all storage classes.
+Earlier versions list only variables of Input and Output (SPIR-V, OpEntryPoint).
+"""
 
 
 def encode(module: ModuleOp, *, names: bool = False, lines: bool = False) -> bytes:
     """
-    The binary of a module.
+    Encodes the `spirv.module` of a program as a binary.
 
-    `names` keeps symbols and names of values as OpName; `lines` keeps source positions as OpLine.
-    Raises `SPIRVEncodeError`, naming the operation, if the module cannot be written.
+    `names` emits OpName for symbols and named values; `lines` emits OpLine for source positions.
+    Raises `SPIRVEncodeError` at the first operation that has no SPIR-V form.
     """
     try:
         return ModuleEncoder(module, names=names, lines=lines).encode()
@@ -69,7 +71,7 @@ def encode(module: ModuleOp, *, names: bool = False, lines: bool = False) -> byt
 
 
 class ModuleEncoder:
-    """The encoding of one module; the `IdSource` of the encoders and the `Module` of functions."""
+    """Encodes one module. Implements `IdSource` for operations and `Module` for functions."""
 
     def __init__(
         self, module: ModuleOp, *, names: bool, lines: bool, origins: Origins | None = None
@@ -98,14 +100,14 @@ class ModuleEncoder:
         self._symbol_ids: dict[str, int] = {}
         self._defining: set[str] = set()
         self._reserved: dict[str, int] = {}
-        """Ids of symbols that are defined later."""
+        """Symbol -> its id, for symbols that are used before their definition is encoded."""
         self._extended_sets: dict[str, int] = {}
         self._files: dict[str, int] = {}
         self._named: set[int] = set()
         self._uses: dict[str, set[str]] = {}
-        """Function -> the symbols that it refers to."""
+        """Function -> the symbols that the function refers to."""
         self._in_use: set[str] = set()
-        # Looked up by name: most modules have few of these, so their classes are not imported.
+        # Keyed by name, since importing the classes takes time and most modules need few of them.
         self._without_instruction: dict[str, Callable[[SSAValue, Operation], int]] = {
             "spirv.Constant": self._constant,
             "spirv.ConstantNull": self._null,
@@ -155,7 +157,7 @@ class ModuleEncoder:
                 case _ if op.name in self._definitions:
                     self.symbol(self._name_of(op), op)
                 case _:
-                    raise SPIRVEncodeError("the operation has no place outside a function", op)
+                    raise SPIRVEncodeError("the operation is only allowed inside a function", op)
         for op in entry_points:
             self._entry_point(op, version)
         for op in graph_entry_points:
@@ -165,7 +167,7 @@ class ModuleEncoder:
         return self.words.assemble(grammar().magic, version, self.ids.bound)
 
     def _defined_ids(self) -> Iterator[tuple[int, Operation]]:
-        """Yields the ids of symbols and of values, with the operations that define them."""
+        """Yields the id of each symbol and value, with the operation that defines it."""
         for name, known in self._symbol_ids.items():
             yield known, self._symbols[name]
         for op in self.module.walk():
@@ -174,7 +176,7 @@ class ModuleEncoder:
                     yield self.values[id(result)], op
 
     def _begin(self, section: Section, op: Operation, offset: int = 0) -> None:
-        """Notes that from here on, a section is written for an operation."""
+        """Records that the following words of a section belong to an operation."""
         if self.origins is not None:
             self.origins.begin(section, len(self.words.sections[section]) + offset, op)
 
@@ -195,12 +197,13 @@ class ModuleEncoder:
         return known
 
     def operand(self, attribute: Attribute, op: Operation | None = None) -> int:
-        """Returns the id for an attribute where SPIR-V takes an id."""
+        """Returns the id of an operand that is given as an attribute: a number, symbol or type."""
         return self.constants.operand(attribute, op)
 
     def symbol(self, name: str, op: Operation | None) -> int:
         """
-        Returns the id of a symbol of the module. Writes a variable or constant at its first use.
+        Returns the id of a symbol. Writes a variable's or constant's definition at the first
+        request.
         """
         self._in_use.add(name)
         known = self._symbol_ids.get(name)
@@ -246,13 +249,12 @@ class ModuleEncoder:
         return self._carrier(type, op)
 
     def _carried_global(self, op: Operation, id: int | None) -> spv.RawGlobalOp:
-        """Write an instruction outside of functions."""
         assert isinstance(op, spv.RawGlobalOp)
         self._carrier.write(op, id)
         return op
 
     def forward(self, name: str) -> int:
-        """Returns the id of a symbol that may be referred to before its definition."""
+        """Returns the id of a symbol, which may be defined later."""
         known = self._symbol_ids.get(name) or self._reserved.get(name)
         if (
             known is None
@@ -263,7 +265,7 @@ class ModuleEncoder:
         return self.symbol(name, None) if known is None else known
 
     def carried(self, op: spv.Carried) -> Sequence[int]:
-        """The words of a carried instruction of a function."""
+        """Returns the words of a carried instruction inside a function."""
         return self._carrier.words(op)
 
     def extended_set(self, name: str) -> int:
@@ -273,10 +275,12 @@ class ModuleEncoder:
             self._add(Section.IMPORTS, "OpExtInstImport", known, *string_words(name))
         return known
 
-    # Debug information and decorations.
+    # Debug information and decorations
 
     def line(self, op: Operation) -> tuple[int, int, int] | None:
-        """File, line and column of an operation, None if they are unknown."""
+        """
+        Returns the file's id, the line and the column of an operation; None if they are unknown.
+        """
         where: Attribute = op.location
         while not isinstance(where, FileLineColLoc):
             if isinstance(where, NameLoc):
@@ -293,19 +297,21 @@ class ModuleEncoder:
         return file, where.line.data, where.column.data
 
     def decorate(self, target: int, op: Operation) -> None:
-        """Writes every discardable attribute of an operation that is a decoration."""
+        """Writes a decoration for each discardable attribute of an operation."""
         for name, attribute in sorted(op.attributes.items()):
             self.decorations.add_attribute(target, name, attribute, op)
 
     def is_declaration(self, op: Operation) -> bool:
-        """Defines an operation that makes no instruction at its place; returns False for others."""
+        """True if the operation has no instruction in its block. Its result then gets an id."""
         if op.name not in self._without_instruction or isinstance(op, spv.SelectionOp | spv.LoopOp):
             return False
         self.value(op.results[0])
         return True
 
     def _name(self, target: int, name: str) -> None:
-        """Names an id. A constant that several values share gets the first value's name."""
+        """
+        Writes OpName. Values that share a constant share an id, which gets the first value's name.
+        """
         if target in self._named:
             return
         self._named.add(target)
@@ -321,7 +327,7 @@ class ModuleEncoder:
             raise SPIRVEncodeError("the operation has no symbol name", op)
         return name.data
 
-    # Values without an instruction where they stand.
+    # Values of operations that have no instruction in their block
 
     def _constant(self, value: SSAValue, op: Operation) -> int:
         return self.constants.id(op.properties["value"], value.type, op)
@@ -356,18 +362,20 @@ class ModuleEncoder:
         return self.symbol(symbol.string_value(), op)
 
     def _merged(self, value: SSAValue, op: Operation) -> int:
-        """Gives a result of structured control flow the id of the merge's operand."""
+        """Returns the id of the merge's operand for a result of a selection or loop."""
         last = op.regions[0].blocks[-1].last_op if op.regions[0].blocks else None
         index = list(op.results).index(value)  # pyright: ignore
         if last is None or index >= len(last.operands):
-            raise SPIRVEncodeError("the merge block gives no value for a result", op)
+            raise SPIRVEncodeError("spirv.mlir.merge has no operand for a result; add it", op)
         return self.value(last.operands[index])
 
     def _spec_constant_operation(self, value: SSAValue, op: Operation) -> int:
-        """Encodes OpSpecConstantOp: the wrapped operation's instruction, among the constants."""
+        """Encodes OpSpecConstantOp, which wraps another instruction, among the constants."""
         inner = op.regions[0].block.first_op
         if inner is None or len(inner.results) != 1:
-            raise SPIRVEncodeError("it wraps no operation with exactly one result", op)
+            raise SPIRVEncodeError(
+                "its region must contain one operation with exactly one result", op
+            )
         # Operands are declared before the instruction.
         for operand in inner.operands:
             self.value(operand)
@@ -407,7 +415,7 @@ class ModuleEncoder:
         return variable
 
     def _decorate_all(self, target: int, op: Operation, but: Sequence[str]) -> None:
-        """Writes the properties and attributes that are decorations."""
+        """Writes a decoration for each property and attribute that is not in `but`."""
         for name, attribute in sorted((op.properties | op.attributes).items()):
             if name == "linkage_attributes":
                 self._linkage(target, attribute, op)
@@ -459,7 +467,9 @@ class ModuleEncoder:
     # Sections.
 
     def _declare_triple(self) -> tuple[int, int]:
-        """Writes capabilities and extensions. Returns the version they are declared for."""
+        """
+        Writes capabilities and extensions. Returns the SPIR-V version that they are declared for.
+        """
         triple = self.module.vce_triple
         if triple is None:
             raise SPIRVEncodeError(
@@ -486,7 +496,7 @@ class ModuleEncoder:
             self._begin(section, op, offset)
         self.words.sections[section] += words
         self._uses[func.sym_name.data] = self._in_use
-        # Operations after a function, such as its entry point, are not uses by the function.
+        # Symbols used after the function's end (by its entry point) are not uses by the function.
         self._in_use = set()
         self._decorate_all(
             self.symbol(func.sym_name.data, func),
@@ -495,7 +505,6 @@ class ModuleEncoder:
         )
 
     def _graph(self, op: Operation) -> None:
-        """Encodes a graph, or its entry point."""
         from xdsl_spirv.serialization.encode.graphs import write_graph
 
         write_graph(self, op)
@@ -519,7 +528,8 @@ class ModuleEncoder:
 
     def _used_variables(self, function: str, version: tuple[int, int]) -> list[str]:
         """
-        The variables that an entry point must list: all uses through calls, in the module's order.
+        Returns the variables that an entry point must list, in the module's order. These include
+        the variables that called functions use.
         """
         reached, waiting = {function}, [function]
         while waiting:

@@ -1,13 +1,8 @@
 """
-Functions: structured regions become blocks with merge instructions, block arguments become phis.
+Attributes of a branch in a function without structured regions: its merge instruction.
 
-A selection's or loop's region is inlined into the block of the operation: that block ends with a
-branch to the region's header, and continues as the region's merge block. So a block of the dialect
-may be several blocks of SPIR-V, and a phi's parent is the label under which the branching block
-*ends*. Values that leave a region are operands of its merge and need no instruction.
-
-Blocks keep the order of the text, unless a block would come before all of its predecessors (SPIR-V
-2.4 requires dominators first); a region's merge block is always its last.
+The value lists the indices of the merge block and (for a loop) the continue target among the
+function's blocks, then the control mask and its parameters.
 """
 
 from __future__ import annotations
@@ -44,14 +39,14 @@ control mask and its parameters.
 """
 
 PARAMETER_DECORATION = "spirv.decoration"
-"""The attribute of a function's argument that decorates it, as in MLIR."""
+"""The attribute of a function's argument that holds its decoration, as in MLIR."""
 
 
 def block_order(region: Region) -> list[Block]:
     """
-    The region's blocks, dominators first, otherwise as in the text; unreachable ones at the end.
+    Returns a region's blocks with dominators first, otherwise in the text's order.
 
-    An order in which every block but the first has an earlier predecessor has dominators first.
+    Each reachable block comes after one of its predecessors. Unreachable blocks come last.
     """
     blocks = list(region.blocks)
     place = {id(b): i for i, b in enumerate(blocks)}
@@ -69,14 +64,14 @@ def block_order(region: Region) -> list[Block]:
 
 
 class Module(IdSource, Protocol):
-    """The part of the module's encoder that the encoder of a function uses."""
+    """The part of `ModuleEncoder` that `FunctionEncoder` uses."""
 
     lines: bool
     traced: bool
-    """True if the encoder records the operation that words are written for."""
+    """True if the encoder records which operation each word belongs to."""
     decorations: Decorations
     encoders: dict[type[Operation], Encode]
-    """Encoders by class, for classes that become one instruction and were encoded before."""
+    """Class -> its encoder. A cache for classes whose operations become one instruction."""
 
     def line(self, op: Operation) -> tuple[int, int, int] | None: ...
     def symbol(self, name: str, op: Operation | None) -> int: ...
@@ -92,8 +87,8 @@ def _brings_blocks(op: Operation) -> bool:
 
 def _goes_on(op: Operation) -> bool:
     """
-    True if a selection's header continues the surrounding block. It has a label of its own only if
-    it would share a block with a loop's merge instruction.
+    True if a selection's header continues the surrounding block. Otherwise the header is a
+    separate block, because a loop's header cannot have a second merge instruction.
     """
     if not isinstance(op, spv.SelectionOp):
         return False
@@ -109,7 +104,7 @@ def _goes_on(op: Operation) -> bool:
 
 
 class Labels:
-    """The labels under which blocks begin and end."""
+    """Maps each block of the dialect to the labels of its first and last block in SPIR-V."""
 
     def __init__(self, fresh: Callable[[], int]):
         self._fresh = fresh
@@ -118,9 +113,10 @@ class Labels:
 
     def begin(self, block: Block) -> int:
         """
-        Returns the label of a block.
+        Returns the label of a block's first SPIR-V block.
 
-        A loop's entry block and a selection's header are part of the block around them.
+        A loop's entry block and a selection's header usually continue the surrounding block, and
+        so have the label of that block.
         """
         known = self._begins.get(id(block))
         if known is None:
@@ -144,7 +140,7 @@ class Labels:
         return known
 
     def _before(self, op: Operation) -> int:
-        """The label of the block that is open just before an operation."""
+        """Returns the label of the SPIR-V block that precedes an operation."""
         block, previous = op.parent_block(), op.prev_op
         while previous is not None:
             if _brings_blocks(previous):
@@ -155,32 +151,35 @@ class Labels:
 
 
 class Edge(NamedTuple):
-    """One branch out of a block."""
+    """A branch, seen from the block that it leaves."""
 
     target: Block
     values: Sequence[SSAValue]
-    """The values that are passed to the target's arguments."""
+    """The values for the target's arguments."""
     label: int
-    """The label to branch to: the target, or a block in between that goes on to the target."""
+    """
+    The label to branch to: the target's, or the label of an inserted block that branches to the
+    target.
+    """
     split: bool
-    """True if there is a block in between."""
+    """True if a block is inserted between the branch and its target."""
 
 
 class Entry(NamedTuple):
-    """One branch into a block."""
+    """A branch, seen from the block that it enters."""
 
     block: Block
     values: Sequence[SSAValue]
     label: int | None
-    """The label of the block in between; None if the branch comes directly from `block`."""
+    """The label of the inserted block; None if `block` branches directly."""
 
 
 Incoming: TypeAlias = Mapping[int, Sequence[Entry]]
-"""Identity of a block -> the branches into it."""
+"""Identity of a block -> the branches that enter it."""
 
 
 class FunctionEncoder:
-    """Writes one function."""
+    """Encodes one function."""
 
     def __init__(self, module: Module):
         self.module = module
@@ -188,11 +187,14 @@ class FunctionEncoder:
         self.words: list[int] = []
         self.variables: list[int] = []
         self.origins: list[tuple[int, Operation]] = []
-        """Offset in the function's words, and the operation that is written from there on."""
+        """
+        Pairs of an offset in the function's words and the operation that the following words
+        belong to.
+        """
         self._exits: dict[int, list[spv.ExitOp]] = {}
-        """Identity of a block -> the exits from nested constructs that reach it."""
+        """Identity of a block -> the exits (from nested constructs) that branch to it."""
         self._begun = set[int]()
-        """Identities of the blocks that are written, or being written."""
+        """Identities of the blocks whose encoding has begun."""
         self._known_edges: dict[int, Sequence[Edge]] = {}
         self._line: tuple[int, int, int] | None = None
         self._handlers: dict[str, Callable[[Operation], None]] = {
@@ -215,7 +217,7 @@ class FunctionEncoder:
         self._op_phi = table.instruction("OpPhi").opcode
 
     def encode(self, func: FuncOp) -> list[int]:
-        """The function's words, from OpFunction to OpFunctionEnd."""
+        """Returns the function's words, from OpFunction to OpFunctionEnd."""
         module = self.module
         function_type = func.function_type
         outputs = function_type.outputs.data
@@ -228,7 +230,7 @@ class FunctionEncoder:
         if func.body.blocks:
             self._find_exits(func)
             self._blocks(block_order(func.body))
-            # The function's variables stand first in its first block (SPIR-V 2.4).
+            # Variables come first in the function's first block (SPIR-V 2.4).
             before = len(words) + len(self.variables)
             words += [*self.words[:2], *self.variables, *self.words[2:]]
             self.origins = [(offset + before, op) for offset, op in self.origins]
@@ -254,7 +256,10 @@ class FunctionEncoder:
     def _decorate_parameter(
         self, result: int, field: str, attribute: Attribute, func: FuncOp
     ) -> None:
-        """MLIR's `spirv.decoration`, or a decoration's own name: `spirv.alignment = 4 : i32`."""
+        """
+        Writes the decoration that an argument's attribute gives. The attribute is MLIR's
+        `spirv.decoration`, or has a decoration's name: `spirv.alignment = 4 : i32`.
+        """
         if field == PARAMETER_DECORATION and isinstance(attribute, spv.DecorationAttr):
             self.module.decorations.add(result, attribute.data)
             return
@@ -269,7 +274,8 @@ class FunctionEncoder:
         incoming: Incoming | None = None,
     ) -> None:
         """
-        Writes the blocks in this order; `merging` has the `first` and `last` of `_operations`.
+        Encodes blocks in this order. `merging` maps a block's identity to `first` and `last` of
+        `_operations`.
         """
         if incoming is None:
             incoming = self._incoming(blocks)
@@ -281,7 +287,7 @@ class FunctionEncoder:
             self._operations(block, first, last)
 
     def _incoming(self, blocks: Sequence[Block]) -> Incoming:
-        """The branches into every block that has arguments."""
+        """Returns the branches that enter each block with arguments."""
         incoming: dict[int, list[Entry]] = {}
         for block in blocks:
             last, seen = block.last_op, set[int]()
@@ -300,11 +306,11 @@ class FunctionEncoder:
             if _is_exit(op):
                 target = op.target
                 if target is None:
-                    raise SPIRVEncodeError("it leaves more constructs than there are around it", op)
+                    raise SPIRVEncodeError("it leaves more constructs than surround it", op)
                 self._exits.setdefault(id(target), []).append(op)
 
     def _entries(self, leaving: spv.ExitOp, target: Block) -> list[Entry]:
-        """The branches into a block by one exit."""
+        """Returns the branches that enter a block by one exit."""
         block = leaving.parent_block()
         assert block is not None
         uses = [use.operation for use in block.uses] if _only_exits(block) else []
@@ -324,11 +330,11 @@ class FunctionEncoder:
 
     def _edges(self, terminator: Operation) -> Sequence[Edge]:
         """
-        The branches out of a block.
+        Returns the branches that leave a block.
 
-        Two branches to one target are one in SPIR-V, with two exceptions: if a phi would need two
-        values, and in OpBranchConditional, whose labels must differ from version 1.6 on. The second
-        branch then goes through a block of its own.
+        Branches with one target become one edge, except if a phi would need two values, and in
+        OpBranchConditional, whose labels must differ from version 1.6 on. The second branch then
+        gets an inserted block.
         """
         known = self._known_edges.get(id(terminator))
         if known is not None:
@@ -354,7 +360,7 @@ class FunctionEncoder:
         return edges
 
     def _begin(self, block: Block, incoming: Incoming) -> None:
-        """OpLabel and, except in a function's first block, a phi for each argument."""
+        """Writes OpLabel and a phi for each argument. A function's first block has no phis."""
         label, around = self.labels.begin(block), block.parent_op()
         if self.module.traced and around is not None:
             self.origins.append((len(self.words), around))
@@ -374,8 +380,8 @@ class FunctionEncoder:
         self, block: Block, first: Sequence[int] = (), last: Sequence[int] = ()
     ) -> None:
         """
-        Writes a block's operations. `first` is put before the first branch (a loop's merge
-        instruction), `last` before the last branch (a selection's).
+        Encodes a block's operations. Puts the words `first` before the first branch (a loop's
+        merge instruction), and `last` before the last branch (a selection's merge instruction).
         """
         self._begun.add(id(block))
         module, words = self.module, self.words
@@ -404,20 +410,28 @@ class FunctionEncoder:
                 module.decorate(module.value(op.results[0]), op)
 
     def _unstructured_merge(self, op: Operation) -> None:
-        """Writes the merge instruction of a block in a function without regions."""
+        """
+        Writes the merge instruction that a branch holds as an attribute, in a function without
+        regions.
+        """
         for name, labels in ((SELECTION_MERGE, 1), (LOOP_MERGE, 2)):
             given, region = op.attributes.get(name), op.parent_region()
             if given is None or region is None:
                 continue
             numbers, blocks = integers(given, op), list(region.blocks)
             if len(numbers) < labels or max(numbers[:labels]) >= len(blocks):
-                raise SPIRVEncodeError(f"{name} names no block of the function", op)
+                raise SPIRVEncodeError(
+                    f"{name} has an index that is not a block of the function", op
+                )
             targets = [self.labels.begin(blocks[n]) for n in numbers[:labels]]
             instruction_name = "OpSelectionMerge" if labels == 1 else "OpLoopMerge"
             self.words += self._instruction(instruction_name, *targets, *numbers[labels:])
 
     def _operation(self, op: Operation) -> None:
-        """Writes an operation that has a handler, or the first one of its class in the module."""
+        """
+        Encodes an operation that has a handler, or is the first operation of its class in the
+        module.
+        """
         handler = self._handlers.get(op.name)
         if handler is not None:
             handler(op)
@@ -426,7 +440,7 @@ class FunctionEncoder:
             self.words += encode(self.module, op)
 
     def _mark(self, op: Operation) -> None:
-        """Writes OpLine where the source position changes, and OpNoLine where it ends."""
+        """Writes OpLine if the source position changes, and OpNoLine if an operation has none."""
         line = self.module.line(op)
         if line == self._line or isinstance(
             op, spv.SelectionOp | spv.LoopOp | spv.MergeOp | spv.VariableOp
@@ -477,27 +491,26 @@ class FunctionEncoder:
         self._split(op)
 
     def _is_behind(self, value: SSAValue) -> bool:
-        """True if the value is defined by words that are already written."""
+        """True if the value is declared, or the encoding of its block has begun."""
         owner = value.owner
         block = owner if isinstance(owner, Block) else owner.parent_block()
         declared = isinstance(owner, Operation) and self.module.is_declaration(owner)
         return declared or id(block) in self._begun
 
     def _split(self, op: Operation) -> None:
-        """Writes the blocks between a branch and its targets."""
+        """Writes the blocks that are inserted between a branch and its targets."""
         for edge in dict.fromkeys(e for e in self._edges(op) if e.split):
             self.words += (2 << 16 | self._op_label, edge.label)
             self._branch_to(self.labels.begin(edge.target))
 
     def _variable(self, op: Operation) -> None:
-        """Writes a variable into the function's first block."""
         self.variables += encoder_of(op)(self.module, op)
 
     def _selection(self, op: Operation) -> None:
         """
-        Writes the header, which ends in OpSelectionMerge and a branch; the cases; the merge block.
-        The header is the end of the surrounding block, which continues under the merge block's
-        label.
+        Encodes the header, which ends in OpSelectionMerge and a branch, then the cases and the
+        merge block. The header is the end of the surrounding block, which continues as the merge
+        block.
         """
         assert isinstance(op, spv.SelectionOp)
         blocks = list(op.body.blocks)
@@ -518,8 +531,8 @@ class FunctionEncoder:
 
     def _loop(self, op: Operation) -> None:
         """
-        Writes the header with its OpLoopMerge, the body, the continue block and the merge block.
-        The entry block, which only branches, becomes a part of the surrounding block.
+        Encodes the header with its OpLoopMerge, the body, the continue block and the merge block.
+        The entry block, which contains only a branch, is appended to the surrounding block.
         """
         assert isinstance(op, spv.LoopOp)
         blocks = list(op.body.blocks)
@@ -539,21 +552,20 @@ class FunctionEncoder:
 
 
 def _is_exit(op: Operation | None) -> TypeGuard[spv.ExitOp]:
-    """Whether an operation leaves a construct."""
     return op is not None and op.name in spv.EXITS
 
 
 def _only_exits(block: Block) -> bool:
-    """True if a block only leaves a construct."""
+    """True if an exit from a construct is the only operation of a block."""
     return _is_exit(block.last_op) and block.first_op is block.last_op and not block.args
 
 
 def _dissolves(terminator: Operation) -> bool:
     """
-    True if a branch goes directly to an exit's target, without a block for the exit.
+    True if a branch to an exit's block goes directly to the exit's target.
 
-    A conditional branch without a merge instruction may have one target inside its construct only
-    (SPIR-V 2.11.2), so its exits must be its own labels.
+    A conditional branch without a merge instruction may have only one target inside its construct
+    (SPIR-V 2.11.2), so it branches to the targets of exits.
     """
     block = terminator.parent_block()
     if not isinstance(terminator, BranchConditionalOp) or block is None:
@@ -563,19 +575,23 @@ def _dissolves(terminator: Operation) -> bool:
 
 
 LOOP_PARAMETERS = "loop_control_parameters"
-"""The attribute of a loop that holds the numbers of `PeelCount` and similar controls, in order."""
+"""
+The attribute of a loop with the parameters of `PeelCount` and similar loop controls, in order.
+"""
 
 
 def _loop_parameters(op: spv.LoopOp) -> list[int]:
-    """The numbers of `PeelCount` and similar loop controls, for which MLIR has no syntax."""
+    """
+    Returns the parameters of `PeelCount` and similar loop controls, for which MLIR has no syntax.
+    """
     kind, mask = grammar().kind("LoopControl"), op.loop_control.data
     taking = [n for n in kind.names if mask & kind[n].value and kind[n].parameters]
     given = op.attributes.get(LOOP_PARAMETERS)
     numbers = [] if given is None else integers(given, op)
     if len(numbers) != sum(len(kind[n].parameters) for n in taking):
         raise SPIRVEncodeError(
-            f"loop control {', '.join(taking)} takes a number, which spirv.mlir.loop cannot hold; "
-            f"leave it out, or give the attribute {LOOP_PARAMETERS}",
+            f"the loop control {', '.join(taking)} needs a number; remove the loop control, or "
+            f"give its number in the attribute {LOOP_PARAMETERS}",
             op,
         )
     return numbers

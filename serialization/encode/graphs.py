@@ -1,6 +1,5 @@
 """
-Encodes graphs (SPV_ARM_graph): an instruction for each operator, between OpGraphARM and
-OpGraphEndARM.
+Encodes graphs (SPV_ARM_graph): one instruction per operator between OpGraphARM and OpGraphEndARM.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def write_graph(module: ModuleEncoder, op: Operation) -> None:
-    """Writes a graph, or its entry point."""
+    """Encodes a graph or a graph's entry point."""
     if isinstance(op, GraphEntryPointOp):
         given = op.attributes.get("entry_name")
         called = given.data if isinstance(given, StringAttr) else op.fn.string_value()
@@ -33,8 +32,8 @@ def write_graph(module: ModuleEncoder, op: Operation) -> None:
     assert isinstance(op, GraphOp)
     if op.arg_attrs is not None or op.res_attrs is not None:
         raise SPIRVEncodeError(
-            "attributes of a graph's inputs and outputs have no SPIR-V form: bind variables to "
-            "them by spirv.ARM.GraphEntryPoint",
+            "SPIR-V has no attributes of a graph's inputs and outputs; remove arg_attrs and "
+            "res_attrs, and bind variables with spirv.ARM.GraphEntryPoint",
             op,
         )
     inputs, outputs = op.function_type.inputs.data, op.function_type.outputs.data
@@ -51,7 +50,7 @@ def write_graph(module: ModuleEncoder, op: Operation) -> None:
                 operands = [module.value(value), module.constants.integer(index)]
                 _add(module, Section.GRAPHS, "OpGraphSetOutputARM", operands)
         elif inner.regions:
-            raise SPIRVEncodeError("a graph can only have operators", inner)
+            raise SPIRVEncodeError("only operators are allowed in a graph", inner)
         elif not module.is_declaration(inner):
             module.words.sections[Section.GRAPHS] += encoder_of(inner)(module, inner)
     _add(module, Section.GRAPHS, "OpGraphEndARM", [])

@@ -1,13 +1,12 @@
 """
-Encodes an operation as one instruction, by the grammar alone.
+Encodes an operation as one instruction, as the grammar describes the instruction.
 
-For every class of operation an encoder is made once: the instruction's operands in the grammar's
-order, each with the place it is read from (an SSA operand, or a property under the name that the
-class's `FIELDS` gives). The encoder goes through that list. No code here names an instruction, so a
-new one needs no code. A declaration without an operand that the grammar requires is refused when
-the encoder is made.
+Each class of operation gets one encoder: a list of the instruction's operands in the grammar's
+order, each with the SSA operand or property that holds it (named by the class's `FIELDS` if the
+names differ). No code in this module names an instruction, so new instructions need no code.
+Making an encoder fails if the class lacks an operand that the grammar requires.
 
-An enumeration's parameters are properties too: `Aligned` reads `alignment`, `MakePointerAvailable`
+An enumerant's parameters are properties too: `Aligned` reads `alignment`, `MakePointerAvailable`
 and `MakePointerVisible` read `memory_scope`.
 """
 
@@ -39,20 +38,22 @@ PARAMETERS = {
     "MakeElementAvailableARM": "available_scope",
     "MakeElementVisibleARM": "visible_scope",
 }
-"""The property, or the SSA operand, that holds an enumerant's parameter."""
+"""Enumerant -> the property or SSA operand that holds its parameter."""
 
 IMPLICIT = ("IdResultType", "IdResult")
 
 
 operands_of: Callable[[Operation], tuple[SSAValue, ...]] = attrgetter("_operands")
-"""The tuple behind `op.operands`. Faster, because `op.operands` wraps the tuple on every access."""
+"""
+Returns the tuple of an operation's operands, faster than `op.operands`, which wraps the tuple.
+"""
 
 
 class IdSource(Protocol):
-    """The protocol by which encoders ask for ids."""
+    """The methods that give encoders the ids of values, types and symbols."""
 
     values: dict[int, int]
-    """Identity of a value -> its id, for the values whose id has been asked for."""
+    """Identity of a value -> its id, for values whose id has been requested."""
 
     def value(self, value: SSAValue) -> int: ...
     def type(self, attribute: Attribute, op: Operation | None = None) -> int: ...
@@ -63,18 +64,17 @@ class IdSource(Protocol):
 
 
 Writer: TypeAlias = Callable[[IdSource, Operation], Sequence[int] | None]
-"""The words of one grammar operand; None if the operation leaves it out."""
+"""Returns the words of one operand of an instruction; None if the operation omits the operand."""
 
 Encode: TypeAlias = Callable[[IdSource, Operation], Sequence[int]]
-"""The words of an operation's instruction."""
+"""Returns the words of an operation's instruction."""
 
 
 def encoder_of(op: Operation) -> Encode:
     """
-    Returns the encoder of an operation's class, made on its first operation.
+    Returns the encoder of an operation's class, which is made at the first request.
 
-    Raises `SPIRVEncodeError` for an operation that is not the dialect's, or whose declaration is
-    wrong.
+    Raises `SPIRVEncodeError` if the operation is not SPIR-V, or its class contradicts the grammar.
     """
     if not isinstance(op, SPIRVOp):
         raise SPIRVEncodeError(
@@ -94,8 +94,8 @@ def _class_encoder(cls: type[Operation]) -> Encode:
     absent = [o.field for o, w in writers if w is None and not o.quantifier]
     if absent:
         raise SPIRVEncodeError(
-            f"{cls.name} is declared without {', '.join(absent)}, which {instruction.name} "
-            "demands; add the operand, or its name to FIELDS"
+            f"the class of {cls.name} lacks {', '.join(absent)}, which {instruction.name} "
+            "requires; declare the operand, or map its name in FIELDS"
         )
     present = [(o, w) for o, w in writers if w is not None]
     if in_set is not None:
@@ -107,9 +107,9 @@ def _class_encoder(cls: type[Operation]) -> Encode:
 
 def instruction_for(cls: type[Operation]) -> Instruction:
     """
-    The grammar's entry for a class of operation.
+    Returns the grammar's entry for a class of operation.
 
-    Raises `SPIRVEncodeError` if the grammar has none.
+    Raises `SPIRVEncodeError` if the grammar has no such instruction.
     """
     in_set, name = instruction_of(cls)
     try:
@@ -117,7 +117,7 @@ def instruction_for(cls: type[Operation]) -> Instruction:
     except KeyError:
         where = "the core grammar" if in_set is None else in_set
         raise SPIRVEncodeError(
-            f"{cls.name} would become {name}, which {where} does not have; lower it first"
+            f"{cls.name} has no instruction: {where} has no {name}; lower the operation first"
         ) from None
 
 
@@ -126,7 +126,7 @@ def _inputs(instruction: Instruction) -> list[Operand]:
 
 
 def _plain(opcode: int) -> Encode:
-    """The encoder of most instructions: result type, result, and the SSA operands."""
+    """Makes the encoder of an instruction with result type, result, and only SSA operands."""
 
     def encode(ids: IdSource, op: Operation) -> Sequence[int]:
         result = op.results[0]
@@ -142,7 +142,7 @@ def _plain(opcode: int) -> Encode:
 def _extended_encoder(
     in_set: str, opcode: int, operands: Sequence[tuple[Operand, Writer]]
 ) -> Encode:
-    """The encoder of OpExtInst: result type, result, set, instruction, operands."""
+    """Makes the encoder of an extended instruction, which is written as OpExtInst."""
     ext_inst = grammar().instruction("OpExtInst").opcode
 
     def encode(ids: IdSource, op: Operation) -> Sequence[int]:
@@ -157,7 +157,9 @@ def _extended_encoder(
 
 
 def _general(instruction: Instruction, operands: Sequence[tuple[Operand, Writer]]) -> Encode:
-    """The encoder for any mixture of SSA operands and properties, some left out."""
+    """
+    Makes the encoder of an instruction with SSA operands and properties, some of them optional.
+    """
     opcode = instruction.opcode
     has_result, has_type = instruction.has_result, instruction.has_result_type
 
@@ -180,7 +182,8 @@ def _general(instruction: Instruction, operands: Sequence[tuple[Operand, Writer]
             words += written
         if len(words) > MAX_WORD_COUNT:
             raise SPIRVEncodeError(
-                f"{len(words)} words exceed SPIR-V's limit of {MAX_WORD_COUNT} an instruction", op
+                f"its instruction has {len(words)} words, above SPIR-V's limit of {MAX_WORD_COUNT}",
+                op,
             )
         words[0] = len(words) << 16 | opcode
         return words
@@ -190,21 +193,24 @@ def _general(instruction: Instruction, operands: Sequence[tuple[Operand, Writer]
 
 def _stand_ins(left_out: Sequence[Operand], later: Operand, op: Operation) -> list[int]:
     """
-    Words for missing operands before one that is present: an empty mask; else raises an error.
+    Returns words for omitted operands that precede `later`: 0 for a mask. Raises
+    `SPIRVEncodeError` for other operands.
     """
     words: list[int] = []
     for operand in left_out:
         if operand.quantifier == "*":
             continue
         if not operand.quantifier or grammar().kind(operand.kind).category is not Category.BITS:
-            raise SPIRVEncodeError(f"{later.field} is given without {operand.field}", op)
+            raise SPIRVEncodeError(
+                f"{later.field} is given without {operand.field}; add {operand.field}", op
+            )
         words.append(0)
     return words
 
 
 def fields(cls: type[Operation]) -> dict[str, Operand]:
     """
-    Maps a class's fields to the operands of its instruction: field name -> grammar operand.
+    Returns the operands of a class's instruction, by the name of the class's field.
 
     Raises `SPIRVEncodeError` if the grammar has no such instruction.
     """
@@ -220,7 +226,7 @@ def _only_ssa(cls: type[Operation], operands: Sequence[tuple[Operand, Writer]]) 
 
 
 def field_of(cls: type[Operation], operand: Operand) -> str:
-    """The name under which a class declares a grammar operand."""
+    """Returns the field of a class that holds a grammar operand."""
     fields: dict[str, str] = getattr(cls, "FIELDS", {})
     if operand.field in fields:
         return fields[operand.field]
@@ -232,14 +238,14 @@ def field_of(cls: type[Operation], operand: Operand) -> str:
 
 
 def properties_of(cls: type[IRDLOperation]) -> dict[str, str]:
-    """Python field name -> property or attribute name."""
+    """Returns the properties and attributes of a class: Python field -> name in the IR."""
     definition = cls.get_irdl_definition()
     own = {name: name for name in (*definition.properties, *definition.attributes)}
     return own | {field: name for field, (name, _) in definition.accessor_names.items()}
 
 
 def _writer(cls: type[Operation], instruction: Instruction, operand: Operand) -> Writer | None:
-    """Makes the writer of a grammar operand; None if the class does not declare the operand."""
+    """Makes the writer of a grammar operand; None if the class lacks a field for the operand."""
     if not issubclass(cls, IRDLOperation):
         return None
     field = field_of(cls, operand)
@@ -267,7 +273,7 @@ def _writer(cls: type[Operation], instruction: Instruction, operand: Operand) ->
 
 def _ssa(field: str, names: Sequence[str], definitions: Sequence[type[OperandDef]]) -> Writer:
     """
-    Writes SSA operands by position. With at most one variadic segment, all positions are known.
+    Makes a writer of SSA operands by position, which is fixed if at most one segment is variadic.
     """
     index = names.index(field)
     lengths = [issubclass(d, VarOperandDef | OptOperandDef) for d in definitions]
@@ -306,7 +312,7 @@ def _attribute(op: Operation, name: str) -> Attribute | None:
 
 
 def _computed_writer(field: str) -> Writer:
-    """Writes a literal or an enumerant that the operation derives from its types."""
+    """Makes a writer of a literal or enumerant that the operation derives from its types."""
 
     def write(ids: IdSource, op: Operation) -> Sequence[int]:
         return integers(getattr(op, field), op)
@@ -315,7 +321,7 @@ def _computed_writer(field: str) -> Writer:
 
 
 def _id_writer(name: str) -> Writer:
-    """Writes a property as ids: of a constant, a symbol or a type."""
+    """Makes a writer of a property that holds ids: a constant, a symbol or a type."""
 
     def write(ids: IdSource, op: Operation) -> Sequence[int] | None:
         attribute = _attribute(op, name)
@@ -329,7 +335,7 @@ def _id_writer(name: str) -> Writer:
 
 
 def _enumerant_writer(cls: type[IRDLOperation], operand: Operand, name: str) -> Writer:
-    """Writes an enumerant or mask with its parameters."""
+    """Makes a writer of an enumerant or mask and its parameters."""
     kind = grammar().kind(operand.kind)
     properties = properties_of(cls)
     prefix = name.removesuffix("memory_access").removesuffix("memory_operand")
@@ -388,7 +394,11 @@ def _literal(operand: Operand, name: str) -> Writer:
 
 
 def integers(attribute: Attribute, op: Operation | None) -> list[int]:
-    """Returns one word for each number of an attribute: an integer, or an array of integers."""
+    """
+    Returns one word for each number of an attribute, which is an integer or an array of integers.
+
+    Raises `SPIRVEncodeError` for other attributes.
+    """
     if isinstance(attribute, IntegerAttr):
         return [attribute.value.data & 0xFFFFFFFF]
     if isinstance(attribute, IntAttr):

@@ -1,7 +1,7 @@
 """
-Records the operation that each instruction of a binary is written for. On request the encoder
-records the words at which an operation's instructions begin, and the ids of symbols and values. So
-findings in the binary can name the operation.
+Maps the instructions of a binary to operations, so that a finding in the binary can name one.
+
+The encoder fills an `Origins` on request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xdsl_spirv.serialization.raw.words import ModuleWords, Section
 
 
 class Origins:
-    """The operations behind the instructions of one binary, by word and by result id."""
+    """The operation of each word and each result id of one binary."""
 
     def __init__(self) -> None:
         self._begins: dict[Section, list[tuple[int, Operation]]] = {}
@@ -25,11 +25,14 @@ class Origins:
         self._of_id: dict[int, Operation] = {}
 
     def begin(self, section: Section, offset: int, op: Operation) -> None:
-        """Notes that from this word of a section on, instructions belong to an operation."""
+        """Records that a section's words from `offset` on belong to an operation."""
         self._begins.setdefault(section, []).append((offset, op))
 
     def finish(self, words: ModuleWords, ids: Iterable[tuple[int, Operation]]) -> None:
-        """Adds the lengths of the sections, and the ids that operations define."""
+        """
+        Adds the ids that operations define, and converts offsets in sections to offsets in the
+        binary.
+        """
         for id, op in ids:
             self._of_id.setdefault(id, op)
         base = HEADER_WORDS
@@ -41,9 +44,11 @@ class Origins:
 
     def operation(self, id: int, word: int) -> Operation | None:
         """
-        The operation of the instruction at a word of the binary, which defines an id (0 if none).
+        Returns the operation of the instruction at a word offset. `id` is its result id, 0 without
+        result.
 
-        None for instructions without a single operation: types, names, the memory model.
+        Returns None for instructions that belong to no single operation: types, names, the memory
+        model.
         """
         if id in self._of_id:
             return self._of_id[id]

@@ -1,8 +1,8 @@
 """
-The target `spirv-binary`: the one `spirv.module` of a program, as bytes.
+Defines the target `spirv-binary`, which writes a program's only `spirv.module` as bytes.
 
-xDSL hands a target a text stream, which cannot carry bytes: they go to the file named by the
-option `file`, or to standard output. A file appears whole or not at all.
+xDSL gives a target a text stream, which cannot carry bytes. So the bytes go to the file that the
+option `file` names, or to standard output. A file is written atomically.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class SPIRVBinary(Target):
     """
     Writes a `spirv.module` as a SPIR-V binary.
 
-    `file` is the file to write (standard output by default), `module` the symbol of the module if
-    there are several, `names` keeps names, `lines` keeps source positions.
+    `file` is the file to write, standard output by default. `module` is the symbol of the module
+    if there are several. `names` emits OpName, `lines` emits OpLine.
     """
 
     name = "spirv-binary"
@@ -40,7 +40,7 @@ class SPIRVBinary(Target):
     lines: bool = False
 
     def encode(self, module: ModuleOp) -> bytes:
-        """The module's words. Raises `SPIRVEncodeError`."""
+        """Returns the binary of the module. Raises `SPIRVEncodeError`."""
         chosen = find_module(module, self.module)
         return encode(chosen, names=self.names, lines=self.lines)
 
@@ -59,9 +59,9 @@ class SPIRVBinary(Target):
 
 def find_module(root: Operation, name: str | None = None) -> SPIRVModuleOp:
     """
-    The `spirv.module` of a program: the one named, or else the only one.
+    Returns the `spirv.module` with the symbol `name`, or a program's only `spirv.module`.
 
-    Raises `SPIRVEncodeError` if there is none, or several without a name to choose by.
+    Raises `SPIRVEncodeError` if no module matches, or if there are several and `name` is None.
     """
     candidates = list(modules_in(root))
     if name is not None:

@@ -1,17 +1,16 @@
 """
-Declares types and constants, each once, in the order of their first use; writes decorations.
+Declares types and constants, each once, in the order of first use, and writes decorations.
 
 SPIR-V forbids two declarations of one scalar, vector or pointer type, and MLIR has several
-spellings of some (`i32` and `ui32` are both OpTypeInt 32 0): so the words of declarations are
-compared, not the attributes. Declarations that differ in a decoration alone (an array's stride, a
-struct's offsets) are different ones. Constants are compared by their words too, so that 0.0 and
--0.0 or two NaNs stay apart.
+spellings of some types (`i32` and `ui32` are both OpTypeInt 32 0). So declarations are compared by
+their words. Declarations with different decorations (an array's stride, a struct's offsets) are
+distinct. Comparing words also separates 0.0 from -0.0, and NaNs with different bits.
 
-A type may need a specialization constant of the module (a cooperative matrix's rows): the symbol
-is then defined before the type, wherever in the module it stands.
+If a type needs a specialization constant (the rows of a cooperative matrix, for example), the
+constant is defined before the type.
 
-`binding = 0 : i32` on a variable is the decoration Binding with the literal 0, `no_contraction` on
-an addition is NoContraction without one. The grammar says which names are decorations.
+An attribute that has a decoration's name becomes this decoration: `binding = 0 : i32` on a
+variable is Binding with the literal 0, `no_contraction` on an addition is NoContraction.
 """
 
 from __future__ import annotations
@@ -56,8 +55,10 @@ from xdsl_spirv.serialization.raw.words import ModuleWords, Section, string_word
 
 def literals(attribute: Attribute, parameters: Sequence[Operand], op: Operation) -> list[int]:
     """
-    The words of an enumerant's literal parameters, from one attribute: a number, enumerant or
-    string for one parameter, an array for several, none for no parameters.
+    Returns the words of an enumerant's literal parameters, given as one attribute.
+
+    The attribute is a number, enumerant or string for one parameter, an array for several
+    parameters, and a unit attribute for none.
     """
     if isinstance(attribute, UnitAttr | NoneAttr):
         return []
@@ -70,7 +71,7 @@ def literals(attribute: Attribute, parameters: Sequence[Operand], op: Operation)
 
 
 def _is_list(attribute: ArrayAttr[Attribute]) -> bool:
-    """True if an attribute lists several groups of parameters, each for a decoration of its own."""
+    """True if each element of the array holds the parameters of one decoration."""
     return len(attribute) > 0 and all(isinstance(a, ArrayAttr | KeyedAttr) for a in attribute.data)
 
 
@@ -88,14 +89,14 @@ def _literal(value: Attribute, parameter: Operand, op: Operation) -> list[int]:
         if value.data in kind:
             return [kind[value.data].value]
         raise SPIRVEncodeError(f"{value.data!r} is not a {parameter.kind}", op)
-    raise SPIRVEncodeError(f"{value} cannot be a literal of kind {parameter.kind}", op)
+    raise SPIRVEncodeError(f"{value} is not a literal of kind {parameter.kind}", op)
 
 
 class Decorations:
     """
-    The annotation section: each decoration of an id once.
+    Writes the annotation section, each decoration of an id once.
 
-    `operand_id` gives the id of a number or of a symbol, for decorations that take ids.
+    `operand_id` returns the id of a number or symbol, for decorations with id operands.
     """
 
     def __init__(
@@ -116,25 +117,29 @@ class Decorations:
             self._words.add(Section.ANNOTATIONS, opcode, operands)
 
     def add(self, target: int, decoration: int, *values: int) -> None:
-        """Decorate an id; the decoration by value, its literals as words."""
+        """
+        Decorates an id with the enumerant `decoration`, whose literals are the words `values`.
+        """
         self._add(self._decorate, target, decoration, *values)
 
     def add_member(self, struct: int, member: int, decoration: int, *values: int) -> None:
-        """Decorate a struct's member; the decoration by value."""
+        """Decorates a member of a struct with the enumerant `decoration`."""
         self._add(self._decorate_member, struct, member, decoration, *values)
 
     def add_attribute(self, target: int, name: str, attribute: Attribute, op: Operation) -> None:
         """
-        Writes the decoration of an id that an attribute states. Attributes of other dialects
-        (`test.note`) are ignored; any other name must be a decoration's.
+        Decorates an id as an attribute of an operation says. Ignores other dialects' attributes
+        (`test.note`).
+
+        Raises `SPIRVEncodeError` if any other attribute is not a decoration.
         """
         decoration = decoration_of(name)
         if decoration is None:
             if "." in name:
                 return
             raise SPIRVEncodeError(
-                f"the attribute {name!r} is not a decoration that SPIR-V knows; remove it, or give "
-                "it a dialect's prefix if it is a note",
+                f"the attribute {name!r} is not a decoration of SPIR-V; remove the attribute, or "
+                "prefix its name with a dialect (test.note) to have it ignored",
                 op,
             )
         parameters = decoration.parameters
@@ -154,7 +159,7 @@ class Decorations:
 
 
 SymbolId: TypeAlias = Callable[[str, Operation | None], int]
-"""Returns the id of a module's symbol. Defines it first if necessary."""
+"""Returns the id of a module's symbol, whose definition is written at the first request."""
 
 FLOATS: dict[type[Attribute], tuple[int, spv.FPEncoding | None]] = {
     Float16Type: (16, None),
@@ -168,7 +173,7 @@ FLOATS: dict[type[Attribute], tuple[int, spv.FPEncoding | None]] = {
     Float6E3M2FNType: (6, spv.FPEncoding.Float6E3M2EXT),
     Float4E2M1FNType: (4, spv.FPEncoding.Float4E2M1EXT),
 }
-"""Width and FP Encoding; the four without one are IEEE 754's."""
+"""Type -> width in bits, FP Encoding (None for IEEE 754)."""
 
 I32 = IntegerType(32)
 
@@ -185,7 +190,7 @@ Interface").
 
 
 class Ids:
-    """Result ids: dense, from 1 on, in the order of asking."""
+    """Allocates result ids: 1, 2, 3, ..."""
 
     def __init__(self) -> None:
         self.bound = 1
@@ -211,7 +216,7 @@ class Declarations:
         operands: Sequence[int],
         result: int | None = None,
     ) -> int:
-        """Writes a new declaration, even if there is an equal one; its id may be given."""
+        """Writes a declaration and returns its id. Does not look for an equal declaration."""
         if result is None:
             result = self._ids.fresh()
         head = (result,) if result_type is None else (result_type, result)
@@ -223,7 +228,9 @@ class Declarations:
         self, name: str, result_type: int | None, operands: Sequence[int], apart: object = None
     ) -> tuple[int, bool]:
         """
-        Returns the id of a declaration, and True if it is new; `apart` distinguishes equal words.
+        Returns the id of a declaration, and True if the declaration is new.
+
+        Declarations with equal words are distinct if `apart` differs.
         """
         key = (name, result_type, apart, *operands)
         known = self._declared.get(key)
@@ -234,7 +241,7 @@ class Declarations:
 
     def forward_pointer(self, storage_class: int) -> int:
         """
-        Writes OpTypeForwardPointer. Returns the id of the pointer type, which `point` declares
+        Writes OpTypeForwardPointer and returns the id of the pointer type, which `point` declares
         later.
         """
         pointer = self._ids.fresh()
@@ -243,14 +250,14 @@ class Declarations:
         return pointer
 
     def point(self, pointer: int, storage_class: int, pointee: int, stride: int) -> None:
-        """Declares a forward pointer."""
+        """Declares the pointer type of an earlier `forward_pointer`."""
         operands = (storage_class, pointee)
         self.emit("OpTypePointer", None, operands, pointer)
         self._declared["OpTypePointer", None, stride, *operands] = pointer
 
 
 class TypeTable:
-    """Declares types and keeps their ids."""
+    """Declares types and returns their ids."""
 
     def __init__(
         self,
@@ -259,7 +266,7 @@ class TypeTable:
         size_id: Callable[[Attribute, Operation | None], int],
         carried: Callable[[Attribute, Operation | None], int],
     ):
-        """`carried` declares a type that the dialect does not model."""
+        """`size_id` returns the id of an array's length; `carried` declares a carried type."""
         self._declarations = declarations
         self._decorations = decorations
         self._size_id = size_id
@@ -267,11 +274,11 @@ class TypeTable:
         self._by_identity: dict[int, tuple[int, Attribute]] = {}
         self._by_attribute: dict[Attribute, int] = {}
         self._open: set[spv.StructType] = set()
-        """Identified structs that are being declared."""
+        """Identified structs whose members are being declared."""
         self._forward: dict[spv.PointerType, int] = {}
-        """Pointers to structs that lead back to an open struct; they are declared after it."""
+        """Pointers to structs that contain an open struct. They are declared after that struct."""
         self.name: Callable[[int, str], None] | None = None
-        """Gives an id a name, if names are wanted."""
+        """Writes an id's OpName; None if the caller does not want names."""
         self._makers: dict[type[Attribute], Callable[..., int]] = {
             NoneType: self._nothing,
             IntegerType: self._integer,
@@ -288,7 +295,7 @@ class TypeTable:
         }
 
     def id(self, attribute: Attribute, op: Operation | None = None) -> int:
-        """Returns the id of a type; `op` is the place of an error."""
+        """Returns the id of a type. Errors name `op`."""
         known = self._by_identity.get(id(attribute))
         if known is not None:
             return known[0]
@@ -306,7 +313,7 @@ class TypeTable:
                     op,
                 )
             number = self._by_attribute[attribute] = maker(attribute, op)
-        # The attribute is kept alive, so that its identity is not reused.
+        # The table refers to the attribute, so that Python does not reuse its identity.
         self._by_identity[id(attribute)] = (number, attribute)
         return number
 
@@ -350,7 +357,7 @@ class TypeTable:
                 self._decorations.add(number, spv.Decoration.ArrayStride, stride)
             return number
         pointee = self.id(t.pointee, op)
-        # The pointee may hold the pointer.
+        # Declaring the pointee may have declared the pointer.
         known = self._by_attribute.get(t)
         return known or self._strided("OpTypePointer", (storage_class, pointee), stride)
 
@@ -369,7 +376,7 @@ class TypeTable:
         return self._declare("OpTypeUntypedPointerKHR", (int(t.storage_class.data),))
 
     def _declared(self, t: spv.DeclaredType, op: Operation | None) -> int:
-        """Declares a type that consists of its operands: ids, and literals of enumerants."""
+        """Declares a type whose operands are ids and literals of enumerants."""
         kinds = [o.kind for o in grammar().instruction(t.INSTRUCTION).operands[1:]]
         kinds += kinds[-1:] * (len(t.declaration) - len(kinds))
         words = [
@@ -431,7 +438,7 @@ class TypeTable:
 
     def _find_declarable(self, declared: spv.StructType) -> spv.PointerType | None:
         """
-        The first forward pointer that can be declared: its struct is declared, or leads to no open
+        Returns the first forward pointer to a struct that is declared or does not lead to an open
         struct.
         """
         for pointer in self._forward:
@@ -450,7 +457,11 @@ class TypeTable:
             self._decorations.add(struct, d.decoration.data, *values)
 
     def decorate_block(self, t: Attribute) -> None:
-        """Decorates the struct of a variable, or of an array of structs, as an interface block."""
+        """
+        Decorates a struct, or the struct in an array of structs, with Block.
+
+        Does nothing for other types and for structs with BufferBlock.
+        """
         while isinstance(t, spv.ArrayType | spv.RuntimeArrayType):
             t = t.element_type
         if isinstance(t, spv.StructType) and not t.has_decoration(spv.Decoration.BufferBlock):
@@ -458,7 +469,7 @@ class TypeTable:
 
 
 class ConstantTable:
-    """Declares constants and keeps their ids."""
+    """Declares constants and returns their ids."""
 
     def __init__(self, declarations: Declarations, types: TypeTable, symbol_id: SymbolId):
         self._declarations = declarations
@@ -467,11 +478,11 @@ class ConstantTable:
         self._by_identity: dict[tuple[int, int], tuple[int, Attribute, Attribute]] = {}
 
     def integer(self, value: int) -> int:
-        """A 32-bit integer without signedness: scopes, semantics, layouts and sizes."""
+        """Returns the id of a 32-bit integer, as scopes, semantics, layouts and sizes need."""
         return self._declare("OpConstant", self._types.id(I32), (value & 0xFFFFFFFF,))
 
     def operand(self, attribute: Attribute, op: Operation | None) -> int:
-        """Returns the id for an attribute where SPIR-V takes an id: a number or a symbol."""
+        """Returns the id of an operand that is given as an attribute: a number, symbol or type."""
         if isinstance(attribute, spv.EnumerationAttr | IntAttr):
             return self.integer(int(attribute.data))
         if isinstance(attribute, IntegerAttr):
@@ -493,7 +504,7 @@ class ConstantTable:
         return self._types.id(attribute, op)
 
     def id(self, value: Attribute, t: Attribute, op: Operation | None) -> int:
-        """The id of the constant of type `t` that an attribute states."""
+        """Returns the id of the constant with this value and type."""
         key = (id(value), id(t))
         known = self._by_identity.get(key)
         if known is not None:
@@ -503,7 +514,11 @@ class ConstantTable:
         return number
 
     def replicated(self, value: Attribute, types: Sequence[Attribute], op: Operation | None) -> int:
-        """A nested composite that repeats `value`; `types` go from the outermost to the value's."""
+        """
+        Returns the id of a nested composite that repeats `value`.
+
+        `types` lists the composite's types from the outermost to the type of `value`.
+        """
         constituent = self.id(value, types[-1], op)
         for t in reversed(types[:-1]):
             type_id = self._types.id(t, op)
@@ -514,7 +529,7 @@ class ConstantTable:
         return self._declare("OpConstantNull", self._types.id(t, op), ())
 
     def undefined(self, t: Attribute, op: Operation | None) -> int:
-        """OpUndef among the constants; one serves all uses of its type."""
+        """Returns the id of the only OpUndef of a type, among the constants."""
         return self._declare("OpUndef", self._types.id(t, op), ())
 
     def _declare(self, name: str, result_type: int, operands: Sequence[int]) -> int:
@@ -543,14 +558,16 @@ class ConstantTable:
         return self._declare("OpConstantComposite", self._types.id(t, op), constituents)
 
     def _nested(self, elements: list[int], t: Attribute, op: Operation | None) -> int:
-        """A composite of scalars given as bit patterns in row-major order."""
+        """
+        Returns the id of a composite whose scalars are given as bit patterns in row-major order.
+        """
         scalar = _scalar_width(t)
         if scalar is not None:
             width, signed = scalar
             return self._scalar(integer_words(elements[0], width, signed), t, op)
         types = spv.constituent_types(t)
         if not types or len(elements) % len(types):
-            raise SPIRVEncodeError(f"{len(elements)} elements do not fill the type {t}", op)
+            raise SPIRVEncodeError(f"the type {t} does not have {len(elements)} elements", op)
         step = len(elements) // len(types)
         constituents = [
             self._nested(elements[i * step : (i + 1) * step], of, op) for i, of in enumerate(types)
@@ -559,7 +576,10 @@ class ConstantTable:
 
 
 def scalar_words(value: IntegerAttr | FloatAttr, t: Attribute, op: Operation | None) -> list[int]:
-    """The literal words of a number of type `t`."""
+    """
+    Returns the literal words of a number of type `t`. Raises `SPIRVEncodeError` if it does not
+    fit.
+    """
     if _scalar_width(t) is None:
         raise SPIRVEncodeError(f"{value} is not a constant of type {t}", op)
     try:
@@ -569,13 +589,13 @@ def scalar_words(value: IntegerAttr | FloatAttr, t: Attribute, op: Operation | N
 
 
 def dense_elements(value: DenseIntOrFPElementsAttr) -> list[int]:
-    """The bit patterns of a dense attribute's elements, in row-major order."""
+    """Returns the bit patterns of a dense attribute's elements, in row-major order."""
     data, size = value.data.data, value.get_element_type().compile_time_size
     return [int.from_bytes(data[i : i + size], "little") for i in range(0, len(data), size)]
 
 
 def _scalar_width(t: Attribute) -> tuple[int, bool] | None:
-    """Width, and whether signed, of a scalar type; None for any other."""
+    """Returns the width of a scalar type and True if it is signed; None for other types."""
     if isinstance(t, IntegerType):
         return t.width.data, t.signedness.data is Signedness.SIGNED
     if type(t) in FLOATS:

@@ -1,9 +1,9 @@
 """
-A module as in the file: words, and the start of each instruction.
+Decodes a SPIR-V file into words and finds the start of each instruction.
 
-Decoding only finds the instructions' boundaries. So it takes a few nanoseconds a word and 4 bytes
-for each word and instruction, and accepts any contents: encoding gives the same bytes back.
-`operands.py` interprets the words of one instruction at a time.
+Decoding checks only the header and the word counts. It takes a few nanoseconds a word and needs 4
+bytes for each word and each instruction. Encoding a decoded module gives the same bytes.
+`operands.py` interprets the words of one instruction.
 
     module = decode(Path("kernel.spv").read_bytes())
     for instruction in module:
@@ -34,29 +34,32 @@ Words: TypeAlias = NDArray[np.uint32]
 ByteOrder: TypeAlias = Literal["little", "big"]
 
 HEADER_WORDS = 5
-"""Magic number, version, generator, id bound, schema (SPIR-V 2.3)."""
+"""Length of the header: magic number, version, generator, id bound, schema (SPIR-V 2.3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a decoder; the defaults are the universal limits of SPIR-V 2.17."""
+    """Limits that a decoder enforces. The defaults are the universal limits of SPIR-V 2.17."""
 
     id_bound: int = 0x3FFFFF
-    """SPIR-V 2.17, result id bound: no table indexed by id is longer than this."""
+    """Largest allowed id bound, and so the largest size of a table indexed by id (SPIR-V 2.17)."""
 
     string_bytes: int = 4 * 65535
-    """SPIR-V 2.17, characters in a literal string (65,535 of at most 4 bytes in UTF-8)."""
+    """
+    Longest literal string in bytes: 65,535 characters of at most 4 bytes in UTF-8 (SPIR-V 2.17).
+    """
 
     group_decorations: int = 100_000
     """
-    Our own limit, as SPIR-V has none: the decorations of all groups of a module together. A group
-    that is applied to groups counts once for each path through them.
+    Largest total number of decorations that decoration groups apply. SPIR-V has no such limit. A
+    group that is applied to groups counts once for each path through them.
     """
 
     branch_values: int = 20_000
     """
-    Our own limit: the values that branches pass to OpPhi, beyond one for each word of the module.
-    In the dialect, each case of a switch repeats the values that it passes.
+    Largest number of values that branches pass to OpPhi, in excess of one value for each word of
+    the module. SPIR-V has no such limit. In the dialect, each case of a switch repeats the passed
+    values.
     """
 
 
@@ -65,13 +68,15 @@ UNIVERSAL_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first words of a module after the magic number."""
+    """A module's header without the magic number."""
 
     version: tuple[int, int]
     generator: int
-    """The registered tool in the upper half, its version in the lower."""
+    """
+    The tool's number in Khronos' registry (upper 16 bits) and the tool's version (lower 16 bits).
+    """
     bound: int
-    """The id bound: every id is below it."""
+    """The id bound: every id is less than this number."""
     schema: int = 0
 
     def words(self) -> list[int]:
@@ -82,7 +87,9 @@ class Header:
 
 @dataclass(slots=True)
 class RawInstruction:
-    """One instruction: its place and its words, of which the first holds length and opcode."""
+    """
+    One instruction: its index in the module and its words. The first word has length and opcode.
+    """
 
     module: RawModule
     index: int
@@ -90,7 +97,7 @@ class RawInstruction:
 
     @property
     def offset(self) -> int:
-        """The place of its first word in the module."""
+        """The word offset of the instruction from the start of the module."""
         return int(self.module.starts[self.index])
 
     @property
@@ -99,32 +106,32 @@ class RawInstruction:
 
     @property
     def grammar(self) -> GrammarInstruction | None:
-        """The grammar's record of the opcode, None if it is unknown."""
+        """The grammar's entry for the opcode; None if the opcode is unknown."""
         return grammar().by_opcode(self.opcode)
 
     @property
     def name(self) -> str | None:
-        """The instruction's name, `OpIAdd` say, None if the opcode is unknown."""
+        """The instruction's name, for example `OpIAdd`; None if the opcode is unknown."""
         entry = self.grammar
         return None if entry is None else entry.name
 
     @property
     def operands(self) -> list[RawOperand]:
         """
-        All operands in order: also result type and result, and enumerants' parameters after their
-        enumerant.
+        All operands in order, including the result type, the result, and enumerants' parameters.
 
-        Raises `SPIRVDecodeError`; `SPIRVUnknownError` where the grammar lacks opcode or enumerant.
+        Raises `SPIRVUnknownError` if the grammar lacks the opcode or an enumerant,
+        `SPIRVDecodeError` for other faults.
         """
         return self.module.symbols.operands(self)
 
     def error(self, cause: str, word: int = 0) -> SPIRVDecodeError:
-        """A decode error at a word of this instruction."""
+        """Returns a decode error at the word with index `word` of this instruction."""
         return SPIRVDecodeError(cause, self.offset + word, self.index, self.opcode, self.name)
 
 
 class RawModule:
-    """A decoded module; a sequence of `RawInstruction`, made when asked for."""
+    """A decoded module: a sequence that makes each `RawInstruction` on access."""
 
     def __init__(
         self,
@@ -134,19 +141,17 @@ class RawModule:
         limits: Limits = UNIVERSAL_LIMITS,
     ):
         self.words = words
-        """Every word, the header's too, in the machine's own byte order."""
+        """All words, including the header, in the machine's byte order."""
         self.starts = starts
         """The word offset of each instruction."""
         self.byte_order: ByteOrder = byte_order
-        """The order in the file."""
+        """The byte order of the file."""
         self.limits = limits
         self._view = words.data
 
     @classmethod
     def build(cls, header: Header, instructions: Iterable[Sequence[int]]) -> RawModule:
-        """
-        Makes a module of instructions given as words; the first word of each has length and opcode.
-        """
+        """Builds a module from a header and the words of each instruction."""
         words = array("I", header.words())
         for instruction in instructions:
             words.extend(instruction)
@@ -155,7 +160,9 @@ class RawModule:
     @classmethod
     def of_words(cls, words: Words, byte_order: ByteOrder = "little") -> RawModule:
         """
-        Makes a module of all its words. Raises `SPIRVDecodeError` if they are not instructions.
+        Builds a module from all of its words, including the header.
+
+        Raises `SPIRVDecodeError` if a word count is 0 or exceeds the words that remain.
         """
         return cls(words, _starts(words), byte_order)
 
@@ -166,12 +173,15 @@ class RawModule:
 
     @cached_property
     def opcodes(self) -> NDArray[np.uint16]:
-        """The opcode of each instruction."""
+        """The opcodes of all instructions, in order."""
         return self.words[self.starts].astype(np.uint16)
 
     @cached_property
     def symbols(self) -> Symbols:
-        """The types and instruction sets that other instructions' operands depend on."""
+        """
+        The declared types and instruction sets, which are needed to read other instructions'
+        operands.
+        """
         from xdsl_spirv.serialization.raw.operands import Symbols
 
         return Symbols.of(self)
@@ -193,7 +203,7 @@ class RawModule:
             yield RawInstruction(self, index, words)
 
     def rows(self) -> Iterator[list[int]]:
-        """The words of each instruction."""
+        """Yields the words of each instruction."""
         view = self._view
         for start in self.starts.data:
             yield view[start : start + (view[start] >> 16)].tolist()
@@ -203,7 +213,7 @@ class RawModule:
         return f"<SPIR-V {major}.{minor}, {len(self)} instructions, {len(self.words)} words>"
 
     def encode(self) -> bytes:
-        """The bytes of the file, in its byte order."""
+        """Returns the module's bytes in the file's byte order."""
         return self.words.astype("<u4" if self.byte_order == "little" else ">u4").tobytes()
 
 
@@ -211,24 +221,25 @@ def decode(
     data: bytes | bytearray | memoryview[Any], limits: Limits = UNIVERSAL_LIMITS
 ) -> RawModule:
     """
-    Decodes a module, in either byte order (SPIR-V 2.3); `encode` is the inverse.
+    Decodes a module of either byte order (SPIR-V 2.3). `RawModule.encode` is the inverse.
 
-    Raises `SPIRVDecodeError` if the header is not SPIR-V's, or an instruction has no words or more
-    than remain. Does not check opcodes and operands.
+    Raises `SPIRVDecodeError` if the header is invalid, or a word count is 0 or exceeds the words
+    that remain. Does not check opcodes and operands.
     """
     byte_order = _byte_order(data)
     if len(data) % 4:
         raise SPIRVDecodeError(
-            f"{len(data)} bytes are not a whole number of 32-bit words", len(data) // 4
+            f"the module has {len(data)} bytes, which is not a multiple of 4", len(data) // 4
         )
     stored = np.frombuffer(data, dtype="<u4" if byte_order == "little" else ">u4")
     words = stored.astype(np.uint32)
     if len(words) < HEADER_WORDS:
         raise SPIRVDecodeError(
-            f"{len(words)} words are fewer than the {HEADER_WORDS} of the header", len(words)
+            f"the module has {len(words)} words, fewer than its header of {HEADER_WORDS}",
+            len(words),
         )
     if int(words[1]) & 0xFF0000FF:
-        raise SPIRVDecodeError(f"0x{int(words[1]):08x} is not a version: 0x00MMmm00 is expected", 1)
+        raise SPIRVDecodeError(f"0x{int(words[1]):08x} is not a version of the form 0x00MMmm00", 1)
     if int(words[3]) > limits.id_bound:
         raise SPIRVDecodeError(f"the id bound {words[3]} is above the limit {limits.id_bound}", 3)
     return RawModule(words, _starts(words), byte_order, limits)
@@ -237,7 +248,7 @@ def decode(
 def _byte_order(data: bytes | bytearray | memoryview[Any]) -> ByteOrder:
     first = bytes(data[:4])
     if len(first) < 4:
-        raise SPIRVDecodeError(f"{len(first)} bytes are too short for a module", 0)
+        raise SPIRVDecodeError(f"the module has {len(first)} bytes, fewer than the magic number", 0)
     magic = grammar().magic
     if struct.unpack("<I", first)[0] == magic:
         return "little"
@@ -247,9 +258,6 @@ def _byte_order(data: bytes | bytearray | memoryview[Any]) -> ByteOrder:
 
 
 def _starts(words: Words) -> Words:
-    """
-    Word offsets at which instructions start. Each length is needed to find the next instruction.
-    """
     counts = (words >> 16).astype(np.uint16).data
     starts = array("I")
     append = starts.append
@@ -265,7 +273,7 @@ def _starts(words: Words) -> Words:
     if at > end:
         start = starts[-1]
         raise SPIRVDecodeError(
-            f"an instruction of {at - start} words ends {at - end} words behind the module",
+            f"an instruction of {at - start} words ends {at - end} words after the module",
             start,
             len(starts) - 1,
             int(words[start]) & 0xFFFF,

@@ -1,7 +1,9 @@
 """
-Errors for bytes that are not SPIR-V, or text that is not assembly: the cause, then the place.
+Errors for invalid SPIR-V binaries and assembly texts. Each message gives the cause, then the
+place.
 
-They are not in `encode/__init__.py`, because the raw layer works without xDSL.
+The raw layer works without xDSL. So these errors do not derive from xDSL's errors, unlike the
+errors in `encode/__init__.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ class SPIRVDecodeError(ValueError):
     """
     Bytes that are not a SPIR-V module.
 
-    `word` is the offset in 32-bit words from the start of the module, `index` counts instructions
-    from 0 (-1 in the header), `opcode` is the instruction's (None in the header).
+    `word` is the offset in 32-bit words from the start of the module. `index` is the index of the
+    instruction (-1 in the header). `opcode` is the opcode of that instruction (None in the
+    header).
     """
 
     def __init__(
@@ -35,17 +38,16 @@ class SPIRVDecodeError(ValueError):
         super().__init__(f"{cause} ({place})")
 
     def __reduce__(self):
-        """Pickles by parts: errors also come from other processes."""
+        """Makes the error picklable, since errors also come from other processes."""
         return type(self), (self.cause, self.word, self.index, self.opcode, self.name)
 
 
 class SPIRVUnknownError(SPIRVDecodeError):
     """
-    An instruction of valid length whose words the grammar cannot explain.
+    An instruction of valid length whose words the grammar does not describe.
 
-    An unknown opcode, enumerant or extended instruction, a mask with unknown bits, or an encoding
-    that writes the same content in another way (nonzero padding). The raw layer and the text carry
-    such an instruction verbatim.
+    Causes are an unknown opcode, enumerant or extended instruction, a mask with unknown bits, and
+    nonzero padding. The raw layer and the assembly text keep such an instruction verbatim.
     """
 
 

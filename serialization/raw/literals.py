@@ -1,10 +1,10 @@
 """
-Reads and prints numbers of assembly by type, exactly as Khronos' tools do.
+Reads and prints the numbers of assembly texts by type, exactly as Khronos' tools do.
 
-An integer is decimal or hexadecimal. A 32- or 64-bit float that is zero or normal is the shortest
-fixed number of digits that identifies it (9 or 17); any other float (narrow, subnormal, infinite,
-not a number) is a hexadecimal float, in which an infinity is `0x1p+128` and a NaN `0x1.8p+128`: the
-first exponent beyond the finite ones, with the fraction as it stands.
+An integer is decimal or hexadecimal. A zero or normal 32- or 64-bit float is printed with the
+fewest decimal digits that identify the value, at most 9 or 17. Any other float (narrow, subnormal,
+infinite, NaN) is printed as a hexadecimal float: an infinity as `0x1p+128` and a NaN as
+`0x1.8p+128`, with the exponent after the largest finite exponent and the unchanged fraction.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 
 class NumberType(NamedTuple):
-    """A scalar type, with the facts that literals depend on."""
+    """A scalar type: the properties that the form of a literal depends on."""
 
     width: int
     is_float: bool
     signed: bool = False
     encoding: str | None = None
-    """A float's FPEncoding, None for IEEE 754."""
+    """The FPEncoding of a float; None for IEEE 754."""
 
     @property
     def words(self) -> int:
@@ -35,7 +35,8 @@ class FloatFormat(NamedTuple):
     fraction_bits: int
     has_infinity: bool = True
     """
-    True if the largest exponent is reserved for infinities and NaN; else only all ones is a NaN.
+    True if the largest exponent is reserved for infinities and NaNs. If False, the largest
+    exponent is also used for finite values, and only the value with all bits set is a NaN.
     """
 
     @property
@@ -46,7 +47,7 @@ class FloatFormat(NamedTuple):
 UINT32 = NumberType(32, False)
 FLOAT32 = NumberType(32, True)
 MAX_WIDTH = 64
-"""The widest scalar that has literals (SPIR-V 2.16.1: widths are 8, 16, 32 and 64)."""
+"""Width in bits of the widest scalar with literals (SPIR-V 2.16.1: 8, 16, 32 or 64)."""
 
 FORMATS: dict[tuple[int, str | None], FloatFormat] = {
     (16, None): FloatFormat(5, 10),
@@ -63,23 +64,23 @@ _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,40})|([0-9]{1,40}))")
 
 
 def literal_type(width: int, is_float: bool, signed: bool, encoding: str | None) -> NumberType:
-    """
-    Returns the type of literals. Raises `ValueError` for a type whose literals have no defined
-    form.
-    """
+    """Returns a scalar type. Raises `ValueError` if SPIR-V does not define literals of the type."""
     number = NumberType(width, is_float, signed, encoding)
     if is_float and (width, encoding) not in FORMATS:
-        raise ValueError(f"a float of {width} bits{f' as {encoding}' if encoding else ''}")
+        raise ValueError(
+            f"no literals for a {width}-bit float{f' of {encoding}' if encoding else ''}"
+        )
     if not is_float and not 0 < width <= MAX_WIDTH:
-        raise ValueError(f"an integer of {width} bits")
+        raise ValueError(f"no literals for an integer of {width} bits")
     return number
 
 
 def value_of(words: list[int], number: NumberType) -> int | None:
     """
-    The bits of a literal; None if its words have bits beyond the type's width.
+    Returns the bits of a literal; None if its words have bits beyond the type's width.
 
-    Narrow integers are extended to a word by their sign, anything else by zeros (SPIR-V 2.2.1).
+    The words extend a narrow signed integer by its sign, any other narrow number by zeros (SPIR-V
+    2.2.1).
     """
     bits = words[0] | (words[1] << 32 if len(words) > 1 else 0)
     value = bits & ((1 << number.width) - 1)
@@ -87,7 +88,7 @@ def value_of(words: list[int], number: NumberType) -> int | None:
 
 
 def words_of(value: int, number: NumberType) -> list[int]:
-    """Returns the words that encode a literal's bits."""
+    """Returns the words that encode a literal with these bits. Inverse of `value_of`."""
     if not number.is_float and number.signed and value >> (number.width - 1) & 1:
         value -= 1 << number.width
     if number.words == 1:
@@ -96,7 +97,7 @@ def words_of(value: int, number: NumberType) -> list[int]:
 
 
 def format_number(value: int, number: NumberType) -> str:
-    """The text of a literal's bits."""
+    """Returns the assembly text of a number with these bits."""
     if not number.is_float:
         negative = number.signed and value >> (number.width - 1) & 1
         return str(value - (1 << number.width) if negative else value)
@@ -130,7 +131,10 @@ def _format_hex(value: int, width: int, layout: FloatFormat) -> str:
 
 
 def parse_number(text: str, number: NumberType) -> int:
-    """The bits of a literal's text. Raises `ValueError` with the cause."""
+    """
+    Returns the bits of a number in assembly. Raises `ValueError` if the text does not fit the
+    type.
+    """
     if number.is_float:
         return _parse_float(text, number)
     return parse_integer(text, number.width, number.signed)
@@ -138,9 +142,10 @@ def parse_number(text: str, number: NumberType) -> int:
 
 def parse_integer(text: str, width: int, signed: bool) -> int:
     """
-    An integer's bits; a hexadecimal one may also fill all bits of a signed type.
+    Returns the bits of an integer in assembly. Raises `ValueError` if the text does not fit the
+    type.
 
-    Raises `ValueError` with the cause.
+    A hexadecimal integer may use all bits of a signed type, including the sign bit.
     """
     match = _INTEGER.fullmatch(text)
     if match is None:
@@ -198,7 +203,6 @@ def _round_to_single(text: str, value: float) -> int:
 
 
 def _truncate_double(double: int) -> int:
-    """Rounds a 64-bit float to a normal 32-bit float, toward zero."""
     exponent = (double >> 52 & 0x7FF) - 1023 + 127
     return double >> 63 << 31 | exponent << 23 | double >> 29 & 0x7FFFFF
 

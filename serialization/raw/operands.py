@@ -1,11 +1,11 @@
 """
-Reads an instruction's words by the grammar alone.
+Reads the operands of an instruction by the grammar.
 
-An instruction's operands come out flat and in order, an enumerant's parameters behind it, as
-assembly prints them. Two facts are not in the instruction: the width of a number (given by
-OpConstant's type or OpSwitch's selector), and the set of an OpExtInst. Both come from an earlier
-declaration, found by its id. `Symbols` finds these declarations in one vectorised pass. A
-declaration is valid only for later instructions; of two for one id, the first counts.
+Operands come out flat and in order, each followed by its enumerants' parameters, as in assembly.
+Two facts are not in the instruction: the width of a number (the type of an OpConstant, the
+selector of an OpSwitch) and the instruction set of an OpExtInst. Both come from the declaration of
+an id, which `Symbols` finds in one vectorised pass. A declaration is valid only for later
+instructions. If an id is declared twice, the first declaration counts.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ class RawOperand(NamedTuple):
     value: int | str
     """An id, an enumeration's value, a string, or a number's bits."""
     word: int
-    """Its place in the instruction's words."""
+    """Index of the operand's first word in the instruction."""
     number: NumberType | None = None
     """The type of a number whose width depends on the context."""
 
 
 class Spec(NamedTuple):
-    """How to read one operand of the grammar."""
+    """Describes how to read one operand of the grammar."""
 
     form: str
-    """Form of the words: a literal's form, `id`, `value` or `mask` of an enumeration, or `pair`."""
+    """The kind of words: a literal's form, an enumeration's `id`, `value` or `mask`, or `pair`."""
     kind: str
     quantifier: str
     name: str
     parts: tuple[Spec, ...] = ()
-    """The two halves of a pair."""
+    """The two halves of a `pair`; empty for other forms."""
 
 
 class EnumTable(NamedTuple):
-    """An enumeration by value: names to print, and the parameters that follow."""
+    """An enumeration: from a value to its name and to the operands that follow as parameters."""
 
     names: Mapping[int, str]
     parameters: Mapping[int, tuple[Spec, ...]]
@@ -84,7 +84,9 @@ def _spec(operand: Operand) -> Spec:
 
 @cache
 def enum_table(kind: str) -> EnumTable:
-    """Returns an enumeration of the grammar. The first name of a value is printed."""
+    """
+    Returns an enumeration of the grammar. If a value has several names, the first one is used.
+    """
     facts = grammar().kind(kind)
     names: dict[int, str] = {}
     parameters: dict[int, tuple[Spec, ...]] = {}
@@ -100,14 +102,16 @@ def enum_table(kind: str) -> EnumTable:
 
 @cache
 def operand_specs(opcode: int) -> tuple[Spec, ...] | None:
-    """Returns how to read an instruction's operands; None if the opcode is unknown."""
+    """Returns the specs of an instruction's operands; None if the opcode is unknown."""
     entry = grammar().by_opcode(opcode)
     return None if entry is None else tuple(_spec(o) for o in entry.operands)
 
 
 @cache
 def extended_operand_specs(instruction_set: str, number: int) -> tuple[Spec, ...] | None:
-    """Returns how to read the operands of an extended instruction after its number."""
+    """
+    Returns the specs of an extended instruction's operands; None if the instruction is unknown.
+    """
     entry = grammar().by_extended_opcode(instruction_set, number)
     return None if entry is None else tuple(_spec(o) for o in entry.operands)
 
@@ -115,7 +119,9 @@ def extended_operand_specs(instruction_set: str, number: int) -> tuple[Spec, ...
 @cache
 def nested_operand_specs(opcode: int) -> tuple[Spec, ...] | None:
     """
-    Returns how to read the operands of OpSpecConstantOp's operation; None if it cannot be one.
+    Returns the specs of the operands that follow `opcode` in an OpSpecConstantOp.
+
+    Returns None if OpSpecConstantOp does not allow the opcode.
     """
     entry = grammar().by_opcode(opcode)
     if entry is None or not entry.has_result_type or not entry.has_result:
@@ -126,13 +132,13 @@ def nested_operand_specs(opcode: int) -> tuple[Spec, ...] | None:
 
 @cache
 def opcode_of(name: str) -> int:
-    """An opcode by its instruction's name."""
+    """Returns the opcode of an instruction name."""
     return grammar().instruction(name).opcode
 
 
 @cache
 def opcode_table(*names: str) -> NDArray[np.bool_]:
-    """Returns an array over opcodes that is true for the named instructions."""
+    """Returns a boolean array, indexed by opcode, that is true for the named instructions."""
     table = np.zeros(1 << 16, dtype=np.bool_)
     table[[opcode_of(name) for name in names]] = True
     return table
@@ -142,7 +148,9 @@ T = TypeVar("T")
 
 
 def _seen_entry(table: Mapping[int, tuple[int, T]], key: int, index: int) -> T:
-    """Returns an entry made by an instruction before `index`."""
+    """
+    Returns a table entry. Raises `KeyError` if it was made by an instruction at or after `index`.
+    """
     declared, type = table[key]
     if declared >= index:
         raise KeyError(key)
@@ -150,16 +158,22 @@ def _seen_entry(table: Mapping[int, tuple[int, T]], key: int, index: int) -> T:
 
 
 class Symbols:
-    """The declarations of a module that determine the form of other instructions' operands."""
+    """The declarations of a module that are needed to read other instructions' operands."""
 
     def __init__(self, module: RawModule):
         self.module = module
         self.numbers: dict[int, tuple[int, NumberType | None]] = {}
-        """Scalar type -> instruction index, number type (None if literals are undefined)."""
+        """
+        Id of a scalar type -> instruction index, type (None if SPIR-V does not define its
+        literals).
+        """
         self.sets: dict[int, tuple[int, str | None]] = {}
-        """Imported set -> instruction index, the grammar's name for it (None if unknown)."""
+        """
+        Id of an OpExtInstImport -> instruction index, the grammar's name of the set (None if
+        unknown).
+        """
         self.imports: dict[int, str] = {}
-        """Imported set -> the name as the module states it."""
+        """Id of an OpExtInstImport -> the name of the set as the module spells it."""
         self._value_types: dict[int, tuple[int, int]] | None = None
 
     @classmethod
@@ -187,35 +201,36 @@ class Symbols:
 
     @property
     def value_types(self) -> dict[int, tuple[int, int]]:
-        """Result id -> instruction index, type id; made only for modules with an OpSwitch."""
+        """Result id -> instruction index, type id. Empty if the module has no OpSwitch."""
         if self._value_types is None:
             self._value_types = _value_types(self.module)
         return self._value_types
 
     def number_type(self, type_id: int, index: int) -> NumberType | None:
         """
-        The scalar type of this id as instruction `index` sees it.
+        Returns the scalar type of an id, if an instruction before `index` declares it.
 
-        None if its literals have no defined form; raises `KeyError` if the id is not a scalar type.
+        Returns None if SPIR-V does not define the type's literals. Raises `KeyError` if the id is
+        not a scalar type.
         """
         return _seen_entry(self.numbers, type_id, index)
 
     def selector_type(self, value: int, index: int) -> NumberType | None:
-        """The type of an OpSwitch's selector; see `number_type`."""
+        """
+        Returns the scalar type of the value `value`, an OpSwitch's selector. See `number_type`.
+        """
         return self.number_type(_seen_entry(self.value_types, value, index), index)
 
     def instruction_set(self, set_id: int, index: int) -> str | None:
         """
-        Returns the set that an id imports; None if it is unknown. Raises `KeyError` if it imports
-        none.
+        Returns the name of the instruction set that an id imports; None if the set is unknown.
+
+        Raises `KeyError` if no OpExtInstImport before `index` has this id.
         """
         return _seen_entry(self.sets, set_id, index)
 
     def operands(self, instruction: RawInstruction) -> list[RawOperand]:
-        """
-        Reads an instruction's operands. Raises `SPIRVDecodeError`, as `RawInstruction.operands`
-        does.
-        """
+        """Reads an instruction's operands. Raises the errors of `RawInstruction.operands`."""
         specs = operand_specs(instruction.opcode)
         if specs is None:
             raise SPIRVUnknownError(
@@ -229,8 +244,9 @@ class Symbols:
 
 def scalar_type(opcode: int, values: list[int]) -> NumberType | None:
     """
-    Returns the type that OpTypeInt or OpTypeFloat with these literals declares, None if it has no
-    literals.
+    Returns the type that an OpTypeInt or OpTypeFloat with these literals declares.
+
+    Returns None if SPIR-V does not define the type's literals.
     """
     width, *rest = values
     is_float = opcode == opcode_of("OpTypeFloat")
@@ -243,7 +259,6 @@ def scalar_type(opcode: int, values: list[int]) -> NumberType | None:
 
 @cache
 def _typed_opcodes() -> NDArray[np.bool_]:
-    """Whether an opcode has a result type and a result."""
     entries = map(grammar().instruction, grammar().instruction_names)
     return opcode_table(*(e.name for e in entries if e.has_result_type and e.has_result))
 
@@ -274,7 +289,7 @@ class _Reader:
         self._read(specs)
         if self.at < self.end:
             left = self.end - self.at
-            raise self._error(f"{left} words are left behind the last operand")
+            raise self._error(f"{left} words follow the last operand")
         return self.out
 
     def _error(self, cause: str) -> SPIRVDecodeError:
@@ -303,7 +318,6 @@ class _Reader:
             raise self._error(f"the instruction ends after {count} words, before its {spec.name}")
 
     def _take(self, spec: Spec) -> int:
-        """One word, as an operand."""
         word = self.words[self.at]
         self.out.append(RawOperand(spec.kind, word, self.at))
         self.at += 1
@@ -414,7 +428,7 @@ class _Reader:
         _READERS[second.form](self, second)
 
     def _case(self, spec: Spec) -> None:
-        """A case of OpSwitch, as wide as the selector."""
+        """Reads a case of OpSwitch, whose literal is as wide as the selector."""
         selector = self.words[1]
         try:
             number = self.symbols.selector_type(selector, self.instruction.index)

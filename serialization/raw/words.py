@@ -1,9 +1,8 @@
 """
-A SPIR-V module as 32-bit words, without their meaning.
+Builds a SPIR-V module from 32-bit words.
 
-This layer knows the header, the layout of a module in sections (SPIR-V 2.4), and how numbers and
-strings become words (2.2.1, 2.2.2). It knows neither opcodes nor the dialect: writers pass finished
-words.
+Encodes the header, the order of sections (SPIR-V 2.4), numbers and strings (2.2.1, 2.2.2). Opcodes
+are plain numbers in this module, and callers pass operands as words.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 MAX_WORD_COUNT = 0xFFFF
-"""The longest instruction: its word count has 16 bits (SPIR-V 2.3)."""
+"""Largest number of words in an instruction: the field for it has 16 bits (SPIR-V 2.3)."""
 
 MAX_ID_BOUND = 0x3FFFFF
-"""The universal limit on the id bound (SPIR-V 2.17)."""
+"""Largest id bound (universal limit of SPIR-V 2.17)."""
 
 GENERATOR = 0
-"""The header's generator word: 0 stands for a tool that is not in Khronos' registry."""
+"""The header's generator word. 0 means a tool that is not in Khronos' registry."""
 
 
 class Section(IntEnum):
-    """The parts of a module, in the order SPIR-V 2.4 demands."""
+    """The sections of a module, in the order that SPIR-V 2.4 requires."""
 
     CAPABILITIES = 0
     EXTENSIONS = 1
@@ -44,7 +43,9 @@ class Section(IntEnum):
 
 
 def instruction(opcode: int, operands: Sequence[int]) -> list[int]:
-    """Encodes one instruction. Raises `OverflowError` beyond `MAX_WORD_COUNT` words."""
+    """
+    Encodes one instruction. Raises `OverflowError` if it has more than `MAX_WORD_COUNT` words.
+    """
     count = len(operands) + 1
     if count > MAX_WORD_COUNT:
         raise OverflowError(
@@ -55,7 +56,7 @@ def instruction(opcode: int, operands: Sequence[int]) -> list[int]:
 
 def string_words(text: str) -> list[int]:
     """
-    A literal string: UTF-8, ended by a zero byte, filled up with zeros to a whole word.
+    Encodes a literal string: UTF-8, a zero byte at the end, padded with zeros to whole words.
 
     >>> [hex(w) for w in string_words("main")]
     ['0x6e69616d', '0x0']
@@ -66,18 +67,18 @@ def string_words(text: str) -> list[int]:
 
 
 class ModuleWords:
-    """A module's words by section."""
+    """Collects a module's words by section."""
 
     def __init__(self) -> None:
         self.sections: list[list[int]] = [[] for _ in Section]
 
     def add(self, section: Section, opcode: int, operands: Sequence[int]) -> None:
-        """Append one instruction to a section."""
+        """Appends one instruction to a section."""
         self.sections[section] += instruction(opcode, operands)
 
     def assemble(self, magic: int, version: tuple[int, int], bound: int) -> bytes:
         """
-        The whole binary, little-endian.
+        Returns the whole binary in little-endian byte order.
 
         Raises `OverflowError` if `bound` is above `MAX_ID_BOUND`.
         """

@@ -1,14 +1,15 @@
 """
-Reads the assembly of Khronos' tools: what `spirv-as` reads, with the words it writes.
+Assembles SPIR-V text: accepts the syntax of `spirv-as` and writes the same words.
 
-Text is a sequence of tokens; line ends only end comments. An instruction starts at its name
-(`OpIAdd`) or at `%result =` before it. `!<integer>` is a word in the place of an operand or a name;
-the rest of its instruction is then read without the grammar. Numeric ids keep their numbers, and
-names get free numbers in the order of their first use (`preserve_numeric_ids=False` numbers every
-id so, which is the default of `spirv-as`).
+Text is a sequence of tokens. Line ends matter only as the end of comments. An instruction starts
+at its name (`OpIAdd`) or at `%result =`. `!<integer>` gives a word instead of an operand or a
+name, and the rest of that instruction is read without the grammar. Numeric ids keep their numbers,
+and names get free numbers in the order of first use. `preserve_numeric_ids=False`, the default of
+`spirv-as`, also renumbers numeric ids.
 
-The header is read from the leading comments that the disassemblers write, so that disassembling and
-assembling is the identity; without them the module is of the grammar's version.
+Disassemblers write the header as comments at the top, which the assembler reads back. So
+assembling a disassembled module gives the same bytes. Without such comments, the module has the
+grammar's version.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def assemble(
     text: str, *, version: Version | None = None, preserve_numeric_ids: bool = True
 ) -> RawModule:
     """
-    Assembles a text; `version` overrides the header comments.
+    Assembles a text. `version` takes precedence over the version in the header comments.
 
     Raises `SPIRVAssemblyError` with line and column.
     """
@@ -57,7 +58,7 @@ def assemble_file(
     preserve_numeric_ids: bool = True,
 ) -> bytes:
     """
-    Assembles a file; with `output` the binary is also written there, all of it or nothing.
+    Assembles a file and returns the binary. `output` is a file that is also written, atomically.
 
     Raises `SPIRVAssemblyError` and `OSError`.
     """
@@ -88,7 +89,10 @@ class _Assembler:
         return RawModule.of_words(np.asarray(array("I", header.words()) + words), byte_order)
 
     def _statements(self) -> Iterator[tuple[int, int, int]]:
-        """The token positions of each instruction's result (-1 if none), name and end."""
+        """
+        Yields each instruction's token indices: the result's (-1 without result), the name's, the
+        end.
+        """
         tokens = self.tokens
         count = len(tokens)
         starts = [i for i, token in enumerate(tokens) if token[:2] == "Op" and token[2:3].isupper()]
@@ -106,9 +110,9 @@ class _Assembler:
                 yield -1, start, end
                 continue
             if end - start < 2 or tokens[start + 1] != "=":
-                raise self._error("'=' is expected behind a result id", min(start + 1, count - 1))
+                raise self._error("'=' is expected after a result id", min(start + 1, count - 1))
             if end - start < 3:
-                raise self._error("an instruction is expected behind '='", start + 1)
+                raise self._error("an instruction is expected after '='", start + 1)
             yield start, start + 2, end
 
     def _words(self, result_at: int, name_at: int, end: int) -> list[int]:
@@ -127,7 +131,7 @@ class _Assembler:
             raise self._error(error.cause, min(place, len(tokens) - 1)) from None
 
     def _error(self, cause: str, token: int) -> SPIRVAssemblyError:
-        """Makes an error at a token. Finds its line and column only now."""
+        """Makes an error at a token, whose line and column are computed only for errors."""
         places = (m.start() for m in _TOKEN.finditer(self.text) if m[0][0] != ";")
         start = next((p for i, p in enumerate(places) if i == token), len(self.text))
         line = self.text.count("\n", 0, start) + 1
@@ -163,7 +167,7 @@ def _read_header(text: str, least_bound: int) -> tuple[Header, ByteOrder]:
 
 
 def _tool(name: str) -> int:
-    """The registered number of a generator's name, 0 if there is none."""
+    """Returns the registered number of a generator's name; 0 if the name is unknown."""
     unknown = re.fullmatch(r"Unknown\(([0-9]{1,5})\)", name)
     if unknown:
         return int(unknown[1]) & 0xFFFF

@@ -1,7 +1,9 @@
 """
-Encodes operands of assembly text as words: the inverse of `raw/operands.py`, by the same specs. The
-encoder goes through a module once and records facts that later instructions need: scalar types,
-instruction sets, and (for OpSwitch) the types of values.
+Encodes the operands of assembly text as words.
+
+Uses the same specs as the inverse, `raw/operands.py`. The encoder goes through a module once and
+records facts that later instructions need: scalar types, instruction sets, and (for OpSwitch) the
+types of values.
 """
 
 from __future__ import annotations
@@ -34,13 +36,13 @@ _FLOAT = re.compile(r"-?(?:[0-9]*\.[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-
 _INT32 = NumberType(32, False, True)
 
 NAME = -1
-"""Value of `OperandError.token` that stands for an instruction's name."""
+"""Value of `OperandError.token` for an error at the instruction's name."""
 RESULT = -2
-"""Value of `OperandError.token` that stands for an instruction's result id."""
+"""Value of `OperandError.token` for an error at the instruction's result id."""
 
 
 class OperandError(Exception):
-    """An error at a token; tokens are counted from the first behind the name."""
+    """An error at a token. `token` is an index that starts at 0 after the instruction's name."""
 
     def __init__(self, cause: str, token: int):
         super().__init__(cause)
@@ -50,10 +52,10 @@ class OperandError(Exception):
 
 class Ids(dict[str, int]):
     """
-    `%name` -> id. Raises `ValueError` for a text that is not an id.
+    Maps `%name` to an id; a missing name gets a new id. Raises `ValueError` for an invalid name.
 
-    `numeric` gives the numeric ids, which keep their numbers, and is called at the first name; with
-    None every id is numbered anew.
+    `numeric` returns the ids that the text gives as numbers. It is called at the first name, so
+    that names do not get these ids. If it is None, all ids are renumbered.
     """
 
     def __init__(self, numeric: Callable[[], set[int]] | None):
@@ -85,7 +87,9 @@ class Ids(dict[str, int]):
 
 
 class _Integers(dict[str, int]):
-    """An unsigned 32-bit literal's text -> its word; raises `ValueError`."""
+    """
+    Maps the text of an unsigned 32-bit literal to its word. Raises `ValueError` for other texts.
+    """
 
     def __missing__(self, token: str) -> int:
         return parse_integer(token, 32, False)
@@ -96,7 +100,6 @@ _INTEGERS = _Integers()
 
 @cache
 def _values(kind: str) -> dict[str, int]:
-    """Name or alias -> value."""
     facts = grammar().kind(kind)
     values: dict[str, int] = {}
     for name in facts.names:
@@ -111,7 +114,7 @@ def _opcode(name: str) -> int | None:
 
 
 class _Shape:
-    """The operands of an instruction without its result; knows which take one word a token."""
+    """The operands of an instruction without its result, as far as one token becomes one word."""
 
     def __init__(self, opcode: int):
         specs = operand_specs(opcode) or ()
@@ -120,7 +123,7 @@ class _Shape:
         self.specs = tuple(s for s in specs if s.kind != "IdResult")
         self.least = sum(not s.quantifier for s in self.specs)
         self.columns: list[Mapping[str, int] | None] = []
-        """None stands for an id."""
+        """For each operand, the table from token to word; None for an id."""
         self.tail = 0
         for spec in self.specs:
             if spec.quantifier == "*":
@@ -138,14 +141,14 @@ class _Shape:
             else:
                 break
         self.rows: dict[int, list[Mapping[str, int] | None] | None] = {}
-        """Results of `row`, by the number of tokens."""
+        """Cached results of `row`, by the number of tokens."""
         self.needs_memory = opcode_of("OpExtInstImport") == opcode or opcode in (
             opcode_of("OpTypeInt"),
             opcode_of("OpTypeFloat"),
         )
 
     def row(self, operands: int) -> list[Mapping[str, int] | None] | None:
-        """How to read each of that many tokens; None if their number does not decide it."""
+        """Returns a table for each of `operands` tokens; None if the tokens may differ in form."""
         tail = operands - len(self.columns)
         if operands < self.least:
             return None
@@ -164,7 +167,11 @@ def _shape(opcode: int) -> _Shape:
 
 
 def string_words(token: str, place: int) -> list[int]:
-    """The words of a quoted token; a backslash escapes the character behind it."""
+    """
+    Encodes a quoted token. A backslash escapes the character after it.
+
+    Raises `OperandError` if the token has no quotes or contains a zero byte.
+    """
     if len(token) < 2 or token[0] != '"' or token[-1] != '"':
         raise OperandError(f"a string in quotes is expected, not '{token[:60]}'", place)
     text = re.sub(r"\\([\s\S])", r"\1", token[1:-1])
@@ -176,7 +183,7 @@ def string_words(token: str, place: int) -> list[int]:
 
 
 class Encoder:
-    """Encodes one instruction after the other."""
+    """Encodes the instructions of one module in order."""
 
     def __init__(self, ids: Ids, follow_values: bool):
         self.ids = ids
@@ -188,7 +195,7 @@ class Encoder:
 
     def instruction(self, name: str, arguments: list[str], result: str | None) -> list[int]:
         """
-        An instruction's words, and the words of the verbatim instructions behind it.
+        Returns the words of an instruction and of verbatim instructions that follow it.
 
         Raises `OperandError`.
         """
@@ -226,8 +233,9 @@ class Encoder:
 
     def _simple(self, shape: _Shape, arguments: list[str], result: str | None) -> list[int] | None:
         """
-        Encodes an instruction of one word a token; returns None for others. New ids are numbered in
-        the order of the words: a result after its type.
+        Encodes an instruction in which each token is one word; returns None for other
+        instructions. New ids are numbered in the order of the words: the result after the result
+        type.
         """
         count = len(arguments)
         if count not in shape.rows:
@@ -264,12 +272,13 @@ class Encoder:
             try:
                 self.numbers.setdefault(words[1], scalar_type(opcode, words[2:]))
             except (KeyError, IndexError, ValueError):
-                return  # The words have no meaning, but no literal of such a type has.
+                return  # The type is invalid, so it has no literals to read.
 
     def verbatim(self, tokens: list[str], first: int) -> list[int]:
         """
-        The words of `!` tokens, divided into instructions by their own lengths; `first` is a
-        position.
+        Returns the words of `!` tokens, which must form whole instructions. Raises `OperandError`.
+
+        `first` is the token index of `tokens[0]`, which errors refer to.
         """
         words: list[int] = []
         for place, token in enumerate(tokens, first):
@@ -278,9 +287,7 @@ class Encoder:
         while at < len(words):
             count, opcode = words[at] >> 16, words[at] & 0xFFFF
             if not 0 < count <= len(words) - at:
-                cause = (
-                    f"{len(words)} words are not whole instructions: one has a length of {count}"
-                )
+                cause = f"{len(words)} words do not end with an instruction: one has {count} words"
                 raise OperandError(cause, first)
             if operand_specs(opcode) is not None:
                 self._remember(_shape(opcode), words[at : at + count])
@@ -289,8 +296,10 @@ class Encoder:
 
     def unknown(self, name: str, arguments: list[str], result: str | None) -> list[int]:
         """
-        Encodes `OpUnknown(opcode, words)` and plain integers, as newer versions of `spirv-dis`
-        print.
+        Encodes `OpUnknown(opcode, words)` followed by integers, the form that newer versions of
+        `spirv-dis` print for unknown instructions.
+
+        Raises `OperandError`.
         """
         head = name
         taken = 0
@@ -299,12 +308,16 @@ class Encoder:
             taken += 1
         match = re.fullmatch(r"OpUnknown\(([0-9]{1,5}),([0-9]{1,5})\)", head)
         if match is None or result is not None:
-            raise OperandError("OpUnknown(opcode, words) is expected, without a result id", NAME)
+            raise OperandError(
+                "expected OpUnknown(opcode, number of words) without a result id", NAME
+            )
         words = [0]
         for place in range(taken, len(arguments)):
             words += self.free(arguments[place], place)
         if len(words) != int(match[2]):
-            raise OperandError(f"{match[2]} words are announced, {len(words)} given", NAME)
+            raise OperandError(
+                f"OpUnknown declares {match[2]} words, but {len(words)} follow", NAME
+            )
         words[0] = len(words) << 16 | int(match[1])
         return words
 
@@ -315,7 +328,7 @@ class Encoder:
             raise OperandError(str(error), place) from None
 
     def free(self, token: str, place: int) -> list[int]:
-        """The words of a token that is read without the grammar, by its spelling."""
+        """Encodes a token by its spelling, without the grammar."""
         try:
             if token[0] == "!":
                 return [self._word(token, place)]
@@ -364,7 +377,7 @@ class _Writer:
             self.at += 1
         if self.at < len(self.arguments) and self.arguments[self.at][0] != "!":
             extra = self.arguments[self.at]
-            raise OperandError(f"'{extra[:60]}' is behind the last operand", self.at)
+            raise OperandError(f"'{extra[:60]}' follows the last operand", self.at)
         return self.words
 
     def _write_result(self) -> None:
@@ -483,7 +496,7 @@ class _Writer:
             self._write_one(second)
 
     def _case(self, token: str) -> None:
-        """A case of OpSwitch, as wide as the selector."""
+        """Encodes a case of OpSwitch, whose literal is as wide as the selector."""
         type_id = self.encoder.values.get(self.words[1], 0)
         number = self.encoder.numbers.get(type_id)
         if number is None or number.is_float:

@@ -1,10 +1,10 @@
 """
-Prints a module as the assembly of Khronos' tools, so that assembling gives the same words back.
+Prints a module as assembly that assembles to the same words.
 
-The text equals that of `spirv-dis`, for all modules that it prints. If it refuses (unknown opcodes,
-enumerants and extended instructions, strings and numbers with stray bits), the text has the words
-themselves, `!0x...`, which every assembler of the language copies. The header is in the leading
-comments, where our assembler reads it.
+The text equals the output of `spirv-dis` for every module that `spirv-dis` accepts. Instructions
+that it refuses (unknown opcodes, enumerants or extended instructions, strings and numbers with
+stray bits) are printed as words, `!0x...`, which every assembler copies. The header is printed as
+comments at the top.
 """
 
 from __future__ import annotations
@@ -33,22 +33,24 @@ from xdsl_spirv.serialization.text.instruction_forms import (
 )
 
 INDENT = 15
-"""The column of the instruction's name."""
+"""The column of instruction names."""
 
 MAX_TEXT_RATIO = 16
 """
-Friendly names are dropped if they make the text longer than this many times the binary. Only
-hostile modules do so: every use repeats a name, and names may be long.
+Numeric ids replace friendly names if the text is longer than this many times the binary. Only
+hostile modules reach this limit, by long names with many uses.
 """
 
 MAX_EXPLAINED = 100
-"""Largest number of errors that a tolerant disassembly explains: random bytes are all errors."""
+"""
+Largest number of errors that a tolerant disassembly explains. Random bytes may fail at each word.
+"""
 
 TOGETHER = 4096
-"""Instructions that are printed together: enough to be fast, few enough to need no memory."""
+"""Number of instructions printed as one batch: a compromise between speed and memory."""
 
 FREE_TEXT = 1 << 16
-"""Texts of at most this many characters are always allowed."""
+"""Texts of at most this many characters are exempt from `MAX_TEXT_RATIO`."""
 
 
 def disassemble(
@@ -61,11 +63,11 @@ def disassemble(
     tolerant: bool = False,
 ) -> str:
     """
-    The module's assembly text.
+    Returns a module's assembly text.
 
-    `raw_ids` prints `%12` where names are the default; `offsets` adds each instruction's place in
-    bytes. Raises `SPIRVDecodeError` at an instruction that the grammar contradicts, unless
-    `tolerant`, which prints its words and the error in a comment.
+    `raw_ids` prints `%12` instead of names. `offsets` appends each instruction's byte offset as a
+    comment. Raises `SPIRVDecodeError` at an instruction that the grammar does not allow. With
+    `tolerant`, prints the words of such an instruction, with the error as a comment.
     """
     limit = max(FREE_TEXT, MAX_TEXT_RATIO * 4 * len(module.words))
 
@@ -82,9 +84,9 @@ def disassemble_file(
     source: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, **options: bool
 ) -> str:
     """
-    Disassembles a file; with `output` the text is also written there, all of it or nothing.
+    Disassembles a file and returns the text. `output` is a file that is also written, atomically.
 
-    `options` are passed on to `disassemble`. Raises `SPIRVDecodeError` and `OSError`.
+    `options` are the options of `disassemble`. Raises `SPIRVDecodeError` and `OSError`.
     """
     text = disassemble(decode(Path(source).read_bytes()), **options)
     if output is not None:
@@ -109,7 +111,7 @@ def _header(module: RawModule) -> list[str]:
 
 
 class _Ids(dict[int, str]):
-    """Id -> `%name`; raises `KeyError` for an id that the module does not have."""
+    """Maps an id to `%name`. Raises `KeyError` for an id that is 0 or not below the id bound."""
 
     def __init__(self, names: Mapping[int, str], bound: int, instructions: int):
         # Most instructions have a result, so all ids are spelled at once.
@@ -126,7 +128,7 @@ class _Ids(dict[int, str]):
 
 
 class _Formats(dict[str, Callable[[RawOperand], str]]):
-    """Operand kind -> how to print an operand of it."""
+    """Maps an operand kind to the function that prints operands of this kind."""
 
     def __init__(self, ids: _Ids):
         super().__init__()
@@ -173,7 +175,9 @@ class _Printer:
         """For each instruction, True if its line starts with a word (`!0x...`)."""
 
     def lines(self, limit: int | None) -> list[str] | None:
-        """Prints one line for each instruction; None if they are longer than `limit` together."""
+        """
+        Returns one line for each instruction; None if the text has more than `limit` characters.
+        """
         self._room = limit
         forms = Forms(self.symbols, self.margin, self.pad)
         rows = self.module.rows()
@@ -197,7 +201,7 @@ class _Printer:
         return self._lines
 
     def _table(self, form: Form, rows: list[list[int]]) -> Iterator[str] | None:
-        """The lines of instructions of one form; None if a word is in no table."""
+        """Returns the lines of instructions of one form; None if the form's tables lack a word."""
         layout, ids = form.columns, self.ids
         if layout is None:
             return None
@@ -217,7 +221,7 @@ class _Printer:
         return map(form.template.__mod__, zip(*texts, strict=True))
 
     def _put(self, places: list[int], lines: Iterable[str]) -> bool:
-        """Adds lines; returns False if they are too long."""
+        """Stores lines. Returns False if the text exceeds its limit."""
         printed, room = self._lines, self._room
         if room is None:
             for place, line in zip(places, lines, strict=True):
@@ -242,8 +246,8 @@ class _Printer:
 
     def _separate(self) -> None:
         """
-        Prints instructions as words if an assembler would read a following line of words as their
-        operand. This is possible for instructions that could have one more operand.
+        Prints an instruction as words if it could take one more operand and a line of words
+        follows. An assembler would read the first of those words as an operand.
         """
         opcodes = self.module.opcodes
         index = self._verbatim.find(True)
@@ -263,8 +267,8 @@ class _Printer:
 
     def _slow(self, instruction: RawInstruction, shape: Shape) -> tuple[str, bool]:
         """
-        Prints one instruction. Returns the line, and True if it starts with a word instead of a
-        name.
+        Prints one instruction. Returns the line, and True if the line starts with a word
+        (`!0x...`).
         """
         try:
             operands = self.symbols.operands(instruction)
@@ -289,7 +293,10 @@ class _Printer:
         return self._line(shape, parts), False
 
     def _portable(self, instruction: RawInstruction, operands: list[RawOperand]) -> int:
-        """Number of operands that `spirv-as` can read as printed."""
+        """
+        Returns the number of leading operands that `spirv-as` reads in the form that `spirv-dis`
+        prints.
+        """
         for place, operand in enumerate(operands):
             if operand.kind in UNREADABLE_KINDS:
                 return place
@@ -301,7 +308,10 @@ class _Printer:
         return len(operands)
 
     def _words_behind(self, instruction: RawInstruction, operands: list[RawOperand]) -> list[str]:
-        """Prints operands as words and ids, which an assembler reads after a word."""
+        """
+        Prints operands as words. Ids after the first operand are printed as ids, which assemblers
+        accept.
+        """
         places = [o.word for o in operands] + [len(instruction.words)]
         parts: list[str] = []
         for operand, end in zip(operands, places[1:], strict=True):
@@ -316,8 +326,8 @@ class _Printer:
 
     def _partly(self, instruction: RawInstruction, shape: Shape) -> str | None:
         """
-        Prints a known instruction with unknown operands: name and ids, then words; None without
-        ids.
+        Prints a known instruction with unknown operands: its name and leading ids, then words.
+        Returns None if an id is not below the bound.
         """
         first = shape.ids
         words = instruction.words[1:]
@@ -335,7 +345,7 @@ def _number(operand: RawOperand) -> str:
 
 
 def quote(text: str) -> str:
-    """A string literal; only the quote and the backslash are escaped."""
+    """Returns a string literal, in which only quotes and backslashes are escaped."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

@@ -1,9 +1,10 @@
 """
-Readable ids for the disassembler: the names that `spirv-dis` gives without `--raw-id`.
+Derives the readable ids that `spirv-dis` prints by default.
 
-An id is named by its OpName, else by its built-in, else after the type or constant it declares
-(`%v4float`, `%_ptr_Function_float`, `%uint_4`), else by its number. Characters that ids cannot have
-become `_`, a second use of a name gets `_0`, `_1`, ... . Ids get their names in the module's order.
+The name of an id is its OpName, else its built-in, else a description of the type or constant that
+it declares (`%v4float`, `%_ptr_Function_float`, `%uint_4`), else its number. Characters that ids
+cannot contain become `_`. If a name is already used, `_0`, `_1`, ... is appended, in the module's
+order.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from xdsl_spirv.serialization.raw.literals import format_number
 from xdsl_spirv.serialization.raw.operands import RawOperand, enum_table, opcode_of, opcode_table
 
 MAX_DERIVED_LENGTH = 128
-"""Derived names longer than this are replaced by numbers (types may be nested deeply)."""
+"""Longest derived name in characters. Deeply nested types get a name with a number instead."""
 
 _GL_NAMES = (
     "Position PointSize ClipDistance CullDistance Layer ViewportIndex TessLevelOuter "
@@ -71,9 +72,9 @@ Describe = Callable[["_Namer", list[RawOperand]], str]
 
 def friendly_names(module: RawModule) -> Mapping[int, str]:
     """
-    A name for every id that an instruction of the module defines or names.
+    Returns a name for every id that an instruction of the module defines or names.
 
-    Does not raise `SPIRVDecodeError`: ids of unreadable instructions are named by their numbers.
+    Does not raise `SPIRVDecodeError`: the ids of invalid instructions are named by their numbers.
     """
     return _Namer(module).names
 
@@ -88,7 +89,7 @@ class _Namer:
         self._clear()
         self._visit_all(self._few())
         if any(n[0] in DIGITS and n != str(i) and NUMERIC(n) for i, n in self.names.items()):
-            # A name that looks like a number takes it from the id with that number.
+            # This name looks like a number, so the id with that number needs another name.
             self._clear()
             opcodes = module.opcodes
             self._visit_all(_defining()[opcodes] | _describing()[opcodes])
@@ -99,7 +100,7 @@ class _Namer:
         self._next: dict[str, int] = {}
 
     def _few(self) -> NDArray[np.bool_]:
-        """Instructions that name an id, and earlier instructions that define it."""
+        """Marks instructions that name an id, and earlier instructions with a result."""
         opcodes = self._module.opcodes
         chosen = _describing()[opcodes]
         naming = opcode_table("OpName", "OpDecorate")[opcodes]
@@ -158,8 +159,8 @@ class _Namer:
 
     def derived(self, prefix: str, *operands: RawOperand) -> str:
         """
-        Joins `prefix` and the names of the operands; uses the id's own number if the name is too
-        long.
+        Joins `prefix` and the operands' names. Returns `prefix` and the first operand's value if
+        the name is longer than `MAX_DERIVED_LENGTH`.
         """
         name = prefix + "_".join(self.of(o) for o in operands)
         return name if len(name) <= MAX_DERIVED_LENGTH else f"{prefix}{operands[0].value}"
@@ -167,21 +168,20 @@ class _Namer:
 
 @cache
 def _typed_opcodes() -> frozenset[int]:
-    """Opcodes whose second operand is the result; other opcodes with a result have it first."""
+    """Opcodes with a result type, whose second operand is the result."""
     entries = map(grammar().instruction, grammar().instruction_names)
     return frozenset(e.opcode for e in entries if e.has_result_type and e.has_result)
 
 
 @cache
 def _defining() -> NDArray[np.bool_]:
-    """By opcode, whether the instruction has a result."""
+    """Returns an array, indexed by opcode, that is true for instructions with a result."""
     entries = map(grammar().instruction, grammar().instruction_names)
     return opcode_table(*(e.name for e in entries if e.has_result))
 
 
 @cache
 def _describing() -> NDArray[np.bool_]:
-    """By opcode, whether it is in `_DESCRIBE`."""
     return opcode_table(*_DESCRIBE)
 
 

@@ -1,10 +1,11 @@
 """
-Prints instructions of one form together, column by column. Instructions have one form if they agree
-in opcode, length, and the words that decide the meaning of others (`Shape.deciding`: an enumerant
-with parameters, a constant's type, the instruction of an extended set). Each word of a form is then
-a column with a table from word to text, and a line is printed by one template. A form with a word
-that needs more than a table (a string, a number of several words) has no columns; its instructions
-are printed one by one.
+Prints all instructions of one form together, column by column.
+
+Instructions have one form if they agree in opcode, length and deciding words. A deciding word
+determines how other words are read (`Shape.deciding`): an enumerant with parameters, a constant's
+type, the instruction of an extended set. Each operand word of a form is a column with a table from
+word to text, and one template prints all lines. Forms with a word that a table cannot print (a
+string, a number of several words) have no columns: their instructions are printed one by one.
 """
 
 from __future__ import annotations
@@ -28,23 +29,23 @@ if TYPE_CHECKING:
     from xdsl_spirv.serialization.raw.operands import Symbols
 
 Column: TypeAlias = Mapping[int, str] | None
-"""How to print a word, raising `KeyError` for one that is not in the table; None for an id."""
+"""Table from a word to its text, which raises `KeyError` for an unknown word; None for an id."""
 
 NUMBERED_SETS = re.compile(
     r"NonSemantic\.(DebugPrintf|DebugBreak|Graph\..*|Shader\.DebugInfo\.(?!100$).*)"
 )
 """
-Instruction sets whose instructions are printed by number.
+Instruction sets whose instructions are printed as numbers.
 
-Assemblers of 2025 know no names in these sets, and newer ones take both.
+Assemblers of 2025 do not read names of these sets. Newer assemblers read names and numbers.
 """
 
 UNREADABLE_KINDS = frozenset(("InitializationModeQualifier",))
-"""Enumerations that `spirv-as` has names for but cannot read."""
+"""Enumerations whose names `spirv-as` cannot read, although its tables contain them."""
 
 
 FEW = 32
-"""Columns of forms with fewer operands are cached for all modules."""
+"""Columns of forms with fewer operand words than this are cached across modules."""
 
 
 class _Integers(dict[int, str]):
@@ -56,7 +57,7 @@ _INTEGERS = _Integers()
 
 
 class _Masks(dict[int, str]):
-    """A mask without parameters -> its text; raises `KeyError` for every other."""
+    """Maps a mask without parameters to its text. Raises `KeyError` for other masks."""
 
     def __init__(self, kind: str):
         super().__init__()
@@ -66,7 +67,7 @@ class _Masks(dict[int, str]):
         self._plain = sum(v for v in table.names if v not in table.parameters)
 
     def __missing__(self, key: int) -> str:
-        # `spirv-as` cannot read every mask of several names: the slow path handles these.
+        # The slow path prints masks of several names, some of which `spirv-as` cannot read.
         if key & ~self._plain or key.bit_count() > self._most:
             raise KeyError(key)
         text = self[key] = enumerants(self._kind, key)
@@ -74,7 +75,7 @@ class _Masks(dict[int, str]):
 
 
 class _Numbers(dict[int, str]):
-    """A number of one word -> its text; raises `KeyError` for bits outside of its type."""
+    """Maps a number of one word to its text. Raises `KeyError` for bits beyond the type's width."""
 
     def __init__(self, number: NumberType):
         super().__init__()
@@ -90,7 +91,7 @@ class _Numbers(dict[int, str]):
 
 @cache
 def enumerants(kind: str, value: int) -> str:
-    """An enumerant's name, or a mask's, joined by `|` from the lowest bit."""
+    """Returns the name of an enumerant, or a mask's names joined by `|`, from the lowest bit."""
     names = enum_table(kind).names
     if value in names:
         return names[value]
@@ -98,13 +99,16 @@ def enumerants(kind: str, value: int) -> str:
 
 
 def opcode_name(opcode: int) -> str:
-    """The operation of an OpSpecConstantOp."""
+    """Returns the name of the opcode in an OpSpecConstantOp, without the prefix `Op`."""
     entry = grammar().by_opcode(opcode)
     return str(opcode) if entry is None else entry.name.removeprefix("Op")
 
 
 def extended_name(symbols: Symbols, set_id: int, number: int, index: int) -> str:
-    """An extended instruction's name, its number in a set that is unknown."""
+    """
+    Returns the text for an extended instruction: its name, or its number if the set is unknown or
+    in `NUMBERED_SETS`.
+    """
     known = symbols.instruction_set(set_id, index)
     if known is None or NUMBERED_SETS.fullmatch(symbols.imports[set_id]):
         return str(number)
@@ -113,7 +117,7 @@ def extended_name(symbols: Symbols, set_id: int, number: int, index: int) -> str
 
 
 class Shape:
-    """The grammar's facts on how to print an opcode."""
+    """The facts of the grammar that determine how instructions with one opcode are printed."""
 
     def __init__(self, opcode: int):
         specs = operand_specs(opcode)
@@ -122,20 +126,20 @@ class Shape:
         self.specs = specs or ()
         self.name = entry.name if entry else ""
         self.takes_more = _takes_more(self.specs)
-        """True if an assembler would read a word behind it as one more operand."""
+        """True if an assembler would read a word after the instruction as one more operand."""
         self.result = next((i for i, s in enumerate(self.specs) if s.kind == "IdResult"), None)
         kinds = {spec.kind for spec in self.specs}
         self.fussy = bool(kinds & {"MemoryAccess", "Decoration"})
-        """True if `spirv-as` may be unable to read the text of `spirv-dis`."""
+        """True if `spirv-as` may be unable to read the instruction as `spirv-dis` prints it."""
         self.extended = "LiteralExtInstInteger" in kinds
         single = [s.form == "id" and s.quantifier != "*" for s in self.specs]
         self.ids = [*single, False].index(False)
-        """Number of ids at the beginning."""
+        """Number of leading operands that are ids."""
         self.deciding = _deciding(self.specs)
-        """The positions of the words that decide the meaning of others."""
+        """Indices of the words that determine how other words are read."""
 
     def template(self, margin: str, pad: int, columns: int) -> str:
-        """The line of an instruction for `%`, which takes the result's text first."""
+        """Returns a `%` template for lines with `columns` operands, the result's text first."""
         if self.result is None:
             return " ".join([margin + self.name, *["%s"] * columns])
         return " ".join([f"%{pad}s = {self.name}", *["%s"] * (columns - 1)])
@@ -158,7 +162,9 @@ def _deciding(specs: Sequence[Spec]) -> tuple[int, ...]:
 
 @cache
 def _simple(spec: Spec) -> tuple[Column] | None:
-    """The table of a word whose meaning no other word decides."""
+    """
+    Returns the column of a word that no other word affects; None if a table cannot print the word.
+    """
     if spec.form == "id":
         return (None,)
     if spec.form == "integer":
@@ -179,18 +185,18 @@ def shape(opcode: int) -> Shape:
 
 
 class Decided(NamedTuple):
-    """The words of a form that decide the meaning of others, and their positions."""
+    """The deciding words of a form."""
 
     words: Mapping[int, int]
-    """The words by position."""
+    """Index in the instruction -> deciding word."""
     symbols: Symbols
     first: int
-    """The first instruction of the form."""
+    """Index of the first instruction that has the form."""
 
 
 def operand_columns(of: Shape, count: int, decided: Decided | None) -> list[Column] | None:
     """
-    Returns how to print the operands of a form with `count` of them; None if it has no columns.
+    Returns the columns of a form with `count` operand words; None if a table cannot print a word.
     """
     tables: list[Column] = []
     waiting = list(reversed(of.specs))
@@ -244,7 +250,8 @@ def _number(decided: Decided | None) -> Column:
 
 def _settle(spec: Spec, decided: Decided, place: int) -> tuple[str, Sequence[Spec]] | None:
     """
-    The text of a deciding word, and the operands that follow; None if it is not in the grammar.
+    Returns the text of a deciding word and the specs of the operands that it adds. Returns None if
+    the word is not in the grammar.
     """
     value = decided.words[place]
     if spec.form == "opcode":
@@ -276,11 +283,11 @@ def _takes_more(specs: Sequence[Spec]) -> bool:
 
 
 MAX_FORMS = 1000
-"""Number of forms kept between windows: real modules have fewer, and random bytes repeat none."""
+"""Number of cached forms at which the cache is emptied. Only random bytes have so many forms."""
 
 
 class Form:
-    """The instructions of a window that print alike."""
+    """The instructions of a batch that have one form."""
 
     __slots__ = ("columns", "deciding", "inner", "places", "rows", "shape", "template")
 
@@ -288,21 +295,21 @@ class Form:
         self.shape = shaped
         self.deciding = deciding
         self.inner: dict[tuple[int, ...], Form] = {}
-        """The forms by their deciding words, if there are any."""
+        """Deciding words -> the form; empty if the opcode has no deciding words."""
         self.columns: list[Column] | None = None
         self.template = ""
         self.places: list[int] = []
         self.rows: list[list[int]] = []
 
     def take(self) -> tuple[list[int], list[list[int]]]:
-        """Returns the places and words of the instructions, and forgets them."""
+        """Returns the indices and words of the collected instructions, and empties both lists."""
         taken = self.places, self.rows
         self.places, self.rows = [], []
         return taken
 
 
 class Forms:
-    """The forms of a module, by first word and deciding words."""
+    """The forms of a module, by first word (length and opcode) and deciding words."""
 
     def __init__(self, symbols: Symbols, margin: str, pad: int):
         self.symbols = symbols
@@ -312,7 +319,7 @@ class Forms:
         self.count = 0
 
     def sort(self, rows: Iterable[list[int]], start: int) -> list[Form]:
-        """The forms that a window of instructions, the first of which is `start`, consists of."""
+        """Groups a batch of instructions by form. `start` is the index of the first instruction."""
         if self.count > MAX_FORMS:
             self.known, self.count = {}, 0
         known = self.known

@@ -1,7 +1,7 @@
 """
-The target `spirv-assembly`: the one `spirv.module` of a program, as Khronos' assembly.
+Defines the target `spirv-assembly`, which prints a program's only `spirv.module` as assembly.
 
-It disassembles the binary that `spirv-binary` writes, so that the text shows what is run.
+It disassembles the output of `spirv-binary`, so the text shows exactly what a driver gets.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class SPIRVAssembly(Target):
     """
     Prints a `spirv.module` as SPIR-V assembly.
 
-    `raw_ids` prints numbers instead of names, `module` is the symbol of the module if there are
-    several, `names` keeps names, `lines` keeps source positions.
+    `raw_ids` prints numbers instead of names. `module` is the symbol of the module if there are
+    several. `names` emits OpName, `lines` emits OpLine.
     """
 
     name = "spirv-assembly"

@@ -1,9 +1,9 @@
 """
 Checks a binary against the rules of SPIR-V, and reports all findings with their places.
 
-The rules work on the indexed raw module (`module.py`), because an invalid binary may not be
-decodable to the dialect, and places must refer to the binary. Each file here has one group of
-rules; `registry.py` defines rules.
+The rules read the indexed raw module (`module.py`), since the dialect cannot represent every
+invalid binary, and findings refer to words of the binary. Each file has one group of rules;
+`registry.py` registers them.
 """
 
 from xdsl_spirv.serialization.validation.environment import ENVIRONMENTS as ENVIRONMENTS

@@ -1,4 +1,4 @@
-"""Rules of reinterpretation (CST): OpBitcast, and pointers to integers and back."""
+"""Rules of reinterpretation (CST): OpBitcast, and conversions between pointers and integers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xdsl_spirv.serialization.validation.registry import Problem, Problems, inst
 from xdsl_spirv.serialization.validation.types import Type
 
 PHYSICAL = "SPV_KHR_physical_storage_buffer"
-"""The extension by which a pointer is cast to two 32-bit integers before SPIR-V 1.5."""
+"""Extension that allows a bitcast between a pointer and two 32-bit integers before SPIR-V 1.5."""
 
 
 def _bits(type_: Type, m: Module) -> int | None:
@@ -22,7 +22,7 @@ def _bits(type_: Type, m: Module) -> int | None:
 
 @instruction_rule("CST-01", "3.49.11", "Bitcast")
 def bitcast(m: Module, i: Instruction) -> Problems:
-    """A bitcast is between numbers or pointers of equally many bits."""
+    """OpBitcast must convert between numbers or pointers with equal numbers of bits."""
     result, operand = m.types.get(i.type_id), m.type_of(i.get("operand"))
     if result is None or operand is None:
         return
@@ -63,14 +63,14 @@ def bitcast(m: Module, i: Instruction) -> Problems:
         return  # Matrices are checked by rule CM-19.
     if _bits(result, m) != _bits(operand, m):
         yield Problem(
-            f"{operand} and {result} are not of one size",
+            f"{operand} and {result} have different sizes",
             "make the sizes equal, or use OpUConvert, OpSConvert or OpFConvert",
         )
 
 
 @instruction_rule("CST-02", "3.49.11", "ConvertPtrToU ConvertUToPtr")
 def pointer_conversion(m: Module, i: Instruction) -> Problems:
-    """A pointer converts to an integer of Signedness 0 and back, under physical addressing."""
+    """Pointers and integers of Signedness 0 may be converted only under physical addressing."""
     result, operand = m.types.get(i.type_id), m.type_of(i.words[3]) if len(i.words) > 3 else None
     if result is None or operand is None:
         return

@@ -15,7 +15,7 @@ from xdsl_spirv.serialization.validation.registry import (
 
 @instruction_rule("FUN-01", "3.49.9", "Function")
 def function(m: Module, i: Instruction) -> Problems:
-    """A function's type is a function type, and its result and parameters agree with it."""
+    """A function must have a function type, which matches its result type and parameters."""
     type_ = m.types.get(i.get("function_type"))
     if type_ is None or type_.kind != "Function":
         yield Problem(
@@ -25,7 +25,7 @@ def function(m: Module, i: Instruction) -> Problems:
         return
     if type_.element is not None and type_.element.id != i.type_id:
         yield Problem(
-            f"the result type is not that of the function type, {type_.element}",
+            f"the result type differs from the function type's {type_.element}",
             remedies.result_type(type_.element),
         )
     body = m.by_function.get(i.result)
@@ -40,7 +40,7 @@ def function(m: Module, i: Instruction) -> Problems:
     for parameter, want in zip(body.parameters, type_.members, strict=False):
         if want is not None and parameter.type_id != want.id:
             yield Problem(
-                f"the parameter is of {m.types.get(parameter.type_id)}, not {want}",
+                f"the parameter has type {m.types.get(parameter.type_id)}, not {want}",
                 f"make the parameter's type {want}",
                 parameter,
             )
@@ -48,7 +48,7 @@ def function(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("FUN-02", "3.49.9", "FunctionCall")
 def call(m: Module, i: Instruction) -> Problems:
-    """A call has the function's result type and arguments of its types."""
+    """A call must have the function's result type, and arguments of the parameters' types."""
     callee = m.definitions.get(i.get("function"))
     if callee is None:
         return
@@ -76,14 +76,14 @@ def call(m: Module, i: Instruction) -> Problems:
             continue
         if argument_type is not want:
             yield Problem(
-                f"argument {k} is of {argument_type}, not {want}", remedies.convert("it", want)
+                f"argument {k} has type {argument_type}, not {want}", remedies.convert("it", want)
             )
         elif want.kind == "Pointer" and m.addressing_model == "Logical":
             yield from _pointer_argument(m, k, id, want.storage)
 
 
 def _pointer_argument(m: Module, k: int, id: int, storage: str) -> Problems:
-    """Checks a pointer argument under logical addressing (SPIR-V 2.16.1)."""
+    """Checks a pointer that is passed as an argument under logical addressing (SPIR-V 2.16.1)."""
     if "VariablePointers" in m.capabilities and storage in ("StorageBuffer", "Workgroup"):
         return
     if storage == "StorageBuffer":
@@ -99,7 +99,7 @@ def _pointer_argument(m: Module, k: int, id: int, storage: str) -> Problems:
     ):  # fmt: skip
         yield Problem(
             f"argument {k} points to {storage}, and calls do not accept such pointers",
-            "load it and pass the value",
+            "load the pointee and pass its value",
         )
     elif storage != "UniformConstant" and m.op_of(id) not in (
         "Variable", "FunctionParameter", "UntypedVariableKHR", ""
@@ -112,7 +112,7 @@ def _pointer_argument(m: Module, k: int, id: int, storage: str) -> Problems:
 
 @instruction_rule("FUN-03", "3.49.17", "Return ReturnValue")
 def returned(m: Module, i: Instruction) -> Problems:
-    """A returned value is of the function's result type."""
+    """A returned value must have the function's result type."""
     if i.block is None:
         return
     result = m.types.get(i.block.function.at.type_id)
@@ -127,7 +127,7 @@ def returned(m: Module, i: Instruction) -> Problems:
         return
     if value is not result or value.kind == "Void":
         yield Problem(
-            f"the value is of {value}, the function's result of {result}",
+            f"the value has type {value}, but the function returns {result}",
             remedies.convert("it", result),
         )
     elif (
@@ -135,12 +135,12 @@ def returned(m: Module, i: Instruction) -> Problems:
         and m.addressing_model == "Logical"
         and not {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities
     ):
-        yield Problem("under logical addressing no pointer is returned", remedies.INDEX)
+        yield Problem("a function cannot return a pointer under logical addressing", remedies.INDEX)
 
 
 @module_rule("FUN-04", "2.16.1")
 def recursion(m: Module) -> Problems:
-    """No function that an entry point reaches is recursive."""
+    """A function that an entry point reaches must not be recursive."""
     calls = {
         f.id: sorted({c.words[3] for c in _calls(m, f.id)} & set(m.by_function))
         for f in m.functions
@@ -184,19 +184,19 @@ def _calls(m: Module, function: int) -> list[Instruction]:
 
 @module_rule("FUN-05", "2.16.1")
 def linkage(m: Module) -> Problems:
-    """A function without a body is imported; a function with a body is not."""
+    """A function must have the linkage Import if and only if it has no body."""
     for f in m.functions:
         decoration = m.decoration(f.id, "LinkageAttributes")
         imported = decoration is not None and decoration.parameters[-1:] == (1,)
         if not f.blocks and not imported:
             yield Problem(
-                "a function has no body and is not imported",
-                "add blocks, or decorate it with LinkageAttributes Import",
+                "a function without a body is not imported",
+                "add blocks, or decorate the function with LinkageAttributes Import",
                 f.at,
             )
         elif f.blocks and imported:
             yield Problem(
                 "an imported function has a body",
-                "remove its blocks, or decorate it with LinkageAttributes Export",
+                "remove its blocks, or decorate the function with LinkageAttributes Export",
                 f.at,
             )

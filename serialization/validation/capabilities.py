@@ -1,10 +1,10 @@
 """
 Rules for declarations: capabilities (CAP), extensions and versions (EXT).
 
-The grammar says which capabilities enable an instruction or an enumerant, and which extensions
-provide it before some version. Capabilities that depend on types (widths, the storage of narrow
-data, operands of dot products) are in tables here. A missing capability of one of the four
-extensions is reported under the extension's own rule.
+The grammar gives the capabilities that enable an instruction or enumerant, and the extensions that
+provide it before some version. Tables in this module give the capabilities that depend on types
+(widths, storage of narrow data, operands of dot products). A missing capability of the four
+extensions of docs/rules.md is reported under the rule of this extension.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from xdsl_spirv.serialization.validation.registry import (
 from xdsl_spirv.serialization.validation.types import Type
 
 UNCHECKED = frozenset({"BuiltIn ClipDistance", "BuiltIn CullDistance", "BuiltIn PointSize"})
-"""Built-ins that glslang names in every shader of its stage, used or not."""
+"""
+Built-ins that are exempt, since glslang names them in every shader of a stage, even if unused.
+"""
 
 
 ROUNDING = "Decoration FPRoundingMode"
@@ -41,7 +43,7 @@ NARROW_STORAGE = Requirements(
     (1, 0),
     None,
 )
-"""Requirements of Vulkan for the decoration FPRoundingMode."""
+"""Vulkan's requirements for the decoration FPRoundingMode."""
 
 
 @cache
@@ -54,7 +56,7 @@ def _needs(opcode: int) -> Requirements | None:
 
 @cache
 def _enumerants(kind: str, value: int) -> tuple[tuple[str, Requirements], ...]:
-    """Yields the enumerants of a value that have requirements."""
+    """Returns the enumerants in a value (or mask) that have requirements, with their names."""
     return tuple(
         (f"{kind} {e.name}", e)
         for e in grammar().kind(kind).used(value)
@@ -72,14 +74,14 @@ def _has_enumerants(kind: str) -> bool:
 
 
 declared_rule(
-    "EXT-01", "2.4", "Features of an extension need its OpExtension, or a version that has them."
+    "EXT-01", "2.4", "An extension's features need OpExtension, or a version that includes them."
 )
-declared_rule("EXT-02", "2.4", "Features of a later version need that version.")
+declared_rule("EXT-02", "2.4", "A feature needs the version of SPIR-V that introduced the feature.")
 
 
 @module_rule("CAP-01", "2.4")
 def capabilities(m: Module) -> Problems:
-    """Every used feature is enabled by a declared capability."""
+    """A declared capability must enable every used feature."""
     verdicts: dict[object, list[Problem]] = {}
     for i in m.instructions:
         opcode = i.words[0] & 0xFFFF
@@ -113,7 +115,7 @@ def _enumerant(m: Module, kind: str, value: int, i: Instruction) -> Iterator[Pro
         if kind in ("FPRoundingMode", "FPFastMathMode") or what in UNCHECKED:
             continue
         if kind == "GroupOperation" and "SPV_AMD_shader_ballot" in m.extensions:
-            continue  # The extension has these operations for its instructions and older ones.
+            continue  # This extension allows its group operations on older instructions, too.
         if what == ROUNDING and m.environment.vulkan:
             needs = NARROW_STORAGE
         yield from _missing(m, what, needs, i)
@@ -141,7 +143,7 @@ def _version(m: Module, what: str, needs: Requirements, i: Instruction) -> Itera
     if needs.last_version is not None and m.version > needs.last_version:
         yield Problem(
             f"{what} was removed after SPIR-V {_text(needs.last_version)}",
-            f"remove it, or lower the version to {_text(needs.last_version)}",
+            f"remove the use, or lower the version to {_text(needs.last_version)}",
             i,
             "EXT-02",
         )
@@ -183,18 +185,18 @@ LEAST_VERSIONS: Mapping[str, Version] = {
     "SPV_QCOM_image_processing": (1, 4),
     "SPV_QCOM_image_processing2": (1, 4),
 }
-"""Versions that extensions require."""
+"""Extension -> the lowest version of SPIR-V that it requires."""
 
 
 @instruction_rule("EXT-03", "2.4", "Extension")
 def extension_version(m: Module, i: Instruction) -> Problems:
-    """The module's version is one that the extension requires."""
+    """The module must have the version that a declared extension requires, or a later one."""
     yield from _extension_version(m, i, LEAST_VERSIONS)
 
 
 @instruction_rule("EXT-05", "2.4", "Extension", severity=Severity.WARNING)
 def extension_intended(m: Module, i: Instruction) -> Problems:
-    """The module's version is one that the extension is written for."""
+    """The module should have the version for which a declared extension is written."""
     yield from _extension_version(m, i, WRITTEN_FOR)
 
 
@@ -212,7 +214,7 @@ def _extension_version(m: Module, i: Instruction, table: Mapping[str, Version]) 
 
 @module_rule("EXT-04", "2.3")
 def environment_version(m: Module) -> Problems:
-    """The environment takes the module's version of SPIR-V."""
+    """The environment must accept the module's version of SPIR-V."""
     newest = m.environment.version
     if m.version > newest:
         yield Problem(
@@ -254,12 +256,12 @@ WIDTHS: Mapping[str, tuple[str, ...]] = {
     "Float8E4M3EXT": ("Float8EXT",),
     "Float8E5M2EXT": ("Float8EXT",),
 }
-"""Scalar -> the capabilities, any of which allows to declare its type (SPIR-V 2.16.1)."""
+"""Scalar -> capabilities, any of which allows the scalar's type declaration (SPIR-V 2.16.1)."""
 
 
 @instruction_rule("CAP-02", "2.16.1", "TypeInt TypeFloat TypeVector TypeCooperativeMatrixKHR")
 def type_capabilities(m: Module, i: Instruction) -> Problems:
-    """A declared capability allows a type's width, length and component."""
+    """A declared capability must allow a type's width, length and component type."""
     declared_type = m.types.get(i.result)
     if declared_type is None or declared_type.at is not i or declared_type.scalar is None:
         return
@@ -331,17 +333,17 @@ NARROW = (
     ("Int16", "Int16", STORAGE_16),
     ("Float16", "Float16", STORAGE_16),
 )
-"""Scalar, the capability for arithmetic with it, and the capability for its storage alone."""
+"""Scalar, the capability for arithmetic on it, and the capability that allows only its storage."""
 
 
 def narrow_kinds(type_: Type) -> Iterator[tuple[str, str, Mapping[str, str]]]:
-    """The 8- and 16-bit scalars within a type."""
+    """Yields the 8- and 16-bit scalars within a type."""
     yield from (row for row in NARROW if row[0] in type_.contains)
 
 
 @instruction_rule("CAP-03", "2.16.2", "Variable")
 def narrow_storage(m: Module, i: Instruction) -> Problems:
-    """8- and 16-bit data is only in storage classes for which a capability is declared."""
+    """A declared capability must allow the storage class of 8- and 16-bit data."""
     pointer = m.types.get(i.type_id)
     held = m.pointee(pointer)
     if pointer is None or held is None or not m.is_shader:
@@ -391,7 +393,7 @@ NARROW_USES = frozenset(
 
 @module_rule("CAP-04", "2.16.2")
 def narrow_arithmetic(m: Module) -> Problems:
-    """Without the capability for arithmetic, narrow data is loaded, stored and converted only."""
+    """Without a capability for arithmetic, narrow data may only be loaded, stored and converted."""
     if not m.is_shader:
         return
     without = {s for s, arithmetic, _ in NARROW if arithmetic not in m.capabilities}

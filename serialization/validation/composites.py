@@ -1,6 +1,6 @@
 """
-Rules of composites (CMP): construction, extraction, insertion, shuffles, and the values that pass
-through OpSelect, OpPhi and OpCopyObject.
+Rules of composites (CMP): construction, extraction, insertion, shuffles, OpSelect, OpPhi and
+OpCopyObject.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from xdsl_spirv.serialization.validation.registry import Problem, Problems, inst
 from xdsl_spirv.serialization.validation.types import Type
 
 MAX_INDEXES = 255
-"""SPIR-V 2.17: indexes of an access chain, an extraction or an insertion."""
+"""Largest number of indexes of an access chain, extraction or insertion (SPIR-V 2.17)."""
 
 
 def part(type_: Type | None, index: int | None, m: Module) -> Type | str | None:
     """
-    The type of a composite's part at an index; None if it is unknown. For an invalid index, returns
-    a text with the reason: a literal beyond the end, or a type without parts.
+    Returns the type of a composite's part at an index; None if the type is unknown.
+
+    Returns a text with the reason if the type has no parts, or a literal index is out of range.
     """
     if type_ is None:
         return None
@@ -61,7 +62,7 @@ def _part_at(m: Module, type_: Type | None, indexes: Sequence[int]) -> Type | st
 
 @instruction_rule("CMP-01", "3.49.12", "CompositeConstruct")
 def construct(m: Module, i: Instruction) -> Problems:
-    """A composite is constructed of one constituent for each part, of the part's type."""
+    """A composite must be constructed from one constituent of the right type for each part."""
     type_ = m.types.get(i.type_id)
     if type_ is None:
         return
@@ -89,7 +90,9 @@ def construct(m: Module, i: Instruction) -> Problems:
 def _wrong_parts(m: Module, i: Instruction, parts: Sequence[Type | None]) -> Problems:
     for k, (id, want) in enumerate(zip(i.words[3:], parts, strict=True)):
         if want is not None and m.type_of(id) is not want:
-            yield Problem(f"constituent {k} is of {m.spell_type(id)}, not {want}", f"give {want}")
+            yield Problem(
+                f"constituent {k} has type {m.spell_type(id)}, not {want}", f"give {want}"
+            )
 
 
 def _construct_vector(m: Module, type_: Type, given: list[Type | None]) -> Problems:
@@ -103,8 +106,8 @@ def _construct_vector(m: Module, type_: Type, given: list[Type | None]) -> Probl
             lanes += component.lanes or m.integer(component.count_id) or 0
         else:
             yield Problem(
-                f"constituent {k} is of {component}, neither {type_.element} nor a vector of it",
-                f"give {type_.element} or a vector of it",
+                f"constituent {k} has type {component}, which is not a part of {type_}",
+                f"give a value of {type_.element} or a vector of {type_.element}",
             )
             return
     want = type_.lanes if type_.kind == "Vector" else m.integer(type_.count_id)
@@ -118,18 +121,21 @@ def _construct_vector(m: Module, type_: Type, given: list[Type | None]) -> Probl
 
 @instruction_rule("CMP-02", "3.49.12", "CompositeExtract")
 def extract(m: Module, i: Instruction) -> Problems:
-    """An extraction gives the part of the composite that its indexes name."""
+    """An extraction must have the type of the part that its indexes select."""
     yield from _access(m, i, i.get("composite"), i.rest("indexes"), m.types.get(i.type_id))
 
 
 @instruction_rule("CMP-03", "3.49.12", "CompositeInsert")
 def insert(m: Module, i: Instruction) -> Problems:
-    """An insertion puts an object of the part's type into a composite of the result's."""
+    """
+    An inserted object must have the type of the part that it replaces, and the result the
+    composite's.
+    """
     composite = m.type_of(i.get("composite"))
     result = m.types.get(i.type_id)
     if composite is not result:
         yield Problem(
-            f"the result is of {result}, the composite of {composite}",
+            f"the result has type {result}, but the composite has type {composite}",
             remedies.result_type(composite),
         )
     object_ = m.type_of(i.get("object"))
@@ -148,18 +154,18 @@ def _access(
             f"access in two steps of at most {MAX_INDEXES} indexes each",
         )
     if not indexes:
-        yield Problem("there is no index", "give at least one index")
+        yield Problem("the instruction has no index", "give at least one index")
         return
     reached = _part_at(m, type_, indexes)
     if isinstance(reached, str):
         yield Problem(reached, "use indexes that lead to a part of the composite")
     elif reached is not None and want is not None and reached is not want:
-        yield Problem(f"the part is of {reached}, not {want}", f"use {want} for the part")
+        yield Problem(f"the part has type {reached}, not {want}", f"use a part of type {want}")
 
 
 @instruction_rule("CMP-04", "3.49.12", "VectorShuffle")
 def shuffle(m: Module, i: Instruction) -> Problems:
-    """A shuffle takes components of two vectors of the result's component type."""
+    """A shuffle must take vectors with the component type of the result."""
     result = m.types.get(i.type_id)
     first, second = m.type_of(i.get("vector_1")), m.type_of(i.get("vector_2"))
     if result is None or first is None or second is None:
@@ -178,20 +184,23 @@ def shuffle(m: Module, i: Instruction) -> Problems:
     for type_ in (first, second):
         if type_.element is not result.element:
             yield Problem(
-                f"{type_} and {result} have different component types", "use one component type"
+                f"{type_} and {result} have different component types",
+                "use vectors with equal component types",
             )
     total = first.lanes + second.lanes
     for literal in literals:
         if literal >= total and literal != 0xFFFFFFFF:
             yield Problem(
-                f"there is no component {literal} of {total}",
+                f"component {literal} is out of range: the vectors have {total} components",
                 f"use a literal below {total}, or 0xffffffff for an undefined component",
             )
 
 
 @instruction_rule("CMP-05", "3.49.12", "VectorExtractDynamic VectorInsertDynamic")
 def dynamic(m: Module, i: Instruction) -> Problems:
-    """A dynamic extraction or insertion takes a vector, its component and an integer index."""
+    """
+    A dynamic extraction or insertion must take a vector, its component type and an integer index.
+    """
     result = m.types.get(i.type_id)
     vector = m.type_of(i.get("vector"))
     index = m.type_of(i.get("index"))
@@ -203,16 +212,18 @@ def dynamic(m: Module, i: Instruction) -> Problems:
     if i.op == "VectorExtractDynamic":
         if vector.element is not result:
             yield Problem(
-                f"the component is of {vector.element}, not {result}",
+                f"the component has type {vector.element}, not {result}",
                 remedies.result_type(vector.element),
             )
     else:
         component = m.type_of(i.get("component"))
         if vector is not result:
-            yield Problem(f"the vector is of {vector}, not {result}", remedies.result_type(vector))
+            yield Problem(
+                f"the vector has type {vector}, not {result}", remedies.result_type(vector)
+            )
         if component is not None and vector.element is not component:
             yield Problem(
-                f"the component is of {component}, not {vector.element}",
+                f"the component has type {component}, not {vector.element}",
                 remedies.convert("it", vector.element),
             )
     if index is not None and index.kind != "Int":
@@ -222,16 +233,16 @@ def dynamic(m: Module, i: Instruction) -> Problems:
 ANY = Want("a type that has values", lambda t, r: t.kind != "Void")
 COPIED = Want("of type {r}", lambda t, r: t is r, "use OpCopyLogical or a conversion")
 INTEGERS = Want(
-    "a struct of two integers, or vectors of integers, of one type",
+    "a struct with two members of one integer or integer vector type",
     lambda t, r: t.kind == "Struct" and len(t.members) == 2 and t.members[0] is t.members[1]
     and t.members[0] is not None and t.members[0].base == "Int"
     and t.members[0].is_scalar_or_vector,
 )  # fmt: skip
-MEMBER = Want("of the members' type of {r}", lambda t, r: t is r.members[0])
+MEMBER = Want("of the type of {r}'s members", lambda t, r: t is r.members[0])
 
 
 def _unsigned_members(m: Module, i: Instruction) -> str | None:
-    """Checks that members are signed only if the product is."""
+    """Returns a problem if the result's members are signed, which only OpSMulExtended allows."""
     result = m.types.get(i.type_id)
     member = None if result is None else result.members[0]
     signed = member is not None and member.signed and i.op != "SMulExtended"
@@ -252,21 +263,21 @@ for _row in (
 
 @instruction_rule("CMP-07", "3.49.12", "CopyLogical")
 def copy_logical(m: Module, i: Instruction) -> Problems:
-    """A logical copy is between two types that match part by part."""
+    """A logical copy must convert between different types that match part by part."""
     result, operand = m.types.get(i.type_id), m.type_of(i.get("operand"))
     if result is None or operand is None:
         return
     if operand is result:
-        yield Problem("operand and result have one type", "use OpCopyObject instead")
+        yield Problem("the operand and the result have the same type", "use OpCopyObject instead")
     elif not logically_match(m, result, operand):
         yield Problem(
             f"{operand} does not match {result} logically",
-            "copy the parts one by one and construct the result of them",
+            "extract each part and construct the result from the parts",
         )
 
 
 def logically_match(m: Module, a: Type, b: Type) -> bool:
-    """True if two types differ only in decorations (SPIR-V 2.8, logically match)."""
+    """True if two types match logically: they differ only in decorations (SPIR-V 2.8)."""
     pending = [(a, b)]
     seen: set[tuple[int, int]] = set()
     while pending:
@@ -294,13 +305,13 @@ def logically_match(m: Module, a: Type, b: Type) -> bool:
 
 @instruction_rule("CMP-08", "3.49.12", "Transpose")
 def transpose(m: Module, i: Instruction) -> Problems:
-    """A transposition swaps columns and rows."""
+    """A transposition must swap the numbers of columns and rows."""
     result, matrix = m.types.get(i.type_id), m.type_of(i.get("matrix"))
     if result is None or matrix is None:
         return
     if result.kind != "Matrix" or matrix.kind != "Matrix":
         yield Problem(
-            f"a transposition cannot take {matrix} and give {result}",
+            f"OpTranspose cannot convert {matrix} to {result}",
             "transpose a matrix to a matrix",
         )
         return
@@ -319,7 +330,7 @@ def transpose(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("CMP-09", "3.49.15", "Select")
 def select(m: Module, i: Instruction) -> Problems:
-    """OpSelect chooses by a Boolean between two objects of the result's type."""
+    """OpSelect must have a Boolean condition and two objects of the result type."""
     result = m.types.get(i.type_id)
     condition = m.type_of(i.get("condition"))
     if result is None or condition is None:
@@ -333,7 +344,7 @@ def select(m: Module, i: Instruction) -> Problems:
             "branch by OpBranchConditional and store, instead of OpSelect",
         )
     if condition.base != "Bool" or not condition.is_scalar_or_vector:
-        yield Problem(f"the condition is of {condition}", remedies.BOOLEAN)
+        yield Problem(f"the condition has type {condition}", remedies.BOOLEAN)
     elif condition.is_vector and condition.shape() != result.shape():
         yield Problem(
             f"the condition {condition} does not have the shape of {result}",
@@ -341,7 +352,7 @@ def select(m: Module, i: Instruction) -> Problems:
         )
     elif condition.is_scalar and result.is_vector and not composites:
         yield Problem(
-            "a scalar chooses between vectors from SPIR-V 1.4 on",
+            "before SPIR-V 1.4, a scalar condition cannot choose between vectors",
             "use a vector of Booleans, or raise the version to 1.4",
         )
     for name in ("object_1", "object_2"):
@@ -354,19 +365,20 @@ def select(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("CMP-10", "3.49.17", "Phi")
 def phi(m: Module, i: Instruction) -> Problems:
-    """OpPhi has one value of the result's type for each predecessor of its block, and no other."""
+    """OpPhi must have exactly one value of the result type for each predecessor of its block."""
     if i.block is None:
         return
     result = m.types.get(i.type_id)
     if result is not None and (result.kind == "Void" or result.kind in ("SampledImage",)):
         yield Problem(
-            f"OpPhi cannot have the type {result}", "store and load it through a variable"
+            f"OpPhi cannot have the type {result}",
+            "store the values in a variable, and load from it",
         )
     elif result is not None and result.kind == "Pointer" and m.addressing_model == "Logical":
         if not {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities:
             if result.storage != "PhysicalStorageBuffer":
                 yield Problem(
-                    "under logical addressing OpPhi takes no pointer",
+                    "OpPhi cannot have a pointer under logical addressing",
                     "declare VariablePointers, or merge indices",
                 )
     predecessors = {b.id for b in i.block.predecessors}
@@ -386,7 +398,10 @@ def phi(m: Module, i: Instruction) -> Problems:
             )
     missing = predecessors - set(parents)
     if missing:
-        yield Problem(f"there is no value for the predecessor %{min(missing)}", "add a pair for it")
+        yield Problem(
+            f"OpPhi has no value for the predecessor %{min(missing)}",
+            "add a pair of value and predecessor",
+        )
     elif len(parents) > len(predecessors):
         yield Problem("a predecessor has two values", "keep one pair for each predecessor")
 
@@ -398,7 +413,7 @@ def phi(m: Module, i: Instruction) -> Problems:
     "SpecConstantCompositeReplicateEXT",
 )
 def replicate(m: Module, i: Instruction) -> Problems:
-    """A replicated value is a part of the result's type."""
+    """A replicated value must have the type of the result's parts."""
     type_ = m.types.get(i.type_id)
     value = m.type_of(i.words[3]) if len(i.words) > 3 else None
     if i.op == "ConstantCompositeReplicateEXT" and m.is_spec(i.words[3]):

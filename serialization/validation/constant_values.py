@@ -1,5 +1,5 @@
 """
-Computes the numbers of a module's constants, with given values or defaults for specialization
+Computes the values of a module's constants for given values (or defaults) of specialization
 constants.
 """
 
@@ -19,11 +19,13 @@ SPECIALIZED = ("SpecConstant", "SpecConstantTrue", "SpecConstantFalse")
 
 
 class UnknownConstantError(ValueError):
-    """A value that is not known before a launch; the text has the reason."""
+    """Raised if a value is not known before a launch. The text gives the reason."""
 
 
 class ConstantValues:
-    """Values by id; `values` are those that specialization constants are given, by SpecId."""
+    """
+    Computes constants by id. `values` maps the SpecId of a specialization constant to its value.
+    """
 
     def __init__(self, module: Module, values: Mapping[int, Any] | None = None):
         self.module = module
@@ -31,7 +33,7 @@ class ConstantValues:
         self._pending: set[int] = set()
 
     def value(self, id: int) -> Any:
-        """The value of a scalar constant; raises `UnknownConstantError`."""
+        """Returns the value of a scalar constant. Raises `UnknownConstantError`."""
         m = self.module
         i, type_ = m.definitions.get(id), m.type_of(id)
         if i is None or type_ is None:
@@ -53,7 +55,6 @@ class ConstantValues:
         raise UnknownConstantError(f"the value of {m.spell(id)} is not known before the launch")
 
     def _folded(self, i: Instruction, type_: Type) -> Any:
-        """The value of an OpSpecConstantOp."""
         from xdsl_spirv.grammar import grammar
 
         entry = grammar().by_opcode(i.words[3])
@@ -75,7 +76,8 @@ class ConstantValues:
 
     def _part(self, id: int, *path: int) -> Any:
         """
-        The value of a composite constant's part, such as gl_WorkGroupSize.x in an array's length.
+        Returns a part of a composite constant, for example gl_WorkGroupSize.x in an array's
+        length.
         """
         for index in path:
             i = self.module.definitions.get(id)
@@ -98,7 +100,7 @@ class ConstantValues:
 
 
 def written(i: Instruction, type_: Type) -> Any:
-    """Decodes the number in a constant instruction."""
+    """Returns the literal value of a constant instruction of this type."""
     if i.op.endswith(("True", "False")):
         return i.op.endswith("True")
     bits = sum(word << 32 * k for k, word in enumerate(i.words[3:5]))
@@ -108,13 +110,13 @@ def written(i: Instruction, type_: Type) -> Any:
         return bits - (1 << width) if type_.signed and bits >> (width - 1) else bits
     if type_.kind != "Float" or type_.width not in FORMATS:
         raise UnknownConstantError(f"%{i.result} is {type_}, whose numbers are not read")
-    if type_.is_bfloat16:  # The upper half of a float.
+    if type_.is_bfloat16:  # The format is the upper half of a 32-bit float.
         return struct.unpack("<f", (bits << 16).to_bytes(4, "little"))[0]
     return struct.unpack(FORMATS[type_.width], bits.to_bytes(8, "little")[: type_.width // 8])[0]
 
 
 def _attribute(type_: Type) -> Any:
-    """A scalar's type in the dialect; None for any other type."""
+    """Converts a scalar type to the dialect's type; None for other types."""
     from xdsl.dialects.builtin import IntegerType, bf16, f16, f32, f64
 
     if type_.kind == "Float":

@@ -2,11 +2,11 @@
 Rules of control flow (CFG).
 
 Structured control flow is checked by nesting. Every block has an innermost construct, inherited
-down the structured dominator tree: a header opens its construct, a merge block closes it, a
-continue target switches from the loop's construct to its continue construct, and a switch's targets
-open cases. An edge is then checked against the constructs that it leaves, each of which has a list
-of exits. That takes about one step for each edge, while the specification's definition needs a set
-of blocks for each header.
+from its dominator in the structured dominator tree: a header opens its construct, a merge block
+closes it, a continue target switches from the loop's construct to its continue construct, and a
+switch's targets open cases. Each edge is then compared with the allowed exits of the constructs
+that it leaves. This takes about one step for each edge, while the specification's definition needs
+a set of blocks for each header.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from xdsl_spirv.serialization.validation.registry import (
 )
 
 MAX_DEPTH = 1023
-"""SPIR-V 2.17: nesting of control-flow constructs."""
+"""Largest nesting depth of control-flow constructs (SPIR-V 2.17)."""
 
 
 @instruction_rule("CFG-01", "3.49.17", "Branch BranchConditional Switch LoopMerge SelectionMerge")
 def targets(m: Module, i: Instruction) -> Problems:
-    """A branch goes to a label of its function, but not to the entry block."""
+    """A branch must go to a label of its function other than the entry block."""
     block = i.block
     if block is None:
         return
@@ -51,26 +51,28 @@ def targets(m: Module, i: Instruction) -> Problems:
                 )
         elif target.order == 0 and i.op not in ("LoopMerge", "SelectionMerge"):
             yield Problem(
-                "it branches to the function's entry block",
-                "add a new entry block that branches to the old one",
+                "the branch goes to the function's entry block",
+                "insert an entry block that branches to this block",
             )
 
 
 @instruction_rule("CFG-02", "3.49.17", "BranchConditional Switch")
 def conditions(m: Module, i: Instruction) -> Problems:
-    """A condition is a Boolean, a selector is an integer, and a switch has distinct literals."""
+    """
+    A condition must be a Boolean, a selector an integer, and the literals of a switch distinct.
+    """
     if len(i.words) < 2:
         return
     type_ = m.type_of(i.words[1])
     if i.op == "BranchConditional":
         if type_ is not None and type_.kind != "Bool":
-            yield Problem(f"the condition is of {type_}", remedies.BOOLEAN)
+            yield Problem(f"the condition has type {type_}", remedies.BOOLEAN)
         elif type_ is None and m.op_of(i.words[1]):
             yield Problem("the condition is not a value", remedies.BOOLEAN)
         if len(i.words) not in (4, 6):
             yield Problem(
-                "the number of branch weights is neither 0 nor 2",
-                "give two branch weights, or none",
+                "the number of branch weights is not 0 or 2",
+                "give two branch weights, or remove them",
             )
         elif len(i.words) == 6 and not i.words[4] | i.words[5]:
             yield Problem("both weights are 0", "make one of the branch weights larger than 0")
@@ -80,15 +82,15 @@ def conditions(m: Module, i: Instruction) -> Problems:
             )
         return
     if type_ is not None and type_.kind != "Int":
-        yield Problem(f"the selector is of {type_}", remedies.INTEGER_SCALAR)
+        yield Problem(f"the selector has type {type_}", remedies.INTEGER_SCALAR)
     literals = i.values("LiteralInteger")
     if len(set(literals)) != len(literals):
-        yield Problem("two cases have the same literal", "remove one of the two cases")
+        yield Problem("two cases have the same literal", "remove one of these cases")
 
 
 @module_rule("CFG-03", "2.16.1")
 def block_order(m: Module) -> Problems:
-    """A block comes before the blocks that it dominates."""
+    """A block must come before the blocks that it dominates."""
     for f in m.functions:
         if not f.blocks:
             continue
@@ -97,22 +99,22 @@ def block_order(m: Module) -> Problems:
             above = flow.order[parent]
             if above.order > block.order:
                 yield Problem(
-                    f"the block stands before %{above.id}, which dominates it",
-                    f"move the block behind %{above.id}",
+                    f"the block comes before %{above.id}, which dominates the block",
+                    f"move the block after %{above.id}",
                     block.label,
                 )
 
 
 @dataclass(eq=False, slots=True)
 class Construct:
-    """A structured construct: a selection, a loop, a loop's continue construct, a case."""
+    """A construct of structured control flow: a selection, loop, continue construct or case."""
 
     kind: str
     header: Block
     merge: Block | None
     parent: Construct | None
     target: Block | None = None
-    """A loop's continue target; a case's first block."""
+    """The continue target of a loop; the first block of a case."""
 
     @property
     def depth(self) -> int:
@@ -126,22 +128,26 @@ declared_rule(
     "CFG-05", "2.11", "A header structurally dominates its merge block and continue target."
 )
 declared_rule(
-    "CFG-06", "2.11", "A block is the merge block of one header at most, and not its own."
+    "CFG-06", "2.11", "A block is the merge block of at most one header, and not of itself."
 )
 declared_rule(
     "CFG-07",
     "2.11",
-    "A continue target structurally dominates the back edge's block, which ends every way.",
+    "A continue construct contains the block of the back edge, and leaves only by this edge.",
 )
-declared_rule("CFG-08", "2.11.2", "Constructs are left by their exits only.")
-declared_rule("CFG-09", "2.11.1", "A conditional branch that selects has a merge instruction.")
-declared_rule("CFG-11", "2.11.2", "A construct is entered at its header only.")
-declared_rule("CFG-10", "2.11.1", "A case falls through to the next one at most.")
+declared_rule("CFG-08", "2.11.2", "A branch out of a construct is one of the construct's exits.")
+declared_rule(
+    "CFG-09",
+    "2.11.1",
+    "A conditional branch without an exit of a construct has a merge instruction.",
+)
+declared_rule("CFG-11", "2.11.2", "A branch into a construct goes to its header.")
+declared_rule("CFG-10", "2.11.1", "A case falls through to no case except the next.")
 
 
 @module_rule("CFG-04", "2.11")
 def structured(m: Module) -> Problems:
-    """A back edge goes to a loop header, which has exactly one."""
+    """A back edge must go to a loop header, and a loop header must have exactly one back edge."""
     if not m.is_shader:
         return
     for f in m.functions:
@@ -150,7 +156,7 @@ def structured(m: Module) -> Problems:
 
 
 class _Structure:
-    """The structured control flow of one function."""
+    """Checks the structured control flow of one function."""
 
     def __init__(self, m: Module, function: Function):
         self.m = m
@@ -187,7 +193,7 @@ class _Structure:
             if merge is block:
                 yield Problem(
                     "a header is its own merge block",
-                    "add a block behind the construct and name it as merge block",
+                    "add a block after the construct, and make this the merge block",
                     block.merge,
                     "CFG-06",
                 )
@@ -195,7 +201,7 @@ class _Structure:
             if merge in self.merges:
                 yield Problem(
                     f"%{merge.id} is already the merge block of %{self.merges[merge].id}",
-                    "give each header a merge block of its own",
+                    "give each header a separate merge block",
                     block.merge,
                     "CFG-06",
                 )
@@ -210,8 +216,8 @@ class _Structure:
             self.continues.setdefault(target, block)
             if target is merge:
                 yield Problem(
-                    "merge block and continue target are the same block",
-                    "add a separate block for one of them",
+                    "the loop's merge block is also its continue target",
+                    "use separate blocks for the merge block and the continue target",
                     block.merge,
                     "CFG-06",
                 )
@@ -221,7 +227,7 @@ class _Structure:
     def _not_dominated(self, header: Block, block: Block, what: str) -> Problem:
         return Problem(
             f"the header %{header.id} does not structurally dominate its {what} %{block.id}",
-            "make every path to it go through the header",
+            "make every path to %{block.id} go through the header",
             header.merge,
             "CFG-05",
         )
@@ -246,7 +252,7 @@ class _Structure:
             if len(sources) != 1:
                 yield Problem(
                     f"the loop header has {len(sources)} back edges",
-                    "branch to it from one block, behind the continue target",
+                    "branch to the header from one block of the continue construct",
                     block.merge,
                 )
                 continue
@@ -269,13 +275,15 @@ class _Structure:
             selects = merge is not None and merge.op == "SelectionMerge"
             if end is not None and not selects and end.op == "Switch":
                 yield Problem(
-                    "OpSwitch has no OpSelectionMerge", "put one before it", end, "CFG-09"
+                    "OpSwitch has no OpSelectionMerge",
+                    "put an OpSelectionMerge before the OpSwitch",
+                    end,
+                    "CFG-09",
                 )
             elif end is not None and not selects and end.op == "BranchConditional":
                 if len({b.id for b in block.successors} - seen) > 1:
                     yield Problem(
-                        "a conditional branch inside a construct, neither of whose targets is an "
-                        "exit, has no merge block",
+                        "a conditional branch without an exit of a construct has no merge block",
                         "add an OpSelectionMerge",
                         end,
                         "CFG-09",
@@ -326,8 +334,8 @@ class _Structure:
                     if not self._exits(at, block, to):
                         yield Problem(
                             f"the branch to %{to.id} leaves the {at.kind} construct of "
-                            f"%{at.header.id} other than by its exits",
-                            "leave by the merge block, or break or continue the loop",
+                            f"%{at.header.id}, but not to an exit",
+                            "branch to its merge block, or break or continue the loop",
                             block.terminator,
                             "CFG-08",
                         )
@@ -337,7 +345,7 @@ class _Structure:
             yield from self._ends(block, chain)
 
     def _entered(self, block: Block, to: Block) -> Problems:
-        """A construct is entered at its first block."""
+        """Checks that a branch into a construct goes to its first block."""
         below = self._above(block)
         at = self.inner[to]
         while at is not None and at not in below:
@@ -346,7 +354,7 @@ class _Structure:
             if to is not first or (outside and self.own[at.header] not in below):
                 yield Problem(
                     f"the branch to %{to.id} enters the {at.kind} construct of %{at.header.id} "
-                    f"not at its start",
+                    f"beyond its first block",
                     f"branch to the header %{at.header.id}",
                     block.terminator,
                     "CFG-11",
@@ -363,7 +371,7 @@ class _Structure:
         return chain
 
     def _ends(self, block: Block, chain: Construct | None) -> Problems:
-        """A function is not left from within a continue construct."""
+        """Checks that a continue construct does not end the function."""
         if block.successors or chain is None or not self.function.flow.reaches(block):
             return
         while chain is not None:
@@ -427,13 +435,13 @@ class _Structure:
         for first in wrong[:1]:
             yield Problem(
                 f"the case %{first.id} falls through to %{behind[first.id]}",
-                "fall through to the next case only, and into it from one case",
+                "let each case fall through at most to the next case",
                 end,
                 "CFG-10",
             )
 
     def _falls(self, header: Block) -> Iterator[tuple[Block, Block]]:
-        """Yields cases of a switch, each with another case that it falls through to."""
+        """Yields (case, other case) of a switch if the first falls through to the second."""
         merge = self._named(header, 1)
         cases = [b for b in header.successors if b is not merge and self.inner.get(b) is not None]
         for first in cases:

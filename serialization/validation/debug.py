@@ -1,4 +1,4 @@
-"""Rules of debug information (DBG): the ids that names and lines refer to."""
+"""Rules of debug information (DBG): the ids in names and line information."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from xdsl_spirv.serialization.validation.registry import Problem, Problems, inst
 
 @instruction_rule("DBG-03", "3.49.2", "SourceContinued")
 def continued(m: Module, i: Instruction) -> Problems:
-    """OpSourceContinued follows OpSource or another OpSourceContinued."""
+    """OpSourceContinued must follow OpSource or OpSourceContinued."""
     before = m.instructions[i.index - 1].op if i.index else ""
     if before not in ("Source", "SourceContinued"):
-        yield Problem("there is no OpSource before", "put an OpSource before it")
+        yield Problem(
+            "OpSourceContinued does not follow OpSource", "put an OpSource before OpSourceContinued"
+        )
 
 
 @instruction_rule("DBG-01", "3.49.2", "Line Source")
 def files(m: Module, i: Instruction) -> Problems:
-    """The file of a line or a source is an OpString."""
+    """The file of OpLine or OpSource must be an OpString."""
     id = i.get("file")
     if id and id in m.definitions and m.op_of(id) != "String":
         yield Problem(
@@ -27,11 +29,11 @@ def files(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("DBG-02", "3.49.2", "MemberName")
 def member_names(m: Module, i: Instruction) -> Problems:
-    """A member's name is for an existing member of a struct."""
+    """OpMemberName must name an existing member of a struct."""
     at = m.definitions.get(i.get("type"))
     if at is None:
         return
     if at.op != "TypeStruct":
         yield Problem(f"{m.spell(at.result)} is not a struct", "name an OpTypeStruct")
     elif i.get("member") >= len(at.words) - 2:
-        yield Problem(f"the struct has no member {i.get('member')}", "use the number of a member")
+        yield Problem(f"the struct has no member {i.get('member')}", "use the index of a member")

@@ -20,16 +20,18 @@ from xdsl_spirv.serialization.validation.types import Type
 AGGREGATE = frozenset(
     {"TypeArray", "TypeRuntimeArray", "TypeStruct", "TypePointer", "TypeForwardPointer"}
 )
-"""Types that may be declared twice, because they may differ in decorations."""
+"""
+Types that may be declared several times, since the declarations may have different decorations.
+"""
 
 MAX_NESTING = 255
 MAX_MEMBERS = 16383
-"""SPIR-V 2.17: structure nesting depth and members of a structure."""
+"""Largest number of members of a struct (SPIR-V 2.17)."""
 
 
 @module_rule("TYP-01", "2.8")
 def unique_types(m: Module) -> Problems:
-    """A non-aggregate, non-pointer type is declared once."""
+    """A type that is not an aggregate or pointer must be declared only once."""
     seen: dict[tuple[int, ...], Instruction] = {}
     for type_ in m.types.values():
         i = type_.at
@@ -40,14 +42,14 @@ def unique_types(m: Module) -> Problems:
         if first is not i:
             yield Problem(
                 f"Op{i.op} declares the same type as {m.spell(first.result)}",
-                "use one id for it",
+                "declare the type once, and use its id",
                 i,
             )
 
 
 @instruction_rule("TYP-02", "3.49.6", "TypeInt TypeFloat")
 def scalar_widths(m: Module, i: Instruction) -> Problems:
-    """Widths are supported ones; Signedness is 0 or 1."""
+    """The width of a scalar must be supported, and Signedness must be 0 or 1."""
     if len(i.words) < 3:
         return
     width = i.words[2]
@@ -55,13 +57,14 @@ def scalar_widths(m: Module, i: Instruction) -> Problems:
         small = width == 4 and "Int4TypeINTEL" in m.capabilities
         arbitrary = "ArbitraryPrecisionIntegersALTERA" in m.capabilities
         if width not in (8, 16, 32, 64) and not small and not arbitrary:
-            yield Problem(f"there is no integer of {width} bits", "use 8, 16, 32 or 64")
+            yield Problem(f"SPIR-V has no integers of {width} bits", "use 8, 16, 32 or 64")
         if len(i.words) > 3 and i.words[3] not in (0, 1):
             yield Problem(f"Signedness is 0 or 1, not {i.words[3]}", "use 0 or 1")
         elif len(i.words) > 3 and i.words[3] and "Kernel" in m.capabilities:
             if not m.is_shader:
                 yield Problem(
-                    "Signedness is 0 with the capability Kernel", "declare it with Signedness 0"
+                    "Signedness is 0 with the capability Kernel",
+                    "declare the integer with Signedness 0",
                 )
         return
     declared_type = m.types.get(i.result)
@@ -70,7 +73,7 @@ def scalar_widths(m: Module, i: Instruction) -> Problems:
     fitting = (int(digits[0]),) if digits else (16, 32, 64)
     if width not in fitting:
         what = f" as {encoding}" if encoding else ""
-        yield Problem(f"there is no float of {width} bits{what}", f"use {fitting[0]}")
+        yield Problem(f"SPIR-V has no floats of {width} bits{what}", f"use {fitting[0]}")
 
 
 def _part(m: Module, id: int) -> Type | None:
@@ -84,9 +87,9 @@ def _no_type(m: Module, what: str, id: int) -> Problem:
 @instruction_rule("TYP-03", "3.49.6", "TypeVector TypeMatrix")
 def vectors(m: Module, i: Instruction) -> Problems:
     """
-    A vector has 2, 3, 4, 8 or 16 scalar components; with SPV_EXT_long_vector, any number.
+    A vector must have 2, 3, 4, 8 or 16 scalar components (any number with SPV_EXT_long_vector).
 
-    A matrix has 2 to 4 floating-point columns.
+    A matrix must have 2 to 4 columns of floats.
     """
     if len(i.words) < 4:
         return
@@ -98,18 +101,19 @@ def vectors(m: Module, i: Instruction) -> Problems:
                 "name an integer, float or Boolean type",
             )
         if count not in (2, 3, 4, 8, 16) and not (count and "LongVectorEXT" in m.capabilities):
-            yield Problem(f"there is no vector of {count} components", "use 2, 3 or 4")
+            yield Problem(f"SPIR-V has no vectors of {count} components", "use 2, 3 or 4")
         return
     if element is None or element.kind != "Vector" or element.base != "Float":
         yield Problem(f"{m.spell(i.words[2])} is not a vector of floats", "name a vector of floats")
     if count not in (2, 3, 4):
-        yield Problem(f"there is no matrix of {count} columns", "use 2, 3 or 4")
+        yield Problem(f"SPIR-V has no matrices of {count} columns", "use 2, 3 or 4")
 
 
 @instruction_rule("TYP-04", "3.49.6", "TypeArray TypeRuntimeArray TypeCooperativeVectorNV")
 def arrays(m: Module, i: Instruction) -> Problems:
     """
-    An array's length is an integer constant of at least 1; its elements are of a concrete type.
+    The length of an array must be an integer constant of at least 1, and its element type must
+    have a size.
     """
     if len(i.words) < 3:
         return
@@ -120,7 +124,7 @@ def arrays(m: Module, i: Instruction) -> Problems:
     elif element.kind in ("Void", "Function") or (
         element.kind == "RuntimeArray" and m.environment.vulkan
     ):
-        yield Problem(f"an array cannot have elements of {element}", "use a type that has a size")
+        yield Problem(f"an array cannot have elements of {element}", "use a type with a size")
     if i.op == "TypeRuntimeArray" or len(i.words) < 4:
         return
     length = i.words[3]
@@ -139,17 +143,19 @@ def arrays(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("TYP-05", "3.49.6", "TypeStruct")
 def structs(m: Module, i: Instruction) -> Problems:
-    """A struct's members are types other than void; a runtime array is its last member."""
+    """
+    A struct's members must have types other than void, and only the last may be a runtime array.
+    """
     members = i.words[2:]
     if len(members) > MAX_MEMBERS:
         yield Problem(
-            f"{len(members)} members are more than {MAX_MEMBERS}",
+            f"the struct has {len(members)} members, above the limit of {MAX_MEMBERS}",
             f"split the struct into structs of at most {MAX_MEMBERS} members",
         )
     declared_type = m.types.get(i.result)
     if declared_type is not None and declared_type.depth > MAX_NESTING:
         yield Problem(
-            f"structs nest {declared_type.depth} deep, more than {MAX_NESTING}",
+            f"structs are nested {declared_type.depth} deep, above the limit of {MAX_NESTING}",
             f"flatten the structs to {MAX_NESTING} levels",
         )
     last = (
@@ -165,21 +171,23 @@ def structs(m: Module, i: Instruction) -> Problems:
             yield _no_type(m, f"member {k},", member)
         elif type_.kind in ("Void", "Function", "Label"):
             yield Problem(
-                f"member {k} has type {type_}, which has no size", "use a type that has a size"
+                f"member {k} has type {type_}, which has no size", "use a type with a size"
             )
         elif type_.kind == "RuntimeArray" and k + 1 < len(members) and m.environment.vulkan:
             yield Problem(
-                f"member {k}, a runtime array, is not the last", "make it the last member"
+                f"member {k}, a runtime array, is not the last",
+                "make the runtime array the last member",
             )
         elif at is not None and at.index >= i.index and type_.kind != "Pointer":
             yield Problem(
-                f"member {k} is declared behind the struct", "declare it before the struct"
+                f"the type of member {k} is declared after the struct",
+                "declare the member's type before the struct",
             )
 
 
 @instruction_rule("TYP-06", "3.49.6", "TypePointer TypeForwardPointer")
 def pointers(m: Module, i: Instruction) -> Problems:
-    """A pointer points to a type; a forward pointer agrees with the later declaration."""
+    """A pointer must point to a type, and match its forward declaration."""
     if i.op == "TypePointer":
         pointee = m.types.get(i.words[3]) if len(i.words) > 3 else None
         if len(i.words) > 3 and pointee is None:
@@ -195,7 +203,8 @@ def pointers(m: Module, i: Instruction) -> Problems:
         yield Problem(f"{m.spell(i.words[1])} is not a pointer type", "name an OpTypePointer")
     elif target.at.words[2:3] != i.words[2:3]:
         yield Problem(
-            "the storage class differs from the pointer type's", "state that of the pointer type"
+            "the storage class differs from the pointer type's",
+            "use the storage class of the pointer type",
         )
     else:
         held = m.pointee(target)
@@ -208,24 +217,28 @@ def pointers(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("TYP-07", "3.49.6", "TypeFunction")
 def function_types(m: Module, i: Instruction) -> Problems:
-    """A function type has parameter types other than void."""
+    """The parameter types of a function type must not be void."""
     for k, id in enumerate(i.words[2:]):
         declared_type = _part(m, id)
         if declared_type is None:
             yield _no_type(m, "the result type" if k == 0 else f"parameter {k - 1},", id)
         elif k and declared_type.kind in ("Void", "Function"):
             yield Problem(
-                f"parameter {k - 1} has type {declared_type}", "remove it, or pass a value"
+                f"parameter {k - 1} has type {declared_type}",
+                "remove the parameter, or change its type",
             )
         elif k == 0 and declared_type.kind == "Function":
             yield Problem("the result type is a function type", "return a pointer or a value")
     if len(i.words) > 3 + 255:
-        yield Problem("there are more than 255 parameters (2.17)", "pass a struct of them")
+        yield Problem(
+            "the function type has more than 255 parameters (SPIR-V 2.17)",
+            "pass parameters as a struct",
+        )
 
 
 @instruction_rule("TYP-09", "3.49.1", "Undef PoisonKHR")
 def undefined(m: Module, i: Instruction) -> Problems:
-    """There is no undefined value of void."""
+    """OpUndef must not have the type void."""
     type_ = m.types.get(i.type_id)
     if type_ is not None and type_.kind in ("Void", "Function"):
         yield Problem(f"an OpUndef has type {type_}", "use a type that has values")
@@ -233,7 +246,7 @@ def undefined(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("TYP-08", "3.49.6", "TypeImage TypeSampledImage")
 def images(m: Module, i: Instruction) -> Problems:
-    """An image's texel type, sampling and format are supported ones."""
+    """The texel type, sampling and format of an image type must be supported."""
     if len(i.words) < 3:
         return
     held = m.types.get(i.words[2])
@@ -260,13 +273,13 @@ def images(m: Module, i: Instruction) -> Problems:
         if len(i.words) > k and i.words[k] > most:
             yield Problem(f"{what} is {i.words[k]}", f"use at most {most}")
     if len(i.words) > 7 and m.environment.vulkan and i.words[7] == 0:
-        yield Problem("Vulkan has no image with Sampled 0", "declare it with Sampled 1 or 2")
+        yield Problem("Vulkan has no image with Sampled 0", "declare the image with Sampled 1 or 2")
     if len(i.words) > 3 and _dimension(i.words[3]) == "SubpassData" and i.words[7] != 2:
-        yield Problem("an input attachment must have Sampled 2", "declare it with Sampled 2")
+        yield Problem("an input attachment must have Sampled 2", "declare the image with Sampled 2")
 
 
 def _dimension(value: int) -> str:
-    """The name of an image's Dim; empty if it is unknown."""
+    """Returns the name of an image's Dim; empty if the value is unknown."""
     table = grammar().kind("Dim")
     return table[value].name if value in table else ""
 
@@ -278,15 +291,13 @@ def _dimension(value: int) -> str:
     "ConstantNull",
 )
 def constants(m: Module, i: Instruction) -> Problems:
-    """A constant has a type that its instruction can make."""
+    """A constant must have a type that its instruction supports."""
     type_ = m.types.get(i.type_id)
     if type_ is None:
         return
     if i.op in ("Constant", "SpecConstant"):
         if type_.kind not in ("Int", "Float"):
-            yield Problem(
-                f"a constant cannot have type {type_}", "make its type an integer or a float"
-            )
+            yield Problem(f"a constant cannot have type {type_}", "use an integer or a float type")
     elif i.op == "ConstantNull":
         if not type_.contains.isdisjoint(
             {
@@ -311,7 +322,9 @@ def constants(m: Module, i: Instruction) -> Problems:
 
 
 def parts_of(type_: Type, m: Module) -> list[Type | None] | None:
-    """The types of a composite's constituents; None if their number is not known here."""
+    """
+    Returns the types of a composite's constituents; None if the number of constituents is unknown.
+    """
     match type_.kind:
         case "Vector" | "Matrix":
             return None if type_.lanes > 0xFFFF else [type_.element] * type_.lanes
@@ -328,7 +341,9 @@ def parts_of(type_: Type, m: Module) -> list[Type | None] | None:
 
 @instruction_rule("CON-02", "3.49.7", "ConstantComposite SpecConstantComposite")
 def composite_constants(m: Module, i: Instruction) -> Problems:
-    """A composite constant has a constant or OpUndef of the right type for each constituent."""
+    """
+    A composite constant must have a constant or OpUndef of the right type for each constituent.
+    """
     type_ = m.types.get(i.type_id)
     if type_ is None:
         return
@@ -362,12 +377,16 @@ def composite_constants(m: Module, i: Instruction) -> Problems:
             )
         want = type_.element if parts is None else parts[k]
         if want is not None and m.type_of(id) is not want:
-            yield Problem(f"constituent {k} is of {m.spell_type(id)}, not {want}", f"give {want}")
+            yield Problem(
+                f"constituent {k} has type {m.spell_type(id)}, not {want}", f"give {want}"
+            )
 
 
 @instruction_rule("CON-03", "3.49.7", "SpecConstantOp")
 def constant_operations(m: Module, i: Instruction) -> Problems:
-    """OpSpecConstantOp has an operation that is allowed on constants, and constant operands."""
+    """
+    OpSpecConstantOp must have an operation that SPIR-V allows on constants, and constant operands.
+    """
     if i.read is None:
         return
     number = next((o for o in i.read if o.kind == "LiteralSpecConstantOpInteger"), None)
@@ -379,7 +398,7 @@ def constant_operations(m: Module, i: Instruction) -> Problems:
         "Kernel" in m.capabilities and name in KERNEL_OPERATIONS
     ):
         yield Problem(
-            f"{entry.name} is not an operation on constants here",
+            f"OpSpecConstantOp does not allow {entry.name} in this module",
             "use an operation that SPIR-V 3.49.7 lists for OpSpecConstantOp",
         )
     if name == "UConvert" and m.version < (1, 4) and "Kernel" not in m.capabilities:
@@ -414,7 +433,7 @@ KERNEL_OPERATIONS = frozenset(
 
 
 def _operation(i: Instruction) -> Instruction:
-    """The operation of an OpSpecConstantOp, as an instruction of its own."""
+    """Returns the operation of an OpSpecConstantOp as an instruction."""
     words = [(len(i.words) - 1) << 16 | i.words[3] & 0xFFFF, i.words[1], i.words[2], *i.words[4:]]
     return Instruction(i.module, i.index, words)
 
@@ -422,7 +441,7 @@ def _operation(i: Instruction) -> Instruction:
 @instruction_rule("CON-04", "3.49.7", "SpecConstantOp")
 def constant_operands(m: Module, i: Instruction) -> Problems:
     """
-    OpSpecConstantOp has the operand types of its operation.
+    The operands of OpSpecConstantOp must have the types that its operation requires.
 
     Applies the rules of the operation, as if it were an instruction.
     """

@@ -1,4 +1,4 @@
-"""Rules of decorations (DEC): their targets, and repetitions."""
+"""Rules of decorations (DEC): allowed targets and repetitions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ TARGETS: dict[str, tuple[frozenset[str], bool]] = {
     "XfbBuffer": (GLOBAL, True),
     "XfbStride": (GLOBAL, True),
 }
-"""SPIR-V 3.20: decoration -> the instructions that it may decorate, and True if members, too."""
+"""
+Decoration -> instructions that it may decorate, and True if it may decorate members (SPIR-V 3.20).
+"""
 
 REPEATED = frozenset(
     {
@@ -75,18 +77,18 @@ REPEATED = frozenset(
         "UserTypeGOOGLE",
     }
 )
-"""Decorations that an id may have more than once."""
+"""Decorations that one id may have several times."""
 
 declared_rule(
-    "DEC-06", "3.49.4", "OpDecorateId carries the decorations that take ids, and no others."
+    "DEC-06", "3.49.4", "Decorations with id operands, and only these, are in OpDecorateId."
 )
-declared_rule("DEC-02", "3.49.4", "A member decoration names a member that the struct has.")
-declared_rule("DEC-03", "3.49.4", "An id, or a member, has a decoration once.")
+declared_rule("DEC-02", "3.49.4", "A member decoration has the index of a member of the struct.")
+declared_rule("DEC-03", "3.49.4", "An id or member does not have the same decoration twice.")
 
 
 @module_rule("DEC-01", "3.20")
 def targets(m: Module) -> Problems:
-    """A decoration's target is one that it may decorate."""
+    """A decoration must be allowed for its target."""
     for id, given in m.decorations.items():
         at = m.definitions.get(id)
         seen: dict[tuple[str, int | None, object], Decoration] = {}
@@ -142,7 +144,7 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
         by_id = _takes_ids(decoration.name)
         if by_id != (decoration.at.op == "DecorateId"):
             yield Problem(
-                f"{decoration.name} does not belong in Op{decoration.at.op}",
+                f"{decoration.name} is not allowed in Op{decoration.at.op}",
                 f"use OpDecorate{'Id' if by_id else ''}",
                 decoration.at,
                 "DEC-06",
@@ -155,7 +157,7 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
     if decoration.name == "BuiltIn" and "Constant" in at.op:
         if decoration.parameters[:1] != (grammar().kind("BuiltIn")["WorkgroupSize"].value,):
             yield Problem(
-                "a constant has a built-in other than WorkgroupSize",
+                "a constant has a built-in that is not WorkgroupSize",
                 "decorate a variable, or use the built-in WorkgroupSize",
                 decoration.at,
             )
@@ -166,20 +168,20 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
     if decoration.member is not None:
         if not members:
             yield Problem(
-                f"{decoration.name} is not for a member",
+                f"{decoration.name} is not allowed on a member",
                 "decorate the struct or the variable by OpDecorate",
                 decoration.at,
             )
     elif at.op not in ops:
         yield Problem(
-            f"{decoration.name} is not for Op{at.op}",
-            "decorate one of its targets in SPIR-V 3.20" if ops else "use OpMemberDecorate",
+            f"{decoration.name} is not allowed on Op{at.op}",
+            "decorate a target that SPIR-V 3.20 allows" if ops else "use OpMemberDecorate",
             decoration.at,
         )
 
 
 def _non_writable(m: Module, decoration: Decoration, at: Instruction) -> Problems:
-    """NonWritable decorates only memory that could be written."""
+    """Checks that NonWritable decorates memory that the shader could write."""
     pointer = m.types.get(at.type_id)
     held = m.pointee(pointer)
     while held is not None and held.kind in ("Array", "RuntimeArray"):
@@ -198,7 +200,7 @@ def _non_writable(m: Module, decoration: Decoration, at: Instruction) -> Problem
     }
     if not fits.get(pointer.storage, False):
         yield Problem(
-            f"NonWritable is not for a variable of {pointer.storage} that holds {held}",
+            f"NonWritable is not allowed on a variable of {pointer.storage} that holds {held}",
             "decorate buffers, storage images and private variables",
             decoration.at,
         )
@@ -206,7 +208,7 @@ def _non_writable(m: Module, decoration: Decoration, at: Instruction) -> Problem
 
 @module_rule("DEC-04", "3.20")
 def rounding(m: Module) -> Problems:
-    """FPRoundingMode decorates only conversions to a narrower float."""
+    """FPRoundingMode must decorate a conversion to a narrower float."""
     for id, given in m.decorations.items():
         for decoration in given:
             at = m.definitions.get(id)
@@ -214,7 +216,7 @@ def rounding(m: Module) -> Problems:
                 continue
             if at.op not in CONVERSIONS:
                 yield Problem(
-                    f"FPRoundingMode is not for Op{at.op}",
+                    f"FPRoundingMode is not allowed on Op{at.op}",
                     "decorate a conversion to a floating-point type",
                     decoration.at,
                 )
@@ -225,7 +227,7 @@ CONVERSIONS = frozenset({"FConvert", "ConvertSToF", "ConvertUToF", "ConvertFToS"
 
 @module_rule("DEC-05", "3.20")
 def groups(m: Module) -> Problems:
-    """NoContraction decorates only arithmetic; OpGroupDecorate names a decoration group."""
+    """NoContraction must decorate arithmetic, and OpGroupDecorate must name a decoration group."""
     for op in ("GroupDecorate", "GroupMemberDecorate"):
         for i in m.by_op.get(op, ()):
             group = m.op_of(i.words[1]) if len(i.words) > 1 else ""
@@ -239,4 +241,6 @@ def groups(m: Module) -> Problems:
         at = m.definitions.get(id)
         for decoration in given:
             if decoration.name == "NoContraction" and at is not None and not at.type_id:
-                yield Problem(f"NoContraction is not for Op{at.op}", "remove it", decoration.at)
+                yield Problem(
+                    f"NoContraction is not allowed on Op{at.op}", "remove it", decoration.at
+                )

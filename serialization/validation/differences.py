@@ -1,9 +1,9 @@
 """
-Lists known differences to the verdict of `spirv-val`, with reasons: docs/validation.md shows the
+Lists known differences from the verdicts of `spirv-val`, with reasons. docs/validation.md has the
 table.
 
-A row is a rule of ours that spirv-val does not check, or a part of a message of spirv-val for which
-there is no rule here. Any other difference is assumed to be our bug.
+A difference is a rule that spirv-val does not check, or a message of spirv-val that no rule of
+this validator matches. Any other difference counts as a bug of this validator.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ class Difference(NamedTuple):
     """One known difference."""
 
     rule: str
-    """Our rule, or empty."""
+    """The id of this validator's rule; empty for a message of spirv-val."""
     part: str
-    """A part of our finding's cause, or of spirv-val's message."""
+    """A part of the finding's cause, or of spirv-val's message."""
     reason: str
     outside_vulkan: bool = False
-    """True if there is a difference only in the environment of SPIR-V alone."""
+    """True if the verdicts differ only in environments without Vulkan."""
 
 
 NEVER = "spirv-val does not check it"
 OLD = "spirv-val checks it from 2026 on, not in 2025.5"
 
-STAGES = "only rules that other stages share with compute are checked"
+STAGES = "only rules that apply to compute shaders are checked"
 LAYOUT = "spirv-val 2026.4 checks explicit layouts in Vulkan's environments only"
 
 REFUSED_HERE: tuple[Difference, ...] = (
     Difference("ATO-01", "there are no atomics of", NEVER),
-    Difference("BF-09", "no group operation", "spirv-val lets vectors of bfloat16 through"),
+    Difference("BF-09", "no group operation", "spirv-val accepts vectors of bfloat16"),
     Difference(
         "CM-01", "needs the extension", "spirv-val requires no extension of implied capabilities"
     ),
@@ -40,24 +40,30 @@ REFUSED_HERE: tuple[Difference, ...] = (
     Difference("CM-10", "does not point into an array", NEVER),
     Difference("CM-11", "", "spirv-val accepts unknown layouts, and other widths"),
     Difference("CM-12", "", NEVER),
-    Difference("CM-17", "", "spirv-val lets a type that CM-05 or CM-06 refuses through"),
+    Difference("CM-17", "", "spirv-val accepts a type that breaks CM-05 or CM-06"),
     Difference("CM-19", "a bitcast of", NEVER),
     Difference("CM-20", "the use of the result", NEVER),
     Difference("CM-20", "is a cooperative matrix, not", "spirv-val does not know the type's Use"),
     Difference("CM-21", "", NEVER),
-    Difference("DOT-09", "", "spirv-val lets a difference in signedness through"),
+    Difference("DOT-09", "", "spirv-val accepts a difference in signedness"),
     Difference("DOT-12", "", NEVER),
-    Difference("DOT-13", "", "spirv-val lets a difference in signedness through"),
-    Difference("CAP-03", "", "spirv-val takes Int8, Int16 or Float16 for the storage capability"),
-    Difference("FUN-01", "parameters, but", "spirv-val lets missing parameters through"),
+    Difference("DOT-13", "", "spirv-val accepts a difference in signedness"),
+    Difference("CAP-03", "", "spirv-val accepts Int8, Int16 or Float16 as the storage capability"),
+    Difference("FUN-01", "parameters, but", "spirv-val accepts missing parameters"),
     *(Difference(f"BLK-0{k}", "", LAYOUT, outside_vulkan=True) for k in range(1, 7)),
-    Difference("CM-10", "the pointer is to", NEVER),
+    Difference("CM-10", "the pointer points to", NEVER),
     Difference("MEM-02", "a variable holds void", NEVER),
-    Difference("BLK-04", "in the padding of member", "spirv-val accepts it behind matrices"),
-    Difference("BLK-04", "the ArrayStride", "2026.4 accepts it, as with scalarBlockLayout"),
+    Difference(
+        "BLK-04", "in the padding of member", "spirv-val accepts such padding after matrices"
+    ),
+    Difference(
+        "BLK-04",
+        "the ArrayStride",
+        "spirv-val 2026.4 accepts the layout, as with scalarBlockLayout",
+    ),
     Difference("CON-02", "is not a composite type", NEVER),
     Difference("CON-02", "is a specialization constant", NEVER),
-    Difference("GRM-01", "ends in other bytes", "SPIR-V 2.2.1 asks for zeros behind a string"),
+    Difference("GRM-01", "ends in other bytes", "SPIR-V 2.2.1 requires zeros after a string"),
     Difference(
         "GRM-01",
         "the instruction ends after",
@@ -74,7 +80,7 @@ REFUSED_HERE: tuple[Difference, ...] = (
         "declares CooperativeMatrixKHR without",
         "spirv-val accepts matrices of bfloat16 and float8",
     ),
-    Difference("LAY-04", "OpExtInst is", "spirv-val lets some debug information through"),
+    Difference("LAY-04", "OpExtInst is", "spirv-val accepts some debug information"),
     Difference("DOT-03", "", OLD),
     Difference("DOT-04", "", OLD),
     Difference("DOT-05", "", OLD),
@@ -83,17 +89,17 @@ REFUSED_HERE: tuple[Difference, ...] = (
     Difference("DOT-10", "", OLD),
     Difference("DOT-11", "", OLD),
     Difference("ID-06", "is a function type", "spirv-val lets debug information have one"),
-    Difference("EXS-03", "", "spirv-val checks debug information that it knows"),
+    Difference("EXS-03", "", "spirv-val checks the debug information of known sets"),
     Difference("IMG-05", "float16", OLD),
     Difference("VUL-14", "the format", OLD),
     Difference("VUL-15", "", OLD),
-    Difference("MOD-08", "of GLCompute", "spirv-val 2026.4 lets kernels have derivatives"),
+    Difference("MOD-08", "of GLCompute", "spirv-val 2026.4 accepts derivatives in kernels"),
     Difference("VUL-09", "", OLD),
     Difference("LAY-01", "OpNop stands", OLD),
-    Difference("DEC-01", "Offset is not for", OLD),
+    Difference("DEC-01", "Offset is not allowed on", OLD),
     Difference("DEC-03", "by a group", NEVER),
     Difference("DEC-06", "takes no string", NEVER),
-    Difference("GRP-02", "ClusterSize", "spirv-val checks the size of a rotation only"),
+    Difference("GRP-02", "ClusterSize", "spirv-val only checks the cluster size of a rotation"),
     Difference("SCO-03", "unknown bits", NEVER),
     Difference("TYP-02", "Signedness is 0 or 1", NEVER),
 )
@@ -140,7 +146,7 @@ ACCEPTED_HERE: tuple[Difference, ...] = (
 
 
 def known_difference(rule: str, text: str, environment: str = "") -> str | None:
-    """Returns the reason for a difference that is in the table; None for any other."""
+    """Returns the reason for a known difference; None if it is not in the tables."""
     for difference in REFUSED_HERE if rule else ACCEPTED_HERE:
         if difference.outside_vulkan and environment.startswith("vulkan"):
             continue

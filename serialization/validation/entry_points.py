@@ -15,14 +15,14 @@ from xdsl_spirv.serialization.validation.registry import (
 from xdsl_spirv.serialization.validation.types import enumerant
 
 INTERFACE_OF_ALL = (1, 4)
-"""From this version on the interface lists global variables of every storage class."""
+"""First version in which the interface lists global variables of all storage classes."""
 
 VARIABLES = frozenset({"Variable", "UntypedVariableKHR"})
 
 
 @module_rule("ENT-01", "2.16.1")
 def has_entry_point(m: Module) -> Problems:
-    """A module has an entry point, unless it declares Linkage."""
+    """A module must have an entry point or declare Linkage."""
     if (
         not m.entry_points
         and not m.by_op.get("GraphEntryPointARM")
@@ -33,7 +33,7 @@ def has_entry_point(m: Module) -> Problems:
 
 @instruction_rule("ENT-02", "3.49.5", "EntryPoint")
 def entry_function(m: Module, i: Instruction) -> Problems:
-    """An entry point is a function without parameters and without a result."""
+    """The function of an entry point must have no parameters and return void."""
     entry = next((e for e in m.entry_points if e.at is i), None)
     if entry is None:
         return
@@ -50,29 +50,36 @@ def entry_function(m: Module, i: Instruction) -> Problems:
         yield Problem("the entry point's function has parameters", "read Input variables instead")
     result = m.types.get(at.type_id)
     if result is not None and result.kind != "Void":
-        yield Problem(f"the entry point's function returns {result}", "make it return void")
+        yield Problem(
+            f"the entry point's function returns {result}", "change the function's result to void"
+        )
 
 
 @module_rule("ENT-03", "3.49.5")
 def entry_names(m: Module) -> Problems:
-    """Entry points differ in name or execution model, and are not called."""
+    """Entry points must differ in name or execution model, and must not be called."""
     seen: set[tuple[str, str]] = set()
     for entry in m.entry_points:
         if (entry.model, entry.name) in seen:
             yield Problem(
-                f"two entry points are called {entry.name!r}", "rename one of them", entry.at
+                f"two entry points have the name {entry.name!r}", "rename one entry point", entry.at
             )
         seen.add((entry.model, entry.name))
     functions = {e.function for e in m.entry_points}
     for call in m.by_op.get("FunctionCall", ()):
         if call.get("function") in functions:
-            yield Problem("an entry point is called", "call a function with its body", call)
+            yield Problem(
+                "a function call names an entry point",
+                "move the body into a function that both use",
+                call,
+            )
 
 
 @module_rule("ENT-04", "3.49.5")
 def interface_variables(m: Module) -> Problems:
     """
-    The interface lists variables: from 1.4 on each once, before 1.4 only Input and Output ones.
+    The interface must list variables: before SPIR-V 1.4 only Input and Output, from 1.4 on each
+    once.
     """
     for entry in m.entry_points:
         for id in entry.interface:
@@ -92,8 +99,8 @@ def interface_variables(m: Module) -> Problems:
                 )
             elif m.version < INTERFACE_OF_ALL and storage not in ("Input", "Output"):
                 yield Problem(
-                    f"{m.spell(id)} is in {storage}, which is listed only from SPIR-V 1.4 on",
-                    "remove it from the interface",
+                    f"{m.spell(id)} is in {storage}, which interfaces list only from SPIR-V 1.4 on",
+                    "remove the variable from the interface",
                     entry.at,
                 )
         if m.version >= INTERFACE_OF_ALL and len(set(entry.interface)) < len(entry.interface):
@@ -103,7 +110,7 @@ def interface_variables(m: Module) -> Problems:
 @module_rule("ENT-05", "3.49.5")
 def interface_complete(m: Module) -> Problems:
     """
-    The interface is complete: it lists every used Input and Output variable, from 1.4 on every used
+    The interface must list every used Input and Output variable, from SPIR-V 1.4 on every used
     global variable.
     """
     wanted = {
@@ -127,14 +134,14 @@ def interface_complete(m: Module) -> Problems:
         missing = {v for f in seen for v in used.get(f, ()) if v in wanted} - set(entry.interface)
         for id in sorted(missing):
             yield Problem(
-                f"the entry point {entry.name!r} uses {m.spell(id)}, which it does not list",
-                "add it to the interface of OpEntryPoint",
+                f"the entry point {entry.name!r} uses {m.spell(id)}, which its interface lacks",
+                "add the variable to the interface of OpEntryPoint",
                 wanted[id],
             )
 
 
 def reachable(m: Module, entry: EntryPoint, used: dict[int, set[int]] | None = None) -> list[int]:
-    """The functions that an entry point reaches by calls."""
+    """Returns the functions that an entry point reaches by calls."""
     functions = [entry.function]
     seen = {entry.function}
     for function in functions:
@@ -173,7 +180,7 @@ MODELS: dict[str, tuple[str, ...]] = {
     "Invocations": ("Geometry",),
     "OutputPoints": ("Geometry", "MeshNV", "MeshEXT"),
 }
-"""Execution mode -> the execution models that it is for."""
+"""Execution mode -> the execution models that it is allowed for."""
 
 ID_MODES = frozenset(
     {
@@ -184,12 +191,12 @@ ID_MODES = frozenset(
         "SubgroupsPerWorkgroupId",
     }
 )
-"""Modes for OpExecutionModeId, which have id operands; later extensions add others."""
+"""Execution modes with id operands, for OpExecutionModeId. Later extensions add more."""
 
 
 @module_rule("MOD-01", "3.6")
 def modes(m: Module) -> Problems:
-    """An execution mode belongs to an entry point whose execution model allows it."""
+    """An execution mode must belong to an entry point whose execution model allows the mode."""
     models: dict[int, list[str]] = {}
     for entry in m.entry_points:
         models.setdefault(entry.function, []).append(entry.model)
@@ -205,18 +212,20 @@ def modes(m: Module) -> Problems:
                 continue
             allowed = MODELS.get(name)
             if allowed is not None and any(k not in allowed for k in models[function]):
-                yield Problem(f"{name} is not for {models[function][0]}", "remove the mode", at)
+                yield Problem(
+                    f"{name} is not allowed for {models[function][0]}", "remove the mode", at
+                )
 
 
 @module_rule("MOD-02", "3.49.5")
 def mode_instructions(m: Module) -> Problems:
-    """Modes with id operands are in OpExecutionModeId, others in OpExecutionMode."""
+    """Execution modes with id operands, and only these, must be in OpExecutionModeId."""
     for stated in m.modes.values():
         for name, operands, at in stated:
             by_id = name in ID_MODES or any(o.kind == "IdRef" for o in operands)
             if by_id != (at.op == "ExecutionModeId"):
                 yield Problem(
-                    f"{name} does not belong in Op{at.op}",
+                    f"{name} is not allowed in Op{at.op}",
                     f"use OpExecutionMode{'Id' if by_id else ''}",
                     at,
                 )
@@ -238,11 +247,13 @@ def _mode_constants(m: Module, name: str, ids: list[int], at: Instruction) -> Pr
 
 @module_rule("MOD-03", "3.6")
 def exclusive_modes(m: Module) -> Problems:
-    """An entry point has each mode once, and only one of several exclusive modes."""
+    """
+    An entry point must not repeat an execution mode, or have two modes that exclude each other.
+    """
     for listed in m.modes.values():
         seen: set[object] = set()
         for name, operands, at in listed:
-            # A float control may be stated once for each width.
+            # Float controls may be repeated for other widths.
             per_width = operands[0].value if operands and name in PER_OPERAND else 0
             key = (name, per_width)
             if key in seen and name in ONCE:
@@ -251,7 +262,9 @@ def exclusive_modes(m: Module) -> Problems:
         names = {k[0]: k for k in seen if isinstance(k, tuple)}
         if {"LocalSize", "LocalSizeId"} <= names.keys():
             yield Problem(
-                "LocalSize and LocalSizeId are both stated", "remove one of them", listed[0][2]
+                "the entry point has both LocalSize and LocalSizeId",
+                "remove LocalSize or LocalSizeId",
+                listed[0][2],
             )
 
 
@@ -270,7 +283,7 @@ ONCE = PER_OPERAND | {"LocalSize", "LocalSizeId"}
 
 @module_rule("MOD-04", "Vulkan")
 def local_size(m: Module) -> Problems:
-    """A compute entry point has a workgroup size: LocalSize, LocalSizeId or WorkgroupSize."""
+    """A compute entry point must have a workgroup size: LocalSize, LocalSizeId or WorkgroupSize."""
     shared = any(
         (scope := m.integer(i.get("scope"))) is not None
         and enumerant("Scope", scope) == "Workgroup"
@@ -304,7 +317,7 @@ def _workgroup_size() -> int:
 
 @module_rule("MOD-05", "3.6")
 def sizes(m: Module) -> Problems:
-    """A workgroup size is at least 1 in every dimension."""
+    """A workgroup size must be at least 1 in every dimension."""
     for id, decorations in m.decorations.items():
         at = m.definitions.get(id)
         built = any(
@@ -325,7 +338,9 @@ def sizes(m: Module) -> Problems:
 
 @module_rule("MOD-06", "3.6")
 def origins(m: Module) -> Problems:
-    """A fragment entry point has one origin, which is upper left in Vulkan."""
+    """
+    A fragment entry point must have exactly one origin, which in Vulkan must be OriginUpperLeft.
+    """
     for entry in m.entry_points:
         if entry.model != "Fragment":
             continue
@@ -341,7 +356,7 @@ def origins(m: Module) -> Problems:
 
 @module_rule("MOD-07", "3.3")
 def memory_model(m: Module) -> Problems:
-    """The memory model is Vulkan if and only if VulkanMemoryModel is declared."""
+    """The memory model must be Vulkan if and only if VulkanMemoryModel is declared."""
     if not m.memory_models:
         return
     at = m.memory_models[0]
@@ -352,7 +367,7 @@ def memory_model(m: Module) -> Problems:
     if not m.is_vulkan_model and "VulkanMemoryModel" in m.declared:
         rule = "CM-02" if "CooperativeMatrixKHR" in m.capabilities else ""
         yield Problem(
-            "VulkanMemoryModel is declared, but the memory model is another",
+            "VulkanMemoryModel is declared, but the memory model is not Vulkan",
             "state OpMemoryModel Logical Vulkan",
             at,
             rule,
@@ -390,12 +405,12 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "GLCompute", "Kernel", "TessellationControl", "TaskNV", "MeshNV", "TaskEXT", "MeshEXT",
     ),
 }  # fmt: skip
-"""Instruction -> the execution models that can execute it, where not all can."""
+"""Instruction -> the execution models that allow it, for instructions that not all models allow."""
 
 
 @module_rule("MOD-08", "3.49")
 def limited(m: Module) -> Problems:
-    """An instruction of some execution models is reached only from their entry points."""
+    """Only entry points whose execution model allows an instruction may reach it."""
     if not any(op in m.by_op for op in ONLY_IN):
         return
     for entry in m.entry_points:
@@ -414,6 +429,6 @@ def limited(m: Module) -> Problems:
                 if i.block is not None and i.block.function.id in inside:
                     yield Problem(
                         f"Op{op} is reached from {entry.name!r}, of {entry.model}",
-                        f"use it in {models[0]} only",
+                        f"use the instruction only in entry points of {models[0]}",
                         i,
                     )

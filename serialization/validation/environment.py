@@ -1,9 +1,9 @@
 """
-Environments to validate a module for: a version of SPIR-V alone, or a version of Vulkan.
+Environments to validate a module for: a version of SPIR-V, or a version of Vulkan.
 
-The names are the ones of `spirv-val --target-env`; `universal1.6` is `spv1.6`, as in SPIRV-Tools'
-interface. OpenCL's environments are not offered: their rules are not checked here, and a kernel's
-module is validated as SPIR-V.
+The names come from `spirv-val --target-env`. `universal1.6` is the same as `spv1.6`, as in
+SPIRV-Tools' interface. OpenCL environments are not supported, since their rules are not checked:
+kernels are validated as SPIR-V.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Environment(NamedTuple):
 
     name: str
     version: Version
-    """The newest SPIR-V it takes."""
+    """The newest version of SPIR-V that the environment accepts."""
     vulkan: Version | None = None
 
 
@@ -38,9 +38,9 @@ ENVIRONMENTS = {
 
 
 def find_environment(name: str) -> Environment:
-    """The environment of a name; raises `ValueError` with all names if there is none."""
+    """Returns the environment with this name. Raises `ValueError` for an unknown name."""
     known = ENVIRONMENTS.get(name.replace("universal", "spv"))
     if known is None:
         remedy = did_you_mean(name, ENVIRONMENTS, f"use one of {', '.join(ENVIRONMENTS)}")
-        raise ValueError(f"there is no target environment {name!r}; {remedy}")
+        raise ValueError(f"the target environment {name!r} is unknown; {remedy}")
     return known

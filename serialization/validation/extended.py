@@ -1,7 +1,4 @@
-"""
-Rules of extended instruction sets (EXS): the sets are known, and operands of GLSL.std.450 have the
-right types.
-"""
+"""Rules of extended instruction sets (EXS): known sets, and operand types of GLSL.std.450."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ GLSL = "GLSL.std.450"
 
 @instruction_rule("EXS-01", "3.49.4", "ExtInstImport")
 def known_set(m: Module, i: Instruction) -> Problems:
-    """An imported instruction set is a known one."""
+    """An imported instruction set must be known."""
     name = m.imports.get(i.result, "")
     if name.startswith("NonSemantic."):
         if m.version < (1, 6) and "SPV_KHR_non_semantic_info" not in m.extensions:
@@ -37,14 +34,14 @@ def known_set(m: Module, i: Instruction) -> Problems:
             )
     elif i.read is not None and grammar().extended_set(name) is None:
         yield Problem(
-            f"there is no instruction set {name!r}",
-            "import a set that the grammar knows, as GLSL.std.450 or OpenCL.std",
+            f"the instruction set {name!r} is unknown",
+            "import a known set, for example GLSL.std.450 or OpenCL.std",
         )
 
 
 @module_rule("EXS-04", "SPV_KHR_non_semantic_info")
 def semantic_uses(m: Module) -> Problems:
-    """Only non-semantic instructions use results of non-semantic instructions."""
+    """Only non-semantic instructions may use the results of non-semantic instructions."""
     if not any(name.startswith("NonSemantic.") for name in m.imports.values()):
         return
     results = {i.result for i in m.by_op.get("ExtInst", ()) if is_non_semantic(m, i)}
@@ -76,13 +73,15 @@ def _integer_32(t: Type) -> bool:
 
 
 class Form(NamedTuple):
-    """A form of GLSL instructions: their names, and the operands that they take."""
+    """Instructions of GLSL.std.450 with the same operand types."""
 
     names: str
     text: str
     fits: Callable[[Type], bool]
     same: bool = True
-    """True if every operand has the result's type; with `loose`, the result's shape and width."""
+    """
+    True if every operand must have the result type. With `loose`, shape and width must be equal.
+    """
     loose: bool = False
 
 
@@ -111,7 +110,7 @@ PACKED: Mapping[str, tuple[str, str]] = {
     "UnpackUnorm4x8": ("v4float32", "uint32"),
     "UnpackDouble2x32": ("v2uint32", "float64"),
 }
-"""Instruction -> types of result and operand, spelled without Signedness."""
+"""Instruction -> result type and operand type, with `uint` for integers of any Signedness."""
 
 BY_NAME = {name: form for form in FORMS for name in form.names.split()}
 
@@ -122,7 +121,9 @@ def _as_unsigned(type_: Type) -> str:
 
 @instruction_rule("EXS-02", "GLSL.std.450", "ExtInst")
 def glsl(m: Module, i: Instruction) -> Problems:
-    """Operands and result of an instruction of GLSL.std.450 have its types."""
+    """
+    Operands and result of a GLSL.std.450 instruction must have the types that this set defines.
+    """
     if m.imports.get(i.get("set")) != GLSL or i.read is None or len(i.words) < 5:
         return
     entry = grammar().by_extended_opcode(GLSL, i.words[4])
@@ -131,7 +132,7 @@ def glsl(m: Module, i: Instruction) -> Problems:
         return
     if len(i.words) > 5 + len(entry.operands):
         yield Problem(
-            f"{entry.name} takes {len(entry.operands)} operands", "remove the further operands"
+            f"{entry.name} takes {len(entry.operands)} operands", "remove the additional operands"
         )
         return
     for id in i.words[5:]:
@@ -169,7 +170,7 @@ def _form(name: str, form: Form, result: Type, operands: list[Type | None]) -> P
         )
         if not like:
             yield Problem(
-                f"operand {k} of {name} is of {operand}, not {result}",
+                f"operand {k} of {name} has type {operand}, not {result}",
                 remedies.convert("it", result),
             )
 
@@ -192,7 +193,9 @@ def _special(m: Module, name: str, result: Type, operands: list[Type | None]) ->
                     "make the result type the component type of a vector of floats",
                 )
             if len(operands) > 1 and operands[1] is not None and operands[1] is not first:
-                yield Problem(f"{name} of {first} and {operands[1]}", "give both operands one type")
+                yield Problem(
+                    f"{name} of {first} and {operands[1]}", "give both operands the same type"
+                )
         case "Ldexp":
             exponent = operands[1] if len(operands) > 1 else None
             if result.base != "Float" or first is not result:
@@ -201,7 +204,7 @@ def _special(m: Module, name: str, result: Type, operands: list[Type | None]) ->
                 exponent.base != "Int" or exponent.shape() != result.shape()
             ):
                 yield Problem(
-                    f"the exponent is of {exponent}", "use integers of the result's shape"
+                    f"the exponent has type {exponent}", "use integers of the result's shape"
                 )
         case "Modf" | "Frexp":
             held = m.pointee(operands[1]) if len(operands) > 1 else None
@@ -213,7 +216,7 @@ def _special(m: Module, name: str, result: Type, operands: list[Type | None]) ->
             if result.kind != "Struct" or len(result.members) != 2:
                 yield Problem(
                     f"the result of {name} must be a struct of two members",
-                    "make it a struct of two members",
+                    "use a struct of two members as the result type",
                 )
             elif result.members[0] is not first:
                 yield Problem(
@@ -229,7 +232,7 @@ def _special(m: Module, name: str, result: Type, operands: list[Type | None]) ->
             if not _square(result) or first is not result:
                 yield Problem(
                     f"the inverse of {first} does not have the type {result}",
-                    "use one square matrix type",
+                    "use a square matrix type for operand and result",
                 )
         case "Refract":
             if result.base != "Float" or first is not result:
@@ -242,9 +245,9 @@ def _special(m: Module, name: str, result: Type, operands: list[Type | None]) ->
 
 @instruction_rule("EXS-03", "SPV_KHR_non_semantic_info", "ExtInst")
 def non_semantic(m: Module, i: Instruction) -> Problems:
-    """A non-semantic instruction gives void."""
+    """A non-semantic instruction must have the result type void."""
     if not m.imports.get(i.get("set"), "").startswith("NonSemantic."):
         return
     result = m.types.get(i.type_id)
     if result is not None and result.kind != "Void":
-        yield Problem(f"the result is of {result}", "make the result type OpTypeVoid")
+        yield Problem(f"the result has type {result}", "make the result type OpTypeVoid")

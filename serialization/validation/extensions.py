@@ -1,15 +1,15 @@
 """
-The static rules of the four extensions (DOT, CM, ROT, BF) on a binary.
+Checks the static rules of the four extensions (DOT, CM, ROT, BF) of docs/rules.md on a binary.
 
-Each rule is written once, in the dialect: the operation's verifier checks the rules of a single
-instruction. The validator lifts the instruction to a detached operation (`lifting.py`) and runs
-that verifier. Lifting one instruction at a time reaches modules that cannot be decoded, and keeps
-the places of the binary. Only instructions that involve an extension's instructions or types are
-lifted, so a module without them never imports the dialect.
+Rules of a single instruction exist only once, in the verifier of the dialect's operation. The
+validator lifts the instruction to a detached operation (`lifting.py`) and runs this verifier.
+Lifting single instructions works for modules that cannot be decoded, and keeps the places of the
+binary. Only instructions with an extension's instructions or types are lifted, so modules without
+them do not import the dialect.
 
-Rules that need the module (the meaning of a type's ids, the origin of a pointer, the declared
-capabilities) are stated here. Rule CM-14 cannot be broken in a binary, where a Memory Operand
-without a Stride is a Stride; CM-29 is the target's.
+This module defines the rules that need the whole module (the ids in a type, the origin of a
+pointer, the declared capabilities). A binary cannot break CM-14, since any Memory Operand without
+a Stride is read as the Stride. CM-29 depends on the target.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ EXTENSIONS = frozenset(
         "SPV_KHR_subgroup_rotate",
     }
 )
-"""The extensions of docs/rules.md."""
+"""The names of the four extensions of docs/rules.md."""
 
 
 def lifter(m: Module) -> Lifter:
-    """Returns the module's lifter, made when a rule first needs it."""
+    """Returns the module's lifter, which is made at the first call."""
     from xdsl_spirv.serialization.validation.lifting import Lifter
 
     known = m.__dict__.get("lifter")
@@ -58,8 +58,9 @@ def lifter(m: Module) -> Lifter:
 
 def refused(*checks: Callable[[], object]) -> Problems:
     """
-    Yields the rules of docs/rules.md that a check of the dialect refuses. Universal rules report
-    the other refusals of a verifier.
+    Runs checks of the dialect and yields a problem for each broken rule of docs/rules.md.
+
+    Ignores other failures, which other rules of the validator report.
     """
     from xdsl.utils.exceptions import VerifyException
 
@@ -80,10 +81,10 @@ def _is_extension_instruction(name: str) -> bool:
 
 @module_rule("EXT-OPERATION", "docs/rules.md")
 def operations(m: Module) -> Problems:
-    """An operation's verifier accepts the instruction."""
+    """The verifier of the dialect's operation must accept the instruction."""
     unknown = _unknown_matrices(m)
     for i in _instructions_of_extensions(m):
-        # A type whose declaration is refused is unknown, so its uses are skipped.
+        # Uses of a type are skipped if its declaration already has a finding.
         if unknown and any(id in unknown or m.type_of(id) in unknown for id in i.ids()):
             continue
         op = lifter(m).operation(i)
@@ -96,7 +97,7 @@ def operations(m: Module) -> Problems:
 
 
 def _unknown_matrices(m: Module) -> set[object]:
-    """Cooperative matrix types that CM-04, CM-05 or CM-06 refuses, and their ids."""
+    """Returns the cooperative matrix types that break CM-04, CM-05 or CM-06, and their ids."""
     matrices = [t for t in m.types.values() if t.kind == "CooperativeMatrixKHR"]
     unknown = [
         t for t in matrices if not isinstance(lifter(m).type(t.id), spv.CooperativeMatrixType)
@@ -105,7 +106,10 @@ def _unknown_matrices(m: Module) -> set[object]:
 
 
 def _instructions_of_extensions(m: Module) -> Iterator[Instruction]:
-    """The extensions' instructions, and those that give or take a bfloat16 or a matrix."""
+    """
+    Yields instructions of the extensions, and instructions with operands or results of bfloat16 or
+    cooperative matrices.
+    """
     concerned = {
         t.id for t in m.types.values() if t.is_bfloat16 or t.kind == "CooperativeMatrixKHR"
     }
@@ -116,21 +120,20 @@ def _instructions_of_extensions(m: Module) -> Iterator[Instruction]:
             yield from (i for i in instructions if i.sound)
         elif concerned and instructions[0].shape.has_type:
             for i in instructions:
-                # Sets of words are compared first; a literal may equal an id by chance, which does
-                # no harm.
+                # Comparing words is a fast filter: literals may equal ids by chance.
                 if not concerned.isdisjoint(i.words) and not concerned.isdisjoint(i.ids()):
                     yield i
 
 
 def _check_conversion(m: Module, op: Operation) -> None:
-    """Checks CM-19 in modules without a capability to change an accumulator's use."""
+    """Checks CM-19, if no declared capability allows to change an accumulator's use."""
     if m.capabilities.isdisjoint(c.name for c in spv.USE_CONVERSIONS):
         spv.cm_19_use(op)
 
 
 @instruction_rule("EXT-CM-TYPE", "docs/rules.md", "TypeCooperativeMatrixKHR")
 def matrix_type(m: Module, i: Instruction) -> Problems:
-    """Rules CM-04 to CM-06."""
+    """Rules CM-04 to CM-06 for the declaration of a cooperative matrix type."""
     if len(i.words) < 7:
         return
     for what, id in zip(("Scope", "Rows", "Columns", "Use"), i.words[3:7], strict=True):
@@ -145,7 +148,7 @@ def matrix_type(m: Module, i: Instruction) -> Problems:
                 yield Problem(
                     f"{what} must come from a 32-bit integer constant, but {m.spell(id)} is "
                     f"Op{m.op_of(id)} of {m.spell_type(id)}",
-                    "declare it by OpConstant or OpSpecConstant of a 32-bit integer type",
+                    "use an OpConstant or OpSpecConstant of a 32-bit integer type",
                     None,
                     "CM-05",
                 )
@@ -157,13 +160,13 @@ def matrix_type(m: Module, i: Instruction) -> Problems:
             and value not in grammar().kind("CooperativeMatrixUse")
         ):
             yield Problem(
-                f"there is no use {value}",
+                f"{value} is not a Use of cooperative matrices",
                 "use 0 for MatrixA, 1 for MatrixB, 2 for MatrixAccumulator",
                 None,
                 "CM-06",
             )
         elif what == "Scope" and value is not None and value not in grammar().kind("Scope"):
-            yield Problem(f"there is no scope {value}", "use 3 for Subgroup", None, "CM-05")
+            yield Problem(f"{value} is not a Scope", "use 3 for Subgroup", None, "CM-05")
     matrix = m.types.get(i.result)
     if matrix is None or matrix.at is not i:
         return
@@ -180,7 +183,7 @@ def matrix_type(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("EXT-CM-STORAGE", "docs/rules.md", "Variable")
 def matrix_storage(m: Module, i: Instruction) -> Problems:
-    """Rule CM-07."""
+    """Rule CM-07 for the storage class of a variable that contains cooperative matrices."""
     pointer = m.types.get(i.type_id)
     held = m.pointee(pointer)
     if pointer is None or held is None or "CooperativeMatrixKHR" not in held.contains:
@@ -196,7 +199,7 @@ def matrix_storage(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("EXT-CM-CONSTANT", "docs/rules.md", "ConstantComposite SpecConstantComposite")
 def matrix_constant(m: Module, i: Instruction) -> Problems:
-    """Rule CM-08."""
+    """Rule CM-08 for the constituents of a cooperative matrix constant."""
     type_ = m.types.get(i.type_id)
     if type_ is not None and type_.kind == "CooperativeMatrixKHR":
         result = lifter(m).type(type_.id)
@@ -207,19 +210,19 @@ def matrix_constant(m: Module, i: Instruction) -> Problems:
     "EXT-CM-ACCESS", "docs/rules.md", "CooperativeMatrixLoadKHR CooperativeMatrixStoreKHR"
 )
 def matrix_access(m: Module, i: Instruction) -> Problems:
-    """Rules CM-10 and CM-11."""
+    """Rules CM-10 and CM-11 for the pointer and layout of a cooperative matrix load or store."""
     pointer = m.type_of(i.get("pointer"))
     if pointer is not None and not m.is_kernel:
         if pointer.kind == "Pointer" and points_into_array(m, i.get("pointer")) is False:
             yield Problem(
                 f"the pointer {m.spell(i.get('pointer'))} does not point into an array",
-                "form it with OpAccessChain from an array's pointer",
+                "form the pointer with OpAccessChain from an array's pointer",
                 None,
                 "CM-10",
             )
         if pointer.is_pointer and pointer.storage not in MATRIX_STORAGE:
             yield Problem(
-                f"the pointer is to {pointer.storage}",
+                f"the pointer points to {pointer.storage}",
                 "use Workgroup, StorageBuffer or PhysicalStorageBuffer",
                 None,
                 "CM-10",
@@ -265,7 +268,9 @@ def _matrix_layout(m: Module, i: Instruction) -> Problems:
 
 
 def _arm_layout(m: Module, i: Instruction) -> str | None:
-    """The layout of a matrix access if it is ARM's and its capability is declared."""
+    """
+    Returns the name of a matrix access's layout if ARM defines it and its capability is declared.
+    """
     if "CooperativeMatrixLayoutsARM" not in m.capabilities:
         return None
     value = m.integer(i.get("memory_layout")) if "memory_layout" in i.shape.places else None
@@ -274,7 +279,7 @@ def _arm_layout(m: Module, i: Instruction) -> str | None:
 
 
 def points_into_array(m: Module, pointer: int) -> bool | None:
-    """True if the pointer points into an array; None if that is not known."""
+    """True if the pointer points to an array's element; None if its origin is unknown."""
     at = m.definitions.get(pointer)
     while at is not None:
         if at.op in ("Variable", "UntypedVariableKHR"):
@@ -300,7 +305,7 @@ def points_into_array(m: Module, pointer: int) -> bool | None:
 
 @module_rule("EXT-CM-MODEL", "docs/rules.md")
 def matrix_model(m: Module) -> Problems:
-    """Rule CM-02."""
+    """Rule CM-02 for the memory model that cooperative matrices need."""
     if not m.memory_models or not any("CooperativeMatrix" in name for name in m.declared):
         return
 
@@ -325,14 +330,14 @@ POINTER_USERS = frozenset(
     """.split()
 )
 """
-Instructions that accept a pointer under logical addressing (SPIR-V 2.16.1), with CM-16's two.
-OpPhi, calls and returns have rules of their own.
+Instructions that accept pointers under logical addressing (SPIR-V 2.16.1), and the two
+instructions that CM-16 adds. Other rules check OpPhi, calls and returns.
 """
 
 
 @module_rule("EXT-CM-POINTER", "docs/rules.md")
 def pointer_users(m: Module) -> Problems:
-    """Rule CM-16."""
+    """Rule CM-16 for the instructions that accept pointers."""
     if m.addressing_model != "Logical" or m.capabilities & {
         "VariablePointers",
         "VariablePointersStorageBuffer",
@@ -353,8 +358,8 @@ def pointer_users(m: Module) -> Problems:
             at = definitions.get(id)
             if at is not None and at.type_id in pointers:
                 yield Problem(
-                    f"under logical addressing Op{i.op} does not take a pointer, {m.spell(id)}",
-                    "load and store through it, or declare VariablePointers",
+                    f"Op{i.op} cannot use the pointer {m.spell(id)} under logical addressing",
+                    "load and store through the pointer, or declare VariablePointers",
                     i,
                     "CM-16",
                 )

@@ -1,9 +1,9 @@
 """
-A function's blocks and their dominators.
+Finds the blocks of a function and their dominators.
 
-Two graphs are kept. The control-flow graph has the branches; the structured one also has an edge
-from a header to its merge block and continue target (SPIR-V 2.11: "structurally dominates"), so
-that unreachable continue targets have a place in it.
+There are two graphs. The control-flow graph has an edge for each branch. The structured graph also
+has edges from a header to its merge block and continue target (SPIR-V 2.11: "structurally
+dominates"), so that it contains unreachable continue targets.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MERGES = frozenset({"LoopMerge", "SelectionMerge"})
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """A basic block: from its label to its terminator."""
+    """A basic block, from its label to its terminator."""
 
     label: Instruction
     function: Function
@@ -46,7 +46,7 @@ class Block:
     successors: list[Block] = field(default_factory=list["Block"])
     predecessors: list[Block] = field(default_factory=list["Block"])
     merge: Instruction | None = None
-    """The merge instruction, if the block is a header."""
+    """The merge instruction if the block is a header."""
 
     @property
     def id(self) -> int:
@@ -62,7 +62,7 @@ class Block:
 
 
 class Function:
-    """A function's instructions, blocks and graphs."""
+    """A function with its instructions, blocks and graphs."""
 
     __slots__ = (
         "_flow",
@@ -90,7 +90,7 @@ class Function:
         return block
 
     def connect(self) -> None:
-        """Finds the edges. All blocks must be known."""
+        """Computes the edges of both graphs. All blocks must have been added."""
         for block in self.blocks:
             block.merge = next((i for i in block.instructions if i.op in MERGES), None)
             targets = branch_targets(block.terminator)
@@ -102,7 +102,7 @@ class Function:
         return [self.by_id[i] for i in ids if i in self.by_id]
 
     def structured_successors(self, block: Block) -> list[Block]:
-        """A block's successors, and a header's merge block and continue target."""
+        """Returns a block's successors in the structured graph."""
         if block.merge is None:
             return block.successors
         named = block.merge.words[1 : 3 if block.merge.op == "LoopMerge" else 2]
@@ -111,14 +111,14 @@ class Function:
 
     @property
     def flow(self) -> Dominators[Block]:
-        """Dominators in the control-flow graph. The function must have a block."""
+        """Dominators in the control-flow graph. The function must have at least one block."""
         if self._flow is None:
             self._flow = Dominators(self.blocks[0], lambda b: b.successors)
         return self._flow
 
     @property
     def structured(self) -> Dominators[Block]:
-        """Dominators in the graph with the edges of merge instructions."""
+        """Dominators in the structured graph."""
         if self._structured is None:
             headers = any(block.merge is not None for block in self.blocks)
             self._structured = (
@@ -128,7 +128,7 @@ class Function:
 
 
 def branch_targets(terminator: Instruction | None) -> list[int]:
-    """The labels that a terminator names."""
+    """Returns the labels that a terminator may branch to."""
     if terminator is None:
         return []
     words = terminator.words

@@ -1,5 +1,5 @@
 """
-Rules of graphs (GRA): inputs and outputs agree with the graph's type, operands of TOSA are tensors.
+Rules of graphs (GRA): inputs and outputs match the graph's type, operands of TOSA are tensors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SECTION = "SPV_ARM_graph"
 
 
 def _graph_type(m: Module, graph: Instruction | None) -> tuple[list[int], list[int]] | None:
-    """The types of a graph's inputs and outputs."""
+    """Returns the type ids of a graph's inputs and outputs; None if the graph has no valid type."""
     type_ = None if graph is None or graph.op != "GraphARM" else m.definitions.get(graph.type_id)
     if type_ is None or type_.op != "TypeGraphARM" or len(type_.words) < 3:
         return None
@@ -33,7 +33,7 @@ def _graph_type(m: Module, graph: Instruction | None) -> tuple[list[int], list[i
 
 @instruction_rule("GRA-01", SECTION, "GraphEntryPointARM")
 def entry_points(m: Module, i: Instruction) -> Problems:
-    """A graph's entry point lists a variable for each input and output, of its type."""
+    """A graph's entry point must list a variable of the right type for each input and output."""
     parts = _graph_type(m, m.definitions.get(i.get("graph")))
     if parts is None:
         yield Problem(f"{m.spell(i.get('graph'))} is not a graph", "name an OpGraphARM")
@@ -41,9 +41,9 @@ def entry_points(m: Module, i: Instruction) -> Problems:
     types, interface = [*parts[0], *parts[1]], i.values("IdRef")[1:]
     if len(types) != len(interface):
         yield Problem(
-            f"the interface has {len(interface)} variables, the graph {len(types)} inputs and "
-            "outputs",
-            "list a variable for each, inputs first",
+            f"the interface has {len(interface)} variables, but the graph has {len(types)} inputs "
+            "and outputs",
+            "list a variable for each input, then for each output",
         )
         return
     for variable, type_ in zip(interface, types, strict=True):
@@ -56,7 +56,7 @@ def entry_points(m: Module, i: Instruction) -> Problems:
 
 
 def _graphs(m: Module) -> Iterator[tuple[Instruction, Sequence[Instruction]]]:
-    """Each OpGraphARM with its inputs and outputs."""
+    """Yields each OpGraphARM with the instructions of its graph."""
     graph: Instruction | None = None
     members: list[Instruction] = []
     for i in m.instructions:
@@ -75,16 +75,18 @@ def _graphs(m: Module) -> Iterator[tuple[Instruction, Sequence[Instruction]]]:
 
 @module_rule("GRA-02", SECTION)
 def inputs_and_outputs(m: Module) -> Problems:
-    """A graph's inputs and outputs agree with its type, and every output is set once."""
+    """Inputs and outputs must match the graph's type, and each output must be set exactly once."""
     for graph, members in _graphs(m):
         parts = _graph_type(m, graph)
         if parts is None:
             yield Problem(
-                "the result type is not an OpTypeGraphARM", "declare one with OpTypeGraphARM", graph
+                "the result type is not an OpTypeGraphARM",
+                "use a type that OpTypeGraphARM declares",
+                graph,
             )
             continue
         if not members or members[-1].op != "GraphEndARM":
-            yield Problem("the graph does not end", "end it with OpGraphEndARM", graph)
+            yield Problem("the graph does not end", "end the graph with OpGraphEndARM", graph)
         set_: list[int] = []
         for i in members:
             if i.op == "GraphEndARM":
@@ -95,8 +97,7 @@ def inputs_and_outputs(m: Module) -> Problems:
             given = i.type_id if is_input else i.get("value")
             if number is None or not 0 <= number < len(types):
                 yield Problem(
-                    f"the graph's type has {len(types)} of them, so number {number} is out of "
-                    f"range",
+                    f"the index {number} is out of range: the graph's type has only {len(types)}",
                     "count from 0",
                     i,
                 )
@@ -104,8 +105,8 @@ def inputs_and_outputs(m: Module) -> Problems:
             type_ = m.types.get(given) if is_input else m.type_of(given)
             if (type_ and type_.id) != types[number] and not i.rest("element_index"):
                 yield Problem(
-                    f"it is of {type_}, but the graph's type has {m.types.get(types[number])}",
-                    "give the type of the graph",
+                    f"the type is {type_}, but the graph's type has {m.types.get(types[number])}",
+                    "use the type that the graph's type gives",
                     i,
                 )
             if not is_input and not i.rest("element_index"):
@@ -119,7 +120,7 @@ def inputs_and_outputs(m: Module) -> Problems:
 
 @instruction_rule("GRA-03", SECTION, "ExtInst")
 def operators(m: Module, i: Instruction) -> Problems:
-    """Operands of TOSA are tensors, and constants if the operator requires them."""
+    """Operands of TOSA must be tensors, and constants where the operator requires constants."""
     if m.imports.get(i.get("set")) != EXTENDED_SETS["Tosa"] or i.read is None:
         return
     from xdsl_spirv.dialects.spirv.tosa import PARAMETERS
@@ -135,11 +136,13 @@ def operators(m: Module, i: Instruction) -> Problems:
             yield Problem(f"{field}, {m.spell(id)}, is not a constant", remedies.CONSTANT)
         type_ = m.type_of(id)
         if field not in PARAMETERS and (type_ is None or type_.kind != "TensorARM"):
-            yield Problem(f"{field} is of {m.spell_type(id)}, not a tensor", "give a tensor")
+            yield Problem(
+                f"{field} has type {m.spell_type(id)}, which is not a tensor", "give a tensor"
+            )
 
 
 def tensor_shape(m: Module, type_: Type) -> list[int] | None:
-    """The extents of a tensor's type, None where they are not known."""
+    """Returns the extents of a tensor type; None if they are unknown."""
     words = type_.at.words
     at = m.definitions.get(words[4]) if len(words) > 4 else None
     if at is None or at.op != "ConstantComposite":
@@ -149,10 +152,12 @@ def tensor_shape(m: Module, type_: Type) -> list[int] | None:
 
 
 def tensor_constant(m: Module, type_: Type, given: Sequence[int]) -> Problems:
-    """The constituents of a constant tensor: elements, or tensors without the first dimension."""
+    """
+    Checks the constituents of a constant tensor: elements, or tensors without the first dimension.
+    """
     shape = tensor_shape(m, type_)
     if not shape:
-        # Specialization constants may decide the shape.
+        # The shape may depend on specialization constants.
         if len(type_.at.words) < 5:
             yield Problem(f"{type_} has no shape", "use a tensor of known shape")
         return
@@ -171,6 +176,6 @@ def tensor_constant(m: Module, type_: Type, given: Sequence[int]) -> Problems:
             fits = fits and held is not None and tensor_shape(m, held) in (shape[1:], None)
         if not fits:
             yield Problem(
-                f"constituent {k} is of {m.spell_type(id)}, which {type_} is not made of",
+                f"constituent {k} has type {m.spell_type(id)}, which is not a part of {type_}",
                 "give an element, or a tensor without the first dimension",
             )

@@ -1,6 +1,5 @@
 """
-Rules of ids: defined once, before their uses, and of the right sort (ID), and words that the
-grammar explains (GRM).
+Rules of ids (ID): one definition, before all uses, of the right kind; and of readable words (GRM).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ FORWARD = frozenset(SECTION) | frozenset(
     GetKernelMaxNumSubgroups GraphEntryPointARM
     """.split()
 )
-"""Instructions that may refer to later definitions (SPIR-V 2.4, OpFunctionCall, ...)."""
+"""Instructions that may refer to ids that are defined later (SPIR-V 2.4)."""
 
 ONLY = {
     "Branch": "Label",
@@ -45,17 +44,17 @@ ONLY = {
     "SelectionMerge": "Label",
     "Switch": "Label",
 }
-"""Instructions among these whose forward references may only be labels or functions."""
+"""Instructions of `FORWARD` whose forward references must be labels or functions."""
 
 POINTER_FORWARD = frozenset({"TypeStruct", "TypeArray", "TypeRuntimeArray", "TypePointer"})
-"""Types that may refer to a pointer that OpTypeForwardPointer declares."""
+"""Types that may refer to a pointer type that OpTypeForwardPointer declares."""
 
 
 @module_rule("GRM-01", "2.3")
 def readable(m: Module) -> Problems:
-    """Every instruction has the operands that the grammar gives it."""
+    """Every instruction must have operands that the grammar allows."""
     for i, error in m.unreadable():
-        # Any bits are a valid literal of a microscaling float, whose form the grammar lacks.
+        # Microscaling floats have literals of any bits, which the grammar does not describe.
         if _is_free(m, i, error) or "has no literals" in error.cause:
             continue
         unknown = isinstance(error, SPIRVUnknownError)
@@ -64,41 +63,43 @@ def readable(m: Module) -> Problems:
 
 
 def _is_free(m: Module, i: Instruction, error: SPIRVDecodeError) -> bool:
-    """True for debug information, which may have instructions that are newer than the grammar."""
+    """
+    True for debug information, which may contain instructions that are newer than the grammar.
+    """
     return "has no instruction" in error.cause and is_non_semantic(m, i)
 
 
 @module_rule("GRM-02", "SPV_KHR_non_semantic_info", severity=Severity.WARNING)
 def readable_notes(m: Module) -> Problems:
-    """Non-semantic instructions have numbers that the grammar knows."""
+    """The grammar should know every non-semantic instruction."""
     for i, error in m.unreadable():
         if _is_free(m, i, error):
-            yield Problem(error.cause, "it has no effect, but other tools may fail on it", i)
+            yield Problem(error.cause, "remove the instruction if other tools reject it", i)
 
 
 @module_rule("ID-01", "2.16.1")
 def defined_once(m: Module) -> Problems:
-    """A result id is defined once."""
+    """A result id must be defined only once."""
     for i in m.instructions:
         if i.result and m.definitions[i.result] is not i:
             first = m.definitions[i.result]
             yield Problem(
                 f"{m.spell(i.result)} is already the result of Op{first.op}, "
                 f"instruction {first.index}",
-                "give it a fresh id",
+                "use a new id",
                 i,
             )
 
 
 declared_rule(
-    "ID-03", "2.4", "An id is defined before its use, but for the forward references of 2.4."
+    "ID-03", "2.4", "An id is defined before its uses, except for the forward references of 2.4."
 )
-declared_rule("ID-04", "2.16.1", "A definition in a function dominates its uses.")
+declared_rule("ID-04", "2.16.1", "A definition inside a function dominates its uses.")
 
 
 @module_rule("ID-02", "2.16.1")
 def defined_before_use(m: Module) -> Problems:
-    """Every used id is defined."""
+    """Every used id must be defined."""
     definitions = m.definitions
     announced = {i.words[1] for i in m.by_op.get("TypeForwardPointer", ()) if len(i.words) > 1}
     for i in m.instructions:
@@ -110,9 +111,9 @@ def defined_before_use(m: Module) -> Problems:
             if at is None or at.block is not None or at.index >= index:
                 pass
             elif at.op != "FunctionParameter":
-                continue  # The definition is outside of functions, and earlier.
+                continue  # Earlier definitions outside of functions are visible everywhere.
             if at is None:
-                yield Problem(f"%{used} is used but not defined", "define it before", i)
+                yield Problem(f"%{used} is used but never defined", "define it before", i)
             elif forward and op != "Phi" and ONLY.get(op, at.op) == at.op:
                 continue
             elif at.index >= i.index and op != "Phi":
@@ -136,7 +137,7 @@ def defined_before_use(m: Module) -> Problems:
 
 
 def is_non_semantic(m: Module, i: Instruction | None) -> bool:
-    """True for an instruction without meaning, such as debug information."""
+    """True for an instruction of a non-semantic set, such as debug information."""
     if i is None or i.op not in ("ExtInst", "ExtInstWithForwardRefsKHR"):
         return False
     return m.imports.get(i.get("set"), "").startswith("NonSemantic.")
@@ -152,14 +153,14 @@ def _dominates(above: Block, below: Block | None) -> bool:
 def _not_dominated(m: Module, used: int, block: Block, i: Instruction) -> Problem:
     return Problem(
         f"{m.spell(used)} is defined in block %{block.id}, which does not dominate its use",
-        "define it on every path to the use, or merge values with OpPhi",
+        "define the value on every path to the use, or merge values with OpPhi",
         i,
         "ID-04",
     )
 
 
 def _phi(m: Module, i: Instruction, used: int, at: Instruction) -> Problems:
-    """A value of OpPhi is defined at the end of the block that it comes from."""
+    """Checks that an OpPhi's value is defined at the end of its predecessor block."""
     if i.block is None or at.block is None:
         return
     for value, parent in zip(i.words[3::2], i.words[4::2], strict=False):
@@ -176,7 +177,7 @@ def _parameter(m: Module, i: Instruction, used: int, at: Instruction) -> Problem
     if not any(p is at for p in i.block.function.parameters):
         yield Problem(
             f"{m.spell(used)} is a parameter of another function",
-            "pass it to this function as an argument",
+            "pass the value to this function as an argument",
             i,
             "ID-04",
         )
@@ -194,18 +195,20 @@ NOT_VALUES = frozenset(
     AliasScopeListDeclINTEL Load Store CopyMemory CopyMemorySized EnqueueKernel
     """.split()
 )
-"""Instructions among whose operands are labels, types or functions; they have rules of their own.
-Memory operands may name alias scopes."""
+"""
+Instructions with operands that are labels, types or functions, which other rules check. Includes
+instructions with memory operands, which may name alias scopes.
+"""
 
 
 VALUES = {"Load": ("pointer",), "Store": ("pointer", "object"), "CopyMemory": ("target", "source")}
 """
-The operands that are values, of instructions that have other operands, too (a call's arguments).
+Instruction -> its operands that must be values, for instructions that also have other operands.
 """
 
 
 def _values_of(i: Instruction) -> Sequence[int]:
-    """Yields the operands that must be values."""
+    """Returns the operands that must be values."""
     if i.op == "FunctionCall":
         return i.words[4:]
     if i.op in VALUES:
@@ -218,7 +221,7 @@ def _values_of(i: Instruction) -> Sequence[int]:
 
 @module_rule("ID-05", "2.16.1")
 def values(m: Module) -> Problems:
-    """An operand that must be a value is not a type, a label or a function."""
+    """An operand that must be a value must not be a type, label or function."""
     definitions = m.definitions
     for i in m.instructions:
         op = i.op
@@ -236,7 +239,7 @@ def values(m: Module) -> Problems:
 
 @module_rule("ID-06", "2.16.1")
 def result_types(m: Module) -> Problems:
-    """A result type is a type."""
+    """A result type must be a type."""
     for i in m.instructions:
         if i.type_id and i.type_id in m.definitions and i.type_id not in m.types:
             yield Problem(f"the result type {m.spell(i.type_id)} is not a type", remedies.TYPE, i)
@@ -247,10 +250,12 @@ def result_types(m: Module) -> Problems:
 
 @module_rule("ID-07", "2.3")
 def bound(m: Module) -> Problems:
-    """Every id is below the bound, which is at most 4,194,303."""
+    """Every id must be below the id bound, which must be at most 4,194,303."""
     limit = m.raw.limits.id_bound
     if not 0 < m.header.bound <= limit:
-        yield Problem(f"the id bound is {m.header.bound}", f"use a bound from 1 to {limit}")
+        yield Problem(
+            f"the id bound {m.header.bound} is out of range", f"use a bound from 1 to {limit}"
+        )
     for i in m.instructions:
         if i.result >= m.header.bound:
             yield Problem(
@@ -261,5 +266,5 @@ def bound(m: Module) -> Problems:
 
 
 def reached(function: Function) -> list[Block]:
-    """The blocks that control flow reaches."""
+    """Returns the blocks that control flow reaches from the entry block."""
     return function.flow.order if function.blocks else []

@@ -1,4 +1,6 @@
-"""Rules of images (IMG): operands of instructions, by the image's dimensions and its kind."""
+"""
+Rules of images (IMG): operands of image instructions, by the image's Dim and its other properties.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ POINTERS = frozenset({"OpImageTexelPointer", "OpUntypedImageTexelPointerEXT"})
 
 
 def _with(field: str) -> str:
-    """The Image instructions that have an operand of this name."""
+    """Returns the image instructions that have an operand of this name, separated by blanks."""
     names = grammar().instruction_names
     family = (n for n in names if n.startswith("OpImage") and n not in POINTERS)
     return " ".join(
@@ -31,18 +33,23 @@ def _with(field: str) -> str:
 
 
 SAMPLED_IMAGE = Want(
-    "an OpTypeSampledImage", lambda t, r: t.kind == "SampledImage", "combine it with OpSampledImage"
+    "an OpTypeSampledImage",
+    lambda t, r: t.kind == "SampledImage",
+    "combine the image with a sampler by OpSampledImage",
 )
 
 
 def _but_for_depth(type_: Type | None) -> list[int]:
-    """True if two image types differ in Depth only, which a combination need not keep."""
+    """
+    Returns a type's words without Depth, in which OpSampledImage's image and result type may
+    differ.
+    """
     words = [] if type_ is None or type_.kind != "Image" else type_.at.words
     return words[2:4] + words[5:]
 
 
 IMAGE = Want(
-    "of the image type of {r}, Depth aside",
+    "of the image type of {r} (Depth may differ)",
     lambda t, r: t.kind == "Image" and _but_for_depth(t) == _but_for_depth(r.element),
     "use the type of the result's image",
 )
@@ -60,7 +67,7 @@ register(
 
 @instruction_rule("IMG-02", "3.49.10", _with("image"))
 def image(m: Module, i: Instruction) -> Problems:
-    """The type of an image is an OpTypeImage."""
+    """The type of an image operand must be an OpTypeImage."""
     type_ = m.type_of(i.get("image"))
     sampled_too = i.op.startswith("ImageQuery") or i.op.startswith("ImageSparse")
     if (
@@ -68,13 +75,15 @@ def image(m: Module, i: Instruction) -> Problems:
         and type_.kind != "Image"
         and not (sampled_too and type_.kind == "SampledImage")
     ):
-        yield Problem(f"the image is of {type_}", "take it out of a sampled image with OpImage")
+        yield Problem(
+            f"the image has type {type_}", "extract the image from a sampled image with OpImage"
+        )
 
 
-# The parts of an access to an image.
+# Operands of an image access
 
 TEXELS = r"Image(Sparse)?(Sample(Proj)?(Dref)?(Im|Ex)plicitLod|(Dref)?Gather|Fetch|Read)"
-"""Instructions whose result is a texel, four of them, or a comparison."""
+"""Instructions whose result is a texel, four texels, or the result of a comparison."""
 
 READING = " ".join(
     name.removeprefix("Op")
@@ -89,7 +98,7 @@ AXES = {
     for axes, dims in enumerate((ONE_AXIS, TWO_AXES, THREE_AXES), 1)
     for dim in dims.split()
 }
-"""Coordinates of a texel in one layer, by Dim."""
+"""Dim -> number of coordinates of a texel within one layer."""
 
 WITH_LEVELS = ("1D", "2D", "3D", "Cube")
 
@@ -110,7 +119,7 @@ class Image(NamedTuple):
 
 
 def image_of(m: Module, type_: Type | None) -> Image | None:
-    """The image that a value of this type is, or is combined of."""
+    """Returns the image type of an image or sampled image; None for other types."""
     if type_ is not None and type_.kind == "SampledImage":
         type_ = type_.element
     if type_ is None or type_.kind != "Image" or len(type_.at.words) < 9:
@@ -127,26 +136,29 @@ def image_of(m: Module, type_: Type | None) -> Image | None:
 
 
 def read_access(m: Module, i: Instruction) -> Image | None:
-    """The image that an instruction accesses, if its operand is one."""
+    """
+    Returns the type of the image that an instruction accesses; None if its operand is not an
+    image.
+    """
     field = "image" if "image" in i.shape.places else "sampled_image"
     return image_of(m, m.type_of(i.get(field)))
 
 
 def _is_number(m: Module, type_: Type | None, base: str, lanes: int = 1) -> bool:
-    """True if a type is a 32-bit number of a kind, or a vector of that many."""
+    """True if a type is a 32-bit scalar of this base, or a vector of `lanes` such scalars."""
     if type_ is None or type_.base != base or not _has_width(m, type_):
         return False
     return (type_.lanes if type_.is_vector else 1) == lanes
 
 
 def _has_width(m: Module, type_: Type) -> bool:
-    """True for 32 bits; SPV_AMD_gpu_shader_half_float_fetch also allows floats of 16."""
+    """True for 32 bits, and with SPV_AMD_gpu_shader_half_float_fetch for floats of 16 bits."""
     halves = type_.base == "Float" and "Float16ImageAMD" in m.capabilities
     return type_.width == 32 or (type_.width == 16 and halves)
 
 
 def _texel(m: Module, i: Instruction) -> Type | None:
-    """The type of the texel that is read or written."""
+    """Returns the type of the texel that an instruction reads or writes."""
     if i.op == "ImageWrite":
         return m.type_of(i.get("texel"))
     type_ = m.types.get(i.type_id)
@@ -157,12 +169,17 @@ def _texel(m: Module, i: Instruction) -> Type | None:
 
 @instruction_rule("IMG-04", "3.49.10", ACCESSING)
 def texels(m: Module, i: Instruction) -> Problems:
-    """A texel has four components of the Sampled Type, the result of a comparison has one."""
+    """
+    A texel must have four components of the Sampled Type, the result of a comparison one
+    component.
+    """
     type_, image = _texel(m, i), read_access(m, i)
     if image is None or image.sampled_type is None:
         return
     if type_ is None or type_.scalar is None or type_.kind not in ("Int", "Float", "Vector"):
-        yield Problem(f"the texel is of {type_}", "use numbers; a sparse result is {code, texel}")
+        yield Problem(
+            f"the texel has type {type_}", "use numbers; a sparse result is {code, texel}"
+        )
         return
     one = "Dref" in i.op and "Gather" not in i.op
     is_free = i.op == "ImageWrite" or ("Read" in i.op and not m.environment.vulkan)
@@ -171,14 +188,16 @@ def texels(m: Module, i: Instruction) -> Problems:
         yield Problem(f"the texel has {lanes} components", f"give it {1 if one else 4}")
     if image.sampled_type.kind != "Void" and type_.scalar is not image.sampled_type:
         yield Problem(
-            f"the texel is of {type_}, the image's Sampled Type is {image.sampled_type}",
+            f"the texel has type {type_}, but the image's Sampled Type is {image.sampled_type}",
             "read and write numbers of the Sampled Type",
         )
 
 
 @instruction_rule("IMG-05", "3.49.10", f"{ACCESSING} ImageQueryLod")
 def coordinates(m: Module, i: Instruction) -> Problems:
-    """Coordinates are 32-bit numbers, one for each dimension and the layer."""
+    """
+    Coordinates must be 32-bit numbers: one for each dimension, and one for the layer of an array.
+    """
     type_, image = m.type_of(i.get("coordinate")), read_access(m, i)
     if image is None or type_ is None:
         return
@@ -187,17 +206,17 @@ def coordinates(m: Module, i: Instruction) -> Problems:
     kinds = ("Int", "Float") if either else ("Int",) if i.op.endswith("Fetch") else ("Float",)
     layer = image.arrayed and i.op != "ImageQueryLod"
     if image.dim == "Cube" and i.op.endswith(("Read", "Write")):
-        layer = False  # Layer and face are one coordinate.
+        layer = False  # One coordinate gives both layer and face.
     least = image.axes + layer + ("Proj" in i.op)
     lanes = type_.lanes if type_.is_vector else 1
     if type_.base not in kinds or not _has_width(m, type_) or lanes < least:
         numbers = " or ".join("integers" if kind == "Int" else "floats" for kind in kinds)
-        yield Problem(f"the coordinate is of {type_}", f"give {least} 32-bit {numbers}")
+        yield Problem(f"the coordinate has type {type_}", f"give {least} 32-bit {numbers}")
 
 
 @instruction_rule("IMG-06", "3.49.10", ACCESSING)
 def kinds(m: Module, i: Instruction) -> Problems:
-    """The image is of a kind that the instruction supports."""
+    """An image must have the properties that the instruction requires."""
     image = read_access(m, i)
     if image is None:
         return
@@ -219,7 +238,7 @@ def kinds(m: Module, i: Instruction) -> Problems:
     elif "Dref" in i.op and image.dim == "3D" and m.environment.vulkan:
         wrong = "Dim 3D, for which Vulkan has no comparisons"
     if wrong:
-        yield Problem(f"the image has {wrong}", "use an image that the instruction is for")
+        yield Problem(f"the image has {wrong}", "use an image that the instruction supports")
 
 
 @instruction_rule(
@@ -228,10 +247,10 @@ def kinds(m: Module, i: Instruction) -> Problems:
     " ".join(name for name in READING.split() if "Dref" in name or "Gather" in name),
 )
 def references(m: Module, i: Instruction) -> Problems:
-    """Dref is a 32-bit float; the Component of a gather is a constant 32-bit integer."""
+    """Dref must be a 32-bit float, and the Component of a gather a constant 32-bit integer."""
     if "Dref" in i.op:
         if not _is_number(m, m.type_of(i.get("d_ref")), "Float"):
-            yield Problem("Dref is not a 32-bit float", "convert it to 32 bits")
+            yield Problem("Dref is not a 32-bit float", "convert Dref to 32 bits")
     elif not _is_number(m, m.type_of(i.get("component")), "Int"):
         yield Problem("Component is not a 32-bit integer", "use 0, 1, 2 or 3")
     elif m.environment.vulkan and not m.is_constant(i.get("component")):
@@ -239,12 +258,12 @@ def references(m: Module, i: Instruction) -> Problems:
 
 
 class Operand(NamedTuple):
-    """An image operand: the instructions that take it (a pattern), and its kind."""
+    """An image operand: a pattern of the instructions that allow it, and its number type."""
 
     ops: str
     base: str
     axes: bool = False
-    """True if the operand has a number for each dimension."""
+    """True if the operand has one number for each dimension."""
     dims: tuple[str, ...] = WITH_LEVELS
     constant: bool = False
 
@@ -261,13 +280,13 @@ OPERANDS = {
     "MinLod": Operand(".*ImplicitLod", "Float"),
 }
 """
-Image operands with numbers (SPIR-V 3.14). The offsets of a gather, and scopes, are not checked
-here.
+Image operands that are numbers (SPIR-V 3.14). Offsets of a gather, and scopes, are not checked by
+this table.
 """
 
 
 def image_operands(i: Instruction) -> Iterator[tuple[str, list[int]]]:
-    """Yields each image operand by its name, with its ids."""
+    """Yields the name and ids of each image operand."""
     read = i.read or []
     start = next((k for k, o in enumerate(read) if o.kind == "ImageOperands"), len(read))
     table, ids = enum_table("ImageOperands"), [int(o.value) for o in read[start + 1 :]]
@@ -280,18 +299,24 @@ def image_operands(i: Instruction) -> Iterator[tuple[str, list[int]]]:
 
 @instruction_rule("IMG-08", "3.14", ACCESSING)
 def operands(m: Module, i: Instruction) -> Problems:
-    """Image operands fit the instruction and the image."""
+    """Image operands must be allowed for the instruction and the image."""
     image, given = read_access(m, i), dict(image_operands(i))
     if image is None:
         return
     if image.multisampled and "Sample" not in given:
-        yield Problem("the operand Sample is missing", "say which sample of the texel")
+        yield Problem(
+            "the image is multisampled, but the operand Sample is missing",
+            "add the image operand Sample",
+        )
     if "Sample" in given and not image.multisampled:
-        yield Problem("the image has one sample", "remove the operand Sample")
+        yield Problem(
+            "the operand Sample is given, but the image is not multisampled",
+            "remove the operand Sample",
+        )
     if "Lod" in given and "Grad" in given:
-        yield Problem("both Lod and Grad are given", "keep one of them")
+        yield Problem("both image operands Lod and Grad are given", "keep one of them")
     if len({"Offset", "ConstOffset", "ConstOffsets", "Offsets"} & {*given}) > 1:
-        yield Problem("more than one operand is an offset", "keep one of them")
+        yield Problem("more than one offset operand is given", "keep one of them")
     for name, ids in given.items():
         if name in OPERANDS and not (name == "MinLod" and "Grad" in given):
             yield from _operand(m, i, image, name, ids)
@@ -301,12 +326,12 @@ def _operand(m: Module, i: Instruction, image: Image, name: str, ids: list[int])
     want = OPERANDS[name]
     by_amd = {"ImageGatherBiasLodAMD", "ImageReadWriteLodAMD"} & m.capabilities
     if not re.fullmatch(want.ops, i.op) and not (name in ("Bias", "Lod") and by_amd):
-        yield Problem(f"{name} is not for Op{i.op}", "remove the operand")
+        yield Problem(f"{name} is not allowed on Op{i.op}", "remove the operand")
         return
     if name == "Offset" and m.environment.vulkan and not re.fullmatch(GATHER, i.op):
-        yield Problem("Offset is for gathers only, without maintenance8", "use ConstOffset")
+        yield Problem("without maintenance8, Offset is only allowed for gathers", "use ConstOffset")
     if image.dim not in want.dims or (name in ("Lod", "MinLod") and image.multisampled):
-        yield Problem(f"{name} is not for images of Dim {image.dim}", "remove the operand")
+        yield Problem(f"{name} is not allowed for images of Dim {image.dim}", "remove the operand")
     levels = name == "Lod" and i.op.endswith(("Fetch", "Read", "Write"))
     base = "Int" if levels else want.base
     lanes = image.axes if want.axes else 1
@@ -325,17 +350,17 @@ QUERIES = {
     "ImageQueryLevels": WITH_LEVELS,
     "ImageQuerySamples": ("2D",),
 }
-"""Queries, and the image dimensions that each supports."""
+"""Query instruction -> the image dimensions that it supports."""
 
 
 @instruction_rule("IMG-09", "3.49.10", " ".join(QUERIES))
 def queries(m: Module, i: Instruction) -> Problems:
-    """A query is for images that support it, and gives one number for each dimension."""
+    """A query must support the image, and return one number for each dimension."""
     image, result = read_access(m, i), m.types.get(i.type_id)
     if image is None or result is None:
         return
     if image.dim not in QUERIES[i.op]:
-        yield Problem(f"the image has Dim {image.dim}", "query an image that supports it")
+        yield Problem(f"the image has Dim {image.dim}", "query an image that supports this query")
         return
     size = (2 if image.dim == "Cube" else image.axes) + image.arrayed
     lanes = 2 if i.op == "ImageQueryLod" else size if "Size" in i.op else 1
@@ -357,14 +382,14 @@ def queries(m: Module, i: Instruction) -> Problems:
 
 
 def _format_base(image: Image) -> tuple[str, bool]:
-    """Kind and sign of a format's numbers."""
+    """Returns the base and sign of an image format's numbers."""
     integers = image.format.endswith("i")
     return "Int" if integers else "Float", integers and not image.format.endswith("ui")
 
 
 @instruction_rule("VUL-14", "Vulkan", "TypeImage", vulkan=True)
 def image_types(m: Module, i: Instruction) -> Problems:
-    """An image has 32-bit numbers or 64-bit integers, in agreement with its format."""
+    """An image must have 32-bit numbers or 64-bit integers that match its format."""
     image = image_of(m, m.types.get(i.result))
     if image is None or image.sampled_type is None:
         return
@@ -389,7 +414,7 @@ def image_types(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("VUL-15", "Vulkan", ACCESSING, vulkan=True)
 def signs(m: Module, i: Instruction) -> Problems:
-    """Accesses agree with the format about signedness."""
+    """The signedness of an access must match the image's format."""
     image = read_access(m, i)
     if image is None or image.sampled_type is None or image.format == "Unknown":
         return
@@ -398,14 +423,14 @@ def signs(m: Module, i: Instruction) -> Problems:
     signed = extended[0] == "SignExtend" if extended else image.sampled_type.signed
     if base == image.sampled_type.kind == "Int" and signed != has_sign:
         yield Problem(
-            f"the format {image.format} is accessed {'with' if signed else 'without'} a sign",
+            f"the access to the format {image.format} is {'signed' if signed else 'unsigned'}",
             "use another Sampled Type, or SignExtend or ZeroExtend",
         )
 
 
 @instruction_rule("IMG-10", "3.31", "ImageRead ImageSparseRead ImageWrite")
 def storage(m: Module, i: Instruction) -> Problems:
-    """The capabilities for a storage image's dimensions and format are declared."""
+    """The capabilities that a storage image's dimensions and format need must be declared."""
     image = read_access(m, i)
     if image is None:
         return

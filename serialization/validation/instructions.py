@@ -1,7 +1,8 @@
 """
-One instruction for the rules: its words by the names of the grammar's operands. Most instructions
-only have ids, which are the words themselves. Literals, strings and enumerants with parameters are
-decoded by the grammar's reader.
+Represents an instruction for the rules, with operands accessible by the grammar's names.
+
+Most instructions have only ids as operands, which are plain words. The grammar's reader decodes
+literals, strings and enumerants with parameters.
 """
 
 from __future__ import annotations
@@ -24,27 +25,27 @@ ID_KINDS = frozenset({"IdRef", "IdResultType", "IdResult", "IdScope", "IdMemoryS
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The grammar's facts of an opcode, ready for use."""
+    """The grammar's facts about an opcode, in a form that is fast to use."""
 
     name: str
-    """The name without `Op`; the number of an unknown opcode."""
+    """The instruction's name without `Op`; the opcode as a text if it is unknown."""
     entry: GrammarInstruction | None
     has_type: bool
     result_at: int
-    """The word of the result, 0 without one."""
+    """Index of the word with the result id; 0 if there is no result."""
     places: Mapping[str, int]
-    """Operand -> its word, if it is at a fixed position."""
+    """Operand name -> index of its word, for operands at a fixed position."""
     least: int
-    """Words of the shortest such instruction, itself counted."""
+    """Smallest number of words of such an instruction, including the first word."""
     plain: int
-    """Number of words up to which such an instruction only has ids."""
+    """Largest number of words at which all operands are ids."""
     kinds: tuple[str, ...]
-    """The operands' kinds at fixed places, from word 1 on."""
+    """Kinds of the operands at fixed positions, in order."""
 
 
 @cache
 def shape(opcode: int) -> Shape:
-    """The shape of an opcode's instructions."""
+    """Returns the shape of an opcode's instructions."""
     entry = grammar().by_opcode(opcode)
     specs = operand_specs(opcode)
     if entry is None or specs is None:
@@ -75,7 +76,7 @@ def shape(opcode: int) -> Shape:
 
 
 class Instruction(RawInstruction):
-    """An instruction with its shape, its type and result ids (0 without), and its block."""
+    """An instruction with its shape, type id and result id (0 if absent), and block."""
 
     __slots__ = ("block", "op", "plain", "read", "result", "shape", "sound", "type_id")
 
@@ -85,35 +86,37 @@ class Instruction(RawInstruction):
         self.words = words
         self.shape = known_shape = shape(words[0] & 0xFFFF)
         self.op = known_shape.name
-        """The name without `Op`."""
+        """The instruction's name without `Op`."""
         count = len(words)
         self.type_id = words[1] if known_shape.has_type and count > 1 else 0
         self.result = words[known_shape.result_at] if 0 < known_shape.result_at < count else 0
         self.block: Block | None = None
         self.plain = known_shape.least <= count <= known_shape.plain
-        """True if the words are only ids."""
+        """True if all operands are ids."""
         self.read: list[RawOperand] | None = None
         """
-        The operands as the grammar reads them; None if there are only ids, or they cannot be read.
+        The operands as the grammar's reader decodes them; None if all are ids, or decoding failed.
         """
         self.sound = True
-        """True if the grammar can read the operands."""
+        """False if the grammar's reader cannot decode the operands."""
 
     def get(self, field: str) -> int:
-        """The word of an operand at a fixed place, 0 if the instruction ends before it."""
+        """
+        Returns the word of an operand at a fixed position; 0 if the instruction omits the operand.
+        """
         place = self.shape.places[field]
         return self.words[place] if place < len(self.words) else 0
 
     def rest(self, field: str) -> list[int]:
-        """The words from an operand on."""
+        """Returns the words from an operand (at a fixed position) to the end."""
         return self.words[self.shape.places[field] :]
 
     def values(self, kind: str) -> list[int]:
-        """The values of all operands of a kind, as the grammar reads them."""
+        """Returns the values of all operands of a kind."""
         return [int(o.value) for o in self.read or () if o.kind == kind]
 
     def ids(self) -> list[int]:
-        """Every id used: type and operands, not the result."""
+        """Returns every used id: the result type and the id operands, without the result."""
         if self.read is not None:
             return [int(o.value) for o in self.read if o.kind in ID_KINDS and o.kind != "IdResult"]
         if not self.plain:
@@ -122,7 +125,9 @@ class Instruction(RawInstruction):
         return self.words[1:result] + self.words[result + 1 :]
 
     def named_types(self) -> list[int]:
-        """Returns the operands that are types, by the names of the operands."""
+        """
+        Returns the operands that are types: the grammar's names of such operands end in `type`.
+        """
         named = self.shape.places.items()
         places = [p for field, p in named if field.endswith("type") and field != "id_result_type"]
         return [self.words[place] for place in places if place < len(self.words)]

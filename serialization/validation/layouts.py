@@ -1,9 +1,10 @@
 """
-Rules of explicit layouts (BLK): offsets and strides in a block. The alignment and size of a type
-depend on its matrices' layout, so a member's are computed with its own decorations. They are cached
-for each type, because nested types share parts. The rules of alignment follow
-VK_KHR_relaxed_block_layout from Vulkan 1.1 on, with the roundings of uniform blocks; options for
-scalar layouts are not offered.
+Rules of explicit layouts (BLK): offsets and strides in a block.
+
+The alignment and size of a type depend on the layout of its matrices, which the decorations of a
+member give. Extents are cached for each type, since nested types share parts. Alignments follow
+VK_KHR_relaxed_block_layout from Vulkan 1.1 on, and are rounded up as uniform blocks require.
+Scalar layouts are not supported.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from xdsl_spirv.serialization.validation.types import Type
 BLOCKS = ("Block", "BufferBlock")
 BUFFERS = frozenset({"StorageBuffer", "Uniform", "PushConstant"})
 MAX_PARTS = 20_000
-"""Largest number of members examined in a block; real blocks have fewer."""
+"""Largest number of members that are checked in a block. Real blocks have fewer."""
 
 
 class Extent(NamedTuple):
@@ -34,7 +35,9 @@ class Extent(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Memory layout of a matrix, as its member states it."""
+    """
+    Memory layout of a matrix, which the decorations of its member give. The stride is in bytes.
+    """
 
     row_major: bool = False
     stride: int = 0
@@ -53,7 +56,7 @@ def _up(value: int, to: int) -> int:
 
 
 class Layouts:
-    """Alignments and sizes of a module's types under one set of rules."""
+    """Computes the extents of a module's types under one set of alignment rules."""
 
     def __init__(self, m: Module, *, uniform: bool, relaxed: bool, scalar: bool = False):
         self.m = m
@@ -64,7 +67,7 @@ class Layouts:
 
     def extent(self, type_: Type | None, place: Place) -> Extent:
         """
-        Returns the extent of a type; computes the extents of its parts first, without recursion.
+        Returns the extent of a type. Computes the extents of its parts first, without recursion.
         """
         if type_ is None:
             return Extent(1, 0)
@@ -147,20 +150,20 @@ class Layouts:
         return Extent(self._round(alignment), end)
 
 
-declared_rule("BLK-02", "2.16.2", "Every member of a block has an Offset, once.")
+declared_rule("BLK-02", "2.16.2", "Every member of a block has exactly one Offset.")
 declared_rule(
     "BLK-03",
     "2.16.2",
-    "Every array in a block has an ArrayStride, every matrix its stride and order.",
+    "Every array in a block has an ArrayStride; every matrix has a MatrixStride and an order.",
 )
 declared_rule("BLK-04", "Vulkan", "Members of a block are aligned.")
 declared_rule("BLK-05", "Vulkan", "Members of a block do not overlap.")
-declared_rule("BLK-06", "2.16.2", "A block does not contain another one.")
+declared_rule("BLK-06", "2.16.2", "A block does not contain another block.")
 
 
 @module_rule("BLK-01", "2.16.2")
 def blocks(m: Module) -> Problems:
-    """A variable in a buffer holds a block, or an array of blocks."""
+    """A variable in a buffer must have a block, or an array of blocks, as its type."""
     if not m.is_shader:
         return
     yield from _physical(m)
@@ -188,7 +191,7 @@ def blocks(m: Module) -> Problems:
 
 
 def _untyped_blocks(m: Module) -> Problems:
-    """Checks a block type by which an untyped pointer is indexed."""
+    """Checks the block types that untyped pointers are declared or indexed with."""
     seen: set[int] = set()
     for op in ("UntypedAccessChainKHR", "UntypedInBoundsAccessChainKHR", "UntypedVariableKHR"):
         for i in m.by_op.get(op, ()):
@@ -202,7 +205,7 @@ def _untyped_blocks(m: Module) -> Problems:
 
 
 def _physical(m: Module) -> Problems:
-    """Checks that the pointee of a physical storage buffer pointer is laid out like a block."""
+    """Checks the layout of structs that physical storage buffer pointers point to."""
     checked: set[int] = set()
     for type_ in list(m.types.values()):
         held = m.pointee(type_)
@@ -220,16 +223,22 @@ def _variable(
     if held.kind != "Struct":
         if storage != "Workgroup" and m.environment.vulkan:
             yield Problem(
-                f"the variable in {storage} holds {held}", "hold a struct that is a Block", i
+                f"the variable in {storage} holds {held}",
+                "use a struct that is decorated with Block",
+                i,
             )
         return
     if not is_block:
         if storage != "Workgroup" and m.environment.vulkan:
-            yield Problem(f"the struct in {storage} is not a Block", "decorate it with Block", i)
+            yield Problem(
+                f"the struct in {storage} is not a Block", "decorate the struct with Block", i
+            )
         return
     if storage in ("StorageBuffer", "PushConstant") and m.has(held.id, "BufferBlock"):
         yield Problem(
-            f"a BufferBlock is in {storage}, where Block is required", "decorate it with Block", i
+            f"a BufferBlock is in {storage}, where Block is required",
+            "decorate the struct with Block",
+            i,
         )
     uniform = storage == "Uniform" and m.has(held.id, "Block")
     if (held.id, uniform) in checked:
@@ -239,7 +248,7 @@ def _variable(
 
 
 class _Check:
-    """The layout of one block and of its members."""
+    """Checks the layout of one block and its members."""
 
     def __init__(self, m: Module, uniform: bool, at: Instruction):
         self.m = m
@@ -285,7 +294,7 @@ class _Check:
         if not stride:
             yield Problem(
                 "an ArrayStride is 0",
-                "state the distance between elements in bytes",
+                "give the distance between elements in bytes",
                 type_.at,
                 "BLK-03",
             )
@@ -340,7 +349,7 @@ class _Check:
                 before = self.layouts.extent(previous, self.layouts.place(struct, last))
                 if end <= offset < _up(end, before.alignment) and self.layouts.uniform:
                     yield Problem(
-                        f"member {k} at {offset} lies in the padding of member {last}",
+                        f"member {k} at {offset} is in the padding of member {last}",
                         f"move it to {_up(end, before.alignment)}",
                         struct.at,
                         "BLK-04",
@@ -381,7 +390,7 @@ class _Check:
             if self._straddles(offset, extent.size):
                 yield Problem(
                     f"the vector member {k} at {offset} straddles 16 bytes",
-                    "move it to a multiple of 16",
+                    "move the member to a multiple of 16",
                     struct.at,
                     "BLK-04",
                 )

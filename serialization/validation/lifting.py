@@ -1,11 +1,10 @@
 """
-Lifts an instruction of a binary to a detached operation, so that the operation's verifier can check
-it.
+Lifts an instruction of a binary to a detached operation, whose verifier then checks it.
 
-The decoder's readers make the operation (`decode/operations.py`); the `Lifter` gives them types,
-values and constants from the indexed module. Unlike the decoder it accepts modules that break
-rules: a type that cannot be made becomes an `OtherType`, which no rule mistakes for a number, a
-vector or a matrix. Only the type and the constant of a value are known.
+The decoder's readers (`decode/operations.py`) make the operation. `Lifter` gives them types,
+values and constants from the indexed module. Unlike the decoder, it accepts modules that break
+rules: a type that the dialect cannot represent becomes an `OtherType`, which is not a number,
+vector or matrix. A value has only a type and, if constant, its number.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ FLOATS: dict[str, Attribute] = {
 
 @irdl_attr_definition
 class OtherType(ParametrizedAttribute, TypeAttribute):
-    """A type that rules of extensions do not inspect, spelled as in findings."""
+    """A type that the extensions' rules do not inspect, with its name for findings."""
 
     name = "spirv.other_type"
     text: StringAttr
@@ -59,7 +58,7 @@ class OtherType(ParametrizedAttribute, TypeAttribute):
 
 
 class Lifter:
-    """Lifts instructions of one module. Implements `Known` for the decoder's readers."""
+    """Lifts the instructions of one module. Implements `Known` for the decoder's readers."""
 
     location = UNKNOWN_LOC
 
@@ -68,10 +67,12 @@ class Lifter:
         self._types: dict[int, Attribute] = {}
         self._values: dict[int, SSAValue] = {}
         self._by_default = False
-        """True if a specialization constant counts with its default value."""
+        """True if specialization constants have their default values."""
 
     def operation(self, i: Instruction) -> Operation | None:
-        """The operation of an instruction; None if no operation can express it."""
+        """
+        Returns a detached operation for an instruction; None if the dialect cannot represent it.
+        """
         if i.op == "ExtInst":
             imported = self.m.imports.get(i.get("set"), "")
             decode = extended_decoder(imported, i.words[4]) if len(i.words) > 4 else None
@@ -92,7 +93,7 @@ class Lifter:
             self._by_default = False
 
     def type(self, id: int) -> Attribute:
-        """The type with an id. Raises `NotDeclared` if there is none."""
+        """Returns the type with an id. Raises `NotDeclared` if the id is not a type."""
         lifted = self._types.get(id)
         if lifted is None:
             type_ = self.m.types.get(id)
@@ -101,7 +102,9 @@ class Lifter:
             try:
                 lifted = self._lift(type_)
             except (VerifyException, ValueError, KeyError, OverflowError):
-                lifted = OtherType(StringAttr(str(type_)))  # A rule of its declaration reports it.
+                lifted = OtherType(
+                    StringAttr(str(type_))
+                )  # Rules of type declarations report the error.
             self._types[id] = lifted
         return lifted
 
@@ -126,7 +129,7 @@ class Lifter:
                 return OtherType(StringAttr(str(type_)))
 
     def matrix(self, type_: Type) -> Attribute:
-        """A cooperative matrix type. Raises `VerifyException` with the rule that it breaks."""
+        """Returns a cooperative matrix type. Raises `VerifyException` if the type breaks a rule."""
         words = type_.at.words
         if len(words) < 7 or type_.element is None:
             return OtherType(StringAttr(str(type_)))
@@ -147,7 +150,7 @@ class Lifter:
         return self._symbol(id) if number is None else number & 0xFFFFFFFF
 
     def _symbol(self, id: int) -> SymbolRefAttr:
-        """A symbol for a constant that specialization decides."""
+        """Returns a symbol for a constant whose value is unknown before specialization."""
         return SymbolRefAttr(self.m.names.get(id) or f"id_{id}")
 
     def _pointer(self, type_: Type) -> Attribute:
@@ -159,7 +162,10 @@ class Lifter:
         return spv.PointerType(pointee, spv.StorageClass[type_.storage])
 
     def value(self, id: int) -> SSAValue:
-        """Returns a value of the id's type. Its owner shows if it is a constant."""
+        """
+        Returns a value with the type of the id. The value's owner is a constant operation for
+        constants.
+        """
         value = self._values.get(id)
         if value is None:
             value = self._values[id] = self._value(id)
@@ -177,7 +183,7 @@ class Lifter:
         return Block(arg_types=[lifted]).args[0]
 
     def attribute(self, id: int) -> Attribute | None:
-        """A type, an integer constant's value, or a name for another constant."""
+        """Returns a type, an integer constant's value, or a symbol for another constant."""
         if id in self.m.types:
             return self.type(id)
         number = self.m.integer(id)
@@ -188,5 +194,5 @@ class Lifter:
         return OtherType(StringAttr(self.m.spell(id)))
 
     def constant(self, id: int) -> int | None:
-        """The number of an integer constant."""
+        """Returns the number of an integer constant; None for other ids."""
         return self.m.integer(id, default=self._by_default)

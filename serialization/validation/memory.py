@@ -20,8 +20,8 @@ VARIABLE = frozenset({"Variable", "UntypedVariableKHR"})
 @instruction_rule("MEM-01", "3.49.8", "Variable UntypedVariableKHR")
 def variable(m: Module, i: Instruction) -> Problems:
     """
-    A variable's type is a pointer type of its storage class, which is Function inside of functions
-    and another outside.
+    A variable must have a pointer type of its storage class: Function inside functions, others
+    outside.
     """
     type_ = m.types.get(i.type_id)
     if type_ is None:
@@ -32,13 +32,14 @@ def variable(m: Module, i: Instruction) -> Problems:
     storage = enumerant("StorageClass", i.get("storage_class"))
     if type_.storage != storage:
         yield Problem(
-            f"the storage class is {storage}, but the pointer type's is {type_.storage}",
-            f"state the storage class {type_.storage}",
+            f"the storage class is {storage}, but the pointer type has {type_.storage}",
+            f"use the storage class {type_.storage}",
         )
     if (i.block is not None) != (storage == "Function"):
         where = "in a function" if i.block is not None else "outside of functions"
         yield Problem(
-            f"a variable of {storage} storage is {where}", "move it, or change its storage class"
+            f"a variable of {storage} storage is {where}",
+            "move the variable, or change its storage class",
         )
     if storage == "Generic":
         yield Problem(
@@ -67,13 +68,15 @@ def _initializer(m: Module, i: Instruction, storage: str) -> Problems:
         held = m.pointee(m.types.get(i.type_id))
         given = m.type_of(initializer)
         if held is not None and given is not None and given is not held:
-            yield Problem(f"the initializer is of {given}, not {held}", f"use a constant of {held}")
+            yield Problem(
+                f"the initializer has type {given}, not {held}", f"use a constant of {held}"
+            )
     if storage == "Input" or (m.environment.vulkan and storage in NOT_INITIALIZED):
         yield Problem(f"a variable of {storage} storage has an initializer", remedies.STORE)
     elif m.environment.vulkan and storage == "Workgroup" and op != "ConstantNull":
         yield Problem(
             "a Workgroup variable can only be initialized with OpConstantNull",
-            "initialize it with an OpConstantNull of its type",
+            "initialize the variable with an OpConstantNull of its type",
         )
 
 
@@ -84,13 +87,13 @@ NOT_INITIALIZED = frozenset(
 
 @instruction_rule("MEM-02", "2.16.2", "Variable")
 def held(m: Module, i: Instruction) -> Problems:
-    """A variable holds a type that its storage class allows."""
+    """The storage class of a variable must allow the variable's type."""
     type_ = m.types.get(i.type_id)
     held_type = m.pointee(type_)
     if type_ is None or held_type is None:
         return
     if held_type.kind in ("Void", "Function"):
-        yield Problem(f"a variable holds {held_type}", "hold a type that has values")
+        yield Problem(f"a variable holds {held_type}", "use a type that has values")
         return
     storage = type_.storage
     if not m.is_shader:
@@ -103,7 +106,7 @@ def held(m: Module, i: Instruction) -> Problems:
         variable_pointers = {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities
         if not variable_pointers:
             yield Problem(
-                "under logical addressing a variable cannot hold a pointer", remedies.INDEX
+                "a variable cannot hold a pointer under logical addressing", remedies.INDEX
             )
         elif held_type.storage not in ("StorageBuffer", "Workgroup"):
             yield Problem(
@@ -134,21 +137,23 @@ def _builtin_members(m: Module, type_: Type | None) -> bool:
 def _runtime_array(m: Module, i: Instruction, held_type: Type, storage: str) -> Problems:
     if not m.environment.vulkan:
         return
-    # Blocks are checked at their declarations.
+    # Other rules check the declarations of blocks.
     if held_type.kind == "RuntimeArray":
         if "RuntimeDescriptorArray" not in m.capabilities:
             yield Problem(
-                "a variable is a runtime array", remedies.declare("RuntimeDescriptorArray")
+                "the type of a variable is a runtime array",
+                remedies.declare("RuntimeDescriptorArray"),
             )
         elif storage not in ("StorageBuffer", "Uniform", "UniformConstant"):
             yield Problem(
-                f"a runtime array is in {storage} storage", "fix its length, or use StorageBuffer"
+                f"a runtime array is in {storage} storage",
+                "give the array a length, or use StorageBuffer",
             )
         return
     inner = held_type.element if held_type.kind == "Array" else held_type
     if inner is None or inner.kind != "Struct":
         yield Problem(
-            "a runtime array is within another type than a struct",
+            "a runtime array is inside a type that is not a struct",
             "make the array the last member of the struct that the variable holds",
         )
     elif storage == "Uniform" and not m.has(inner.id, "BufferBlock"):
@@ -159,17 +164,17 @@ def _runtime_array(m: Module, i: Instruction, held_type: Type, storage: str) -> 
 
 @instruction_rule("MEM-03", "3.49.8", "Load")
 def load(m: Module, i: Instruction) -> Problems:
-    """A load takes a pointer and gives the pointee's type."""
+    """A load must take a pointer, and its result must have the pointee type."""
     yield from _through(m, i, i.get("pointer"), m.types.get(i.type_id), "result")
 
 
 HANDLES = frozenset({"Image", "Sampler", "SampledImage", "AccelerationStructureKHR"})
-"""Types of opaque handles, which shaders cannot write to memory in Vulkan."""
+"""Opaque types, whose values shaders cannot store in Vulkan."""
 
 
 @instruction_rule("MEM-04", "3.49.8", "Store")
 def store(m: Module, i: Instruction) -> Problems:
-    """A store takes a writable pointer and an object of the pointee's type."""
+    """A store must take a writable pointer and an object of the pointee type."""
     pointer, object_ = i.get("pointer"), i.get("object")
     type_ = m.type_of(pointer)
     if m.op_of(object_) and m.type_of(object_) is None:
@@ -180,7 +185,7 @@ def store(m: Module, i: Instruction) -> Problems:
         return
     stored = m.type_of(object_)
     if m.environment.vulkan and stored is not None and stored.kind in HANDLES:
-        yield Problem(f"a store of {stored}", "use the image or sampler where it is loaded")
+        yield Problem(f"a store of {stored}", "load the image or sampler at its use")
     if type_.storage in ("UniformConstant", "Input", "PushConstant"):
         yield Problem(f"a store to {type_.storage}", "store to Private, Workgroup or StorageBuffer")
     elif type_.storage == "Uniform" and m.environment.vulkan:
@@ -190,13 +195,13 @@ def store(m: Module, i: Instruction) -> Problems:
             held_ = held_.element
         if held_ is not None and m.has(held_.id, "Block"):
             yield Problem(
-                "Vulkan's Uniform blocks are read-only, but this one is stored to",
+                "the store is to a Uniform block, which is read-only in Vulkan",
                 "use StorageBuffer",
             )
 
 
 def _base(m: Module, id: int) -> int:
-    """The variable or parameter that a pointer is formed from."""
+    """Returns the variable or parameter from which access chains form a pointer."""
     for _ in range(MAX_INDEXES):
         at = m.definitions.get(id)
         if at is None or at.op not in ("AccessChain", "InBoundsAccessChain", "CopyObject"):
@@ -212,7 +217,9 @@ def _through(m: Module, i: Instruction, pointer: int, want: Type | None, what: s
             yield Problem(f"{m.spell(pointer)} is not a pointer", remedies.POINTER)
         return
     if not type_.is_pointer:
-        yield Problem(f"{m.spell(pointer)} is of {type_}, not a pointer", remedies.POINTER)
+        yield Problem(
+            f"{m.spell(pointer)} has type {type_}, which is not a pointer", remedies.POINTER
+        )
         return
     pointee_type = m.pointee(type_)
     if want is None:
@@ -221,17 +228,18 @@ def _through(m: Module, i: Instruction, pointer: int, want: Type | None, what: s
         yield Problem(f"the {what} is void", "load and store types that have values")
     elif pointee_type is not None and pointee_type is not want and type_.kind == "Pointer":
         yield Problem(
-            f"the {what} is of {want}, the pointee of {pointee_type}",
+            f"the {what} has type {want}, but the pointee has type {pointee_type}",
             f"use the pointee's type for the {what}",
         )
     elif "RuntimeArray" in want.contains:
         yield Problem(
-            "an object with a runtime array is loaded or stored", "access its elements one by one"
+            "an object with a runtime array is loaded or stored",
+            "access the array's elements one by one",
         )
 
 
 def memory_operands(i: Instruction) -> Iterator[tuple[int, list[RawOperand]]]:
-    """Each mask of memory operands, with its parameters."""
+    """Yields each mask of memory operands with its parameters."""
     read = i.read or []
     for k, operand in enumerate(read):
         if operand.kind == "MemoryAccess":
@@ -255,8 +263,8 @@ def _bit(name: str) -> int:
 )
 def operands(m: Module, i: Instruction) -> Problems:
     """
-    Memory operands are consistent: availability needs non-private memory, alignments are powers of
-    two, scopes are constants.
+    Memory operands must be consistent: availability needs NonPrivatePointer, alignments must be
+    powers of two, scopes constants.
     """
     masks = list(memory_operands(i))
     copy = i.op.startswith("CopyMemory")
@@ -279,9 +287,9 @@ def _mask(
     private = _bit("NonPrivatePointer")
     matrix = i.op.startswith("CooperativeMatrix")
     if mask & available and not stores and not matrix:
-        yield Problem("MakePointerAvailable is not for a load", "use MakePointerVisible")
+        yield Problem("MakePointerAvailable is not allowed on a load", "use MakePointerVisible")
     if mask & visible and not loads and not matrix:
-        yield Problem("MakePointerVisible is not for a store", "use MakePointerAvailable")
+        yield Problem("MakePointerVisible is not allowed on a store", "use MakePointerAvailable")
     if mask & (available | visible) and not mask & private:
         yield Problem("NonPrivatePointer is missing", "add the bit NonPrivatePointer")
     if mask & private:
@@ -292,7 +300,8 @@ def _mask(
             "PhysicalStorageBuffer",
         ):  # fmt: skip
             yield Problem(
-                f"NonPrivatePointer is not for {type_.storage}", "remove the bit NonPrivatePointer"
+                f"NonPrivatePointer is not allowed for {type_.storage}",
+                "remove the bit NonPrivatePointer",
             )
     rest = list(parameters)
     if mask & _bit("Aligned") and rest:
@@ -319,7 +328,7 @@ def _mask(
 
 
 def scalar_sizes(type_: Type) -> list[int]:
-    """Yields the sizes in bytes of the scalars within a type."""
+    """Returns the sizes in bytes of the scalars within a type."""
     widths = [n.lstrip("IntFloa") for n in type_.contains if n.startswith(("Int", "Float"))]
     return [int(w) // 8 for w in widths if w.isdigit()] + [8] * ("Pointer" in type_.contains)
 
@@ -327,7 +336,7 @@ def scalar_sizes(type_: Type) -> list[int]:
 def _check_alignment(
     m: Module, i: Instruction, masks: list[tuple[int, list[RawOperand]]]
 ) -> Problems:
-    """Checks that accesses to physical storage buffers state their alignment."""
+    """Checks that accesses to physical storage buffers have a sufficient alignment."""
     if i.op.startswith("CooperativeMatrix") or (not masks and i.op == "CopyMemorySized"):
         return
     places = {"Load": (3,), "Store": (1,)}.get(i.op, (1, 2))
@@ -340,7 +349,7 @@ def _check_alignment(
         mask, parameters = masks[min(k, len(masks) - 1)] if masks else (0, [])
         if not mask & _bit("Aligned") or not parameters:
             yield Problem(
-                "an access to a physical storage buffer is not Aligned",
+                "an access to a physical storage buffer lacks the memory operand Aligned",
                 "add Aligned with the alignment to the memory operands",
             )
             continue
@@ -356,7 +365,7 @@ def _check_alignment(
 
 @instruction_rule("MEM-09", "3.49.8", "CopyMemory")
 def copy_memory(m: Module, i: Instruction) -> Problems:
-    """A copy of memory is between pointers to one type."""
+    """A memory copy must have pointers to the same type."""
     target, source = m.type_of(i.get("target")), m.type_of(i.get("source"))
     for id in (i.get("target"), i.get("source")):
         if m.type_of(id) is None and m.op_of(id):
@@ -367,7 +376,7 @@ def copy_memory(m: Module, i: Instruction) -> Problems:
             return
     to, from_ = m.pointee(target), m.pointee(source)
     if to is not None and from_ is not None and to is not from_:
-        yield Problem(f"from {from_} to {to}", "copy between pointers to one type")
+        yield Problem(f"from {from_} to {to}", "use pointers to the same type")
     elif to is not None and to.kind == "Void":
         yield Problem(
             "a copy of void is not possible", "copy between pointers to a type that has values"
@@ -376,7 +385,7 @@ def copy_memory(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("MEM-11", "2.18", "Variable")
 def vulkan_decorations(m: Module, i: Instruction) -> Problems:
-    """Accesses under the Vulkan memory model use neither Coherent nor Volatile decorations."""
+    """With the Vulkan memory model, accessed memory must not be decorated Coherent or Volatile."""
     if not m.is_vulkan_model:
         return
     struct = m.pointee(m.types.get(i.type_id))
@@ -386,7 +395,7 @@ def vulkan_decorations(m: Module, i: Instruction) -> Problems:
         for decoration in m.decorations.get(target, ()):
             if decoration.name in ("Coherent", "Volatile"):
                 yield Problem(
-                    f"{decoration.name} is not for the Vulkan memory model",
+                    f"the Vulkan memory model does not allow {decoration.name}",
                     "use memory operands instead",
                     decoration.at,
                 )
@@ -394,15 +403,15 @@ def vulkan_decorations(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("MEM-13", "3.49.8", "CopyMemorySized")
 def sized_copy(m: Module, i: Instruction) -> Problems:
-    """A sized copy is between pointers, and copies at least one byte."""
+    """A sized copy must have two pointers and copy at least one byte."""
     for name in ("target", "source"):
         type_ = m.type_of(i.get(name))
         if type_ is None and m.op_of(i.get(name)):
             yield Problem(f"the {name} {m.spell(i.get(name))} is not a value", remedies.POINTER)
         if type_ is not None and not type_.is_pointer:
-            yield Problem(f"the {name} is of {type_}, not a pointer", remedies.POINTER)
+            yield Problem(f"the {name} has type {type_}, which is not a pointer", remedies.POINTER)
     size = m.type_of(i.get("size"))
     if size is not None and size.kind != "Int":
-        yield Problem(f"the size is of {size}", remedies.INTEGER_SCALAR)
+        yield Problem(f"the size has type {size}", remedies.INTEGER_SCALAR)
     elif m.integer(i.get("size")) == 0:
         yield Problem("the size is 0", "copy at least one byte")

@@ -1,10 +1,9 @@
 """
-A module, indexed for the rules: definitions, types, constants, decorations, functions.
+Indexes a module for the rules: definitions, types, constants, decorations, functions.
 
-The index assumes no rule. If an id has two definitions, the first counts; instructions that the
-grammar cannot read are left out, and the module is not `sound`; misplaced instructions are indexed,
-too. So every rule can run on any bytes with SPIR-V's header and valid lengths, even if other rules
-are broken.
+The index does not rely on any rule, so that every rule can run on any bytes with SPIR-V's header
+and valid lengths. If an id has two definitions, the first counts. Instructions that the grammar
+cannot read are omitted, and the module is not `sound`. Misplaced instructions are indexed, too.
 """
 
 from __future__ import annotations
@@ -33,7 +32,9 @@ CONSTANTS = frozenset(
     ConstantDataKHR SpecConstantDataKHR GraphConstantARM
     """.split()
 )
-"""Constant instructions; OpUndef is not one, but may stand among them."""
+"""
+Constant instructions. OpUndef is not a constant, although constants may have it as an operand.
+"""
 
 VECTOR_CONSTANTS = frozenset(
     """
@@ -41,11 +42,11 @@ VECTOR_CONSTANTS = frozenset(
     SpecConstantCompositeReplicateEXT
     """.split()
 )
-"""Constant instructions that give vectors and other composites of constituents."""
+"""Constant instructions that make vectors and other composites from constituents."""
 
 
 class Decoration(NamedTuple):
-    """One decoration of an id, or of a struct's member."""
+    """A decoration of an id or of a struct's member."""
 
     name: str
     parameters: tuple[int | str, ...]
@@ -54,7 +55,7 @@ class Decoration(NamedTuple):
 
 
 class EntryPoint(NamedTuple):
-    """One OpEntryPoint."""
+    """An OpEntryPoint."""
 
     model: str
     function: int
@@ -69,9 +70,9 @@ LAYOUT = ("Block", "BufferBlock", "Offset", "ArrayStride", "MatrixStride")
 
 class Module:
     """
-    The indexed module; `instructions` are all, in order.
+    The indexed module. `instructions` has all instructions in order.
 
-    The default environment is Vulkan for a shader and plain SPIR-V for other modules.
+    The default environment is Vulkan for a module with Shader, and plain SPIR-V for other modules.
     """
 
     def __init__(self, raw: RawModule, environment: Environment | None = None):
@@ -82,7 +83,7 @@ class Module:
         self.definitions: dict[int, Instruction] = {}
         self.types: dict[int, Type] = {}
         self.declared: dict[str, Instruction] = {}
-        """Capabilities as declared."""
+        """Capability -> its OpCapability."""
         self.extensions: dict[str, Instruction] = {}
         self.imports: dict[int, str] = {}
         self.memory_models: list[Instruction] = []
@@ -90,17 +91,17 @@ class Module:
         self.modes: defaultdict[int, list[tuple[str, list[RawOperand], Instruction]]] = defaultdict(
             list
         )
-        """Entry point's function -> execution modes with their operands."""
+        """Function of an entry point -> its execution modes with operands."""
         self.names: dict[int, str] = {}
         self.decorations: defaultdict[int, list[Decoration]] = defaultdict(list)
         self.functions: list[Function] = []
         self.by_function: dict[int, Function] = {}
         self._lines: list[Instruction | None] = []
-        """The OpLines in order; None where OpNoLine ends one."""
+        """OpLine instructions in order; None for OpNoLine."""
         self._line_starts = array("I")
-        """For each of these, the instruction from which on it applies."""
+        """Index of the first instruction to which each element of `_lines` applies."""
         self.outside: list[Instruction] = []
-        """Instructions in no function."""
+        """Instructions outside of functions."""
         self.by_op: defaultdict[str, list[Instruction]] = defaultdict(list)
         self._index()
         unstated = ENVIRONMENTS["vulkan1.3" if self.is_shader else "spv1.6"]
@@ -109,7 +110,7 @@ class Module:
     def _index(self) -> None:
         bound = self.header.bound
         first: dict[int, list[int]] = {}
-        """Shares equal words, because most instructions occur many times."""
+        """First word -> an equal list of words, to share memory between equal instructions."""
         for index, words in enumerate(self.raw.rows()):
             known = first.setdefault(words[0], words)
             if len(words) == 1:
@@ -132,7 +133,7 @@ class Module:
         self._find_functions()
 
     def _resolve_forward(self) -> None:
-        """Resolves members that are pointers declared behind their struct."""
+        """Resolves struct members that are pointers declared after the struct."""
         for type_ in self.types.values():
             if type_.kind == "Struct" and None in type_.members:
                 candidates = (self.types.get(id) for id in type_.at.words[2:])
@@ -148,7 +149,7 @@ class Module:
             i.sound = False
 
     def unreadable(self) -> Iterator[tuple[Instruction, SPIRVDecodeError]]:
-        """Returns the instructions that the grammar cannot read, each with its error."""
+        """Yields the instructions that the grammar cannot read, each with its error."""
         for i in self.instructions:
             if i.sound:
                 continue
@@ -158,7 +159,6 @@ class Module:
                 yield i, error
 
     def _collect(self) -> None:
-        """Reads the declarations before the functions."""
         collectors = {
             "Capability": self._capability,
             "Extension": self._extension,
@@ -225,7 +225,7 @@ class Module:
         self.decorations[int(target)].append(Decoration(name, tuple(parameters), int(member), i))
 
     def _spread_groups(self) -> None:
-        """Applies a group's decorations to its targets."""
+        """Applies the decorations of groups to the groups' targets."""
         limit, spread = self.raw.limits.group_decorations, 0
         for i in (*self.by_op.get("GroupDecorate", ()), *self.by_op.get("GroupMemberDecorate", ())):
             group = tuple(self.decorations.get(i.get("decoration_group"), ()))
@@ -239,7 +239,9 @@ class Module:
             for target, member in pairs:
                 spread += len(group)
                 if spread > limit:
-                    raise self.raw[i.index].error(f"groups stand for more than {limit} decorations")
+                    raise self.raw[i.index].error(
+                        f"decoration groups expand to more than {limit} decorations"
+                    )
                 if member not in given:
                     given[member] = [d._replace(at=i, member=member) for d in group]
                 self.decorations[target] += given[member]
@@ -279,13 +281,13 @@ class Module:
             self._line_starts.append(start)
 
     def line_of(self, index: int) -> Instruction | None:
-        """The OpLine that applies to an instruction."""
+        """Returns the OpLine that applies to the instruction at an index."""
         place = bisect_right(self._line_starts, index)
         return self._lines[place - 1] if place else None
 
     @cached_property
     def capabilities(self) -> frozenset[str]:
-        """Declared capabilities and what they imply."""
+        """Declared capabilities and the capabilities that they imply."""
         known = grammar().kind("Capability")
         names = [n for n in self.declared if n in known]
         return frozenset(names).union(*(grammar().implied(n) for n in names))
@@ -296,7 +298,7 @@ class Module:
 
     @cached_property
     def is_kernel(self) -> bool:
-        """True for a kernel's module, in the sense of CM-02 and CM-10."""
+        """True for an OpenCL kernel module, as rules CM-02 and CM-10 define it."""
         return "Kernel" in self.capabilities and not self.is_shader
 
     @cached_property
@@ -316,21 +318,21 @@ class Module:
         return self.memory_model == "Vulkan"
 
     def type_of(self, id: int) -> Type | None:
-        """The type of a value; None for other ids."""
+        """Returns the type of a value; None for other ids."""
         at = self.definitions.get(id)
         return None if at is None else self.types.get(at.type_id)
 
     def pointee(self, type_: Type | None) -> Type | None:
-        """Returns the type that a typed pointer points to."""
+        """Returns the type that a typed pointer points to; None for other types."""
         return None if type_ is None else self.types.get(type_.pointee_id)
 
     def op_of(self, id: int) -> str:
-        """The instruction that defines an id, empty if none does."""
+        """Returns the name of the instruction that defines an id; empty if the id is undefined."""
         at = self.definitions.get(id)
         return "" if at is None else at.op
 
     def is_constant(self, id: int) -> bool:
-        """Whether a constant instruction gives the id."""
+        """True if a constant instruction defines the id."""
         return self.op_of(id) in CONSTANTS
 
     def is_spec(self, id: int) -> bool:
@@ -338,9 +340,10 @@ class Module:
 
     def integer(self, id: int, *, default: bool = False) -> int | None:
         """
-        The value of an integer constant, None if it is not known before specialization.
+        Returns the value of an integer constant; None for other ids and for specialization
+        constants.
 
-        With `default` a specialization constant counts by its default.
+        With `default`, a specialization constant has its default value.
         """
         at = self.definitions.get(id)
         type_ = self.type_of(id)
@@ -357,7 +360,7 @@ class Module:
         return value - (1 << width) if type_.signed and value >> (width - 1) else value
 
     def decoration(self, id: int, name: str, member: int | None = None) -> Decoration | None:
-        """The first decoration of this name."""
+        """Returns the first decoration with this name; None without such a decoration."""
         return self._by_name.get((id, name, member))
 
     @cached_property
@@ -370,9 +373,7 @@ class Module:
 
     @cached_property
     def explicit_layouts(self) -> dict[int, str]:
-        """
-        For each aggregate or pointer, the first layout decoration that it or a part of it has.
-        """
+        """Type id -> name of the first layout decoration of the type or its parts."""
         layouts: dict[int, str] = {}
         for type_ in self.types.values():
             if type_.kind in AGGREGATES or type_.kind in POINTERS:
@@ -386,11 +387,11 @@ class Module:
         return self.decoration(id, name, member) is not None
 
     def spell(self, id: int) -> str:
-        """Spells an id for findings: `%7`, `%7 "sum"`."""
+        """Returns an id's text for findings: `%7`, or `%7 "sum"` if it has a name."""
         name = self.names.get(id)
         return f'%{id} "{name}"' if name else f"%{id}"
 
     def spell_type(self, id: int) -> str:
-        """Spells the type of a value for a message."""
+        """Returns the text of a value's type for findings."""
         type_ = self.type_of(id)
         return "no value" if type_ is None else str(type_)

@@ -1,8 +1,8 @@
 """
-Validation of a `spirv.module`: the dialect's verifiers, then the rules on the binary it becomes.
+Validates a `spirv.module`: runs the dialect's verifiers, then the rules on the encoded binary.
 
-A finding in the binary names the operation that the instruction was written for, which the encoder
-records (`encode/origins.py`).
+A finding in the binary refers to the operation that the encoder wrote the instruction for
+(`encode/origins.py`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ def validate_operation(
     module: ModuleOp, target_env: str | None = None
 ) -> tuple[list[Finding], bytes | None]:
     """
-    Returns all findings in a `spirv.module`, each with the text of an operation. The second result
-    is the module's binary; None if it cannot be written.
+    Returns all findings in a `spirv.module`, and its binary (None if it cannot be encoded).
+
+    Each finding has the text of an operation.
     """
     findings = list(_verifier_findings(module))
     origins = Origins()
@@ -35,7 +36,7 @@ def validate_operation(
         binary = ModuleEncoder(module, names=True, lines=True, origins=origins).encode()
     except (SPIRVEncodeError, VerifyException, OverflowError) as error:
         cause = str(error).strip().splitlines()[0]
-        remedy = "change the operation that the cause names to one with a SPIR-V instruction"
+        remedy = "replace the operation by operations that have SPIR-V instructions"
         return [*findings, _finding(WRITABLE, cause, remedy, None)], None
     reported = {(f.rule, f.operation) for f in findings}
     for finding in validate(binary, target_env):
@@ -47,7 +48,7 @@ def validate_operation(
 
 
 def _verifier_findings(module: ModuleOp) -> Iterator[Finding]:
-    """Findings of each operation's own verifier."""
+    """Yields a finding for each operation whose verifier fails."""
     for op in module.walk():
         try:
             op.verify(verify_nested_ops=False)
@@ -56,12 +57,12 @@ def _verifier_findings(module: ModuleOp) -> Iterator[Finding]:
 
 
 def parse_finding(error: VerifyException, file: str, line: int) -> Finding:
-    """The finding for a type or an attribute that is refused while the text is read."""
+    """Returns the finding for a type or attribute that the parser rejects."""
     return replace(_refusal(error, None), operation=f"{file}:{line}")
 
 
 def _refusal(error: VerifyException, op: Operation | None) -> Finding:
-    """Makes a finding of a verifier's error: for the rule that it names, else for `VERIFIER`."""
+    """Makes a finding from a verifier's error, for the rule that it names, or for `VERIFIER`."""
     if isinstance(error, RuleViolation):
         return _finding(error.rule, error.cause, error.remedy, op)
     cause = str(error).strip().splitlines()[-1]
@@ -75,6 +76,6 @@ def _finding(rule: str, cause: str, remedy: str, op: Operation | None) -> Findin
 
 
 def text_of(op: Operation) -> str:
-    """The first line of an operation's text."""
+    """Returns the first line of an operation's text."""
     first, _, rest = str(op).partition("\n")
     return first + (" ..." if rest else "")

@@ -1,9 +1,9 @@
 """
-Rules of operand types for arithmetic, logic, bits and conversions (OPR): one table.
+Rules of operand types for arithmetic, logic, bits and conversions (OPR), in one table.
 
-A row lists its instructions, their result and their operands. An operand is described by its own
-type, or by the properties it shares with the result. A number of some shape may be a vector or a
-cooperative matrix.
+A row gives the types of the result and operands for a list of instructions. An operand type is
+fixed, or shares properties with the result type. "Shape" includes scalars, vectors and cooperative
+matrices.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
 from xdsl_spirv.serialization.validation.types import Type
 
-CONVERT = "convert it, or use the instruction for its type"
+CONVERT = "convert the operand, or use the instruction for its type"
 
 
 class Want(NamedTuple):
-    """A required type: in words (`{r}` is the result's type), and as a test."""
+    """A required type: a description (`{r}` stands for the result type), and a predicate."""
 
     text: str
     fits: Callable[[Type, Type], bool]
     remedy: str = ""
-    """The remedy, if it differs from converting an operand or changing the result's type."""
+    """The remedy, unless it is the default (convert an operand or change the result type)."""
 
 
 def _converts(t: Type, r: Type) -> bool:
-    """True for equal shapes. Rule CM-19 checks conversions of cooperative matrices."""
+    """True for equal shapes, and for all cooperative matrices, which CM-19 checks."""
     return t.shape() == r.shape() or (t.is_matrix and r.is_matrix)
 
 
@@ -85,7 +85,7 @@ def _float_pair(m: Module, i: Instruction) -> str | None:
     if a is None or b is None or r is None:
         return None
     if a is not b or a.base != "Float" or a.shape() != r.shape():
-        return f"the operands are floats of one type in the shape of {r}, not {a} and {b}"
+        return f"the operands must be floats of one type in the shape of {r}, not {a} and {b}"
     return None
 
 
@@ -98,7 +98,9 @@ def _same_width(m: Module, i: Instruction) -> str | None:
 
 
 def _other_width(m: Module, i: Instruction) -> str | None:
-    """Checks that a conversion within a kind of numbers changes the width."""
+    """
+    Checks that a conversion between integers, or between floats, changes the width or encoding.
+    """
     a, r = m.type_of(i.words[3]), m.types.get(i.type_id)
     if a is None or r is None or a.width != r.width:
         return None
@@ -110,18 +112,18 @@ def _other_width(m: Module, i: Instruction) -> str | None:
 
 
 CLOCKS = (("Int", 1, 64), ("Vector", 2, 32))
-"""Kind, components and width of a clock's possible results."""
+"""Kind, number of components and width of each type that a clock may return."""
 
 
 def _lacks_half_derivatives(m: Module, i: Instruction) -> str | None:
     type_ = m.types.get(i.type_id)
     if type_ is None or type_.width == 32 or HALF in m.extensions:
         return None
-    return f"the result is of 32-bit floats, not {type_}"
+    return f"the result must have 32-bit floats, not {type_}"
 
 
 class Row(NamedTuple):
-    """A line of the table: the rule and types of some instructions."""
+    """A row of the table: a rule and the types that some instructions require."""
 
     id: str
     section: str
@@ -130,8 +132,8 @@ class Row(NamedTuple):
     result: Want | None
     operands: Mapping[str, Want]
     also: Callable[[Module, Instruction], str | None] | None = None
-    """Further checks, beyond the types of result and operands."""
-    remedy: str = "convert one of them, or use the instruction for their types"
+    """A further check in addition to the types; returns the cause of a problem."""
+    remedy: str = "convert an operand, or use the instruction for the operands' types"
     """The remedy if `also` fails."""
 
 
@@ -228,7 +230,7 @@ TABLE = (
 def check_row(
     m: Module, i: Instruction, row: Row, wanted: tuple[tuple[str, int, Want], ...]
 ) -> Problems:
-    """The problems of one instruction under one row."""
+    """Checks one instruction by a row of the table."""
     result = m.types.get(i.type_id) if i.shape.has_type else None
     words = i.words
     if row.result is not None:
@@ -236,7 +238,7 @@ def check_row(
             return
         if not row.result.fits(result, result):
             yield Problem(
-                f"the result is {row.result.text}, not {result}",
+                f"the result must be {row.result.text}, not {result}",
                 row.result.remedy or remedies.result_type(row.result.text),
             )
             return
@@ -250,7 +252,7 @@ def check_row(
         elif not want.fits(type_, result or type_):
             sound = False
             wanted_text = want.text.format(r=result)
-            cause = f"{name} {m.spell(words[place])} is {wanted_text}, not of {type_}"
+            cause = f"{name} {m.spell(words[place])} must be {wanted_text}, but has type {type_}"
             yield Problem(cause, want.remedy or CONVERT)
     if sound and row.also is not None and len(words) > 3:
         cause = row.also(m, i)
@@ -259,7 +261,7 @@ def check_row(
 
 
 def _matrix_product(m: Module, i: Instruction) -> str | None:
-    """Checks that columns and rows of a product of matrices and vectors agree."""
+    """Checks that the numbers of columns and rows in a matrix product match."""
     a, b, r = m.type_of(i.words[3]), m.type_of(i.words[4]), m.types.get(i.type_id)
     if a is None or b is None or r is None:
         return None
@@ -282,11 +284,11 @@ def _matrix_product(m: Module, i: Instruction) -> str | None:
         "MatrixTimesMatrix": ac == br and rc == bc and rr == ar,
         "OuterProduct": rc == br and rr == ar,
     }[i.op]
-    return None if agree else f"the sizes of {a} and {b} do not make {r}"
+    return None if agree else f"the sizes of {a} and {b} do not match the result {r}"
 
 
 def _columns_and_rows(type_: Type) -> tuple[int, int] | None:
-    """Columns and rows; a vector is one column."""
+    """Returns the numbers of columns and rows; a vector is one column."""
     if type_.kind == "Matrix" and type_.element is not None:
         return type_.lanes, type_.element.lanes
     if type_.kind == "Vector" and type_.base == "Float":
@@ -295,7 +297,7 @@ def _columns_and_rows(type_: Type) -> tuple[int, int] | None:
 
 
 def register(row: Row) -> None:
-    """Registers a row as a rule of its instructions. Skips operands that an instruction lacks."""
+    """Registers a row as a rule for its instructions. Skips operands that an instruction lacks."""
     cached: dict[int, tuple[tuple[str, int, Want], ...]] = {}
 
     def check(m: Module, i: Instruction) -> Problems:
@@ -320,7 +322,7 @@ for _row in TABLE:
     "OPR-34", "3.49.13", "VectorTimesMatrix MatrixTimesVector MatrixTimesMatrix OuterProduct"
 )
 def products(m: Module, i: Instruction) -> Problems:
-    """Sizes and components of a product with matrices agree."""
+    """The sizes and components of a matrix product must match."""
     cause = _matrix_product(m, i)
     if cause is not None:
         yield Problem(cause, "use matrices of floats whose sizes agree")

@@ -1,6 +1,7 @@
 """
-Rules of the order of instructions (LAY): the module's sections, functions, blocks. The section of
-an instruction depends only on its name, so the order of the module is one table.
+Rules of the order of instructions (LAY): the module's sections, functions, blocks.
+
+The section of an instruction depends only on its name, so one table gives the order of a module.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SECTIONS = (
     "Decorate MemberDecorate DecorationGroup GroupDecorate GroupMemberDecorate DecorateId "
     "DecorateString MemberDecorateString MemberDecorateIdEXT",
 )
-"""SPIR-V 2.4, the sections before types, constants and global variables."""
+"""Instructions of each section before types, constants and global variables (SPIR-V 2.4)."""
 
 SECTION = {name: k for k, names in enumerate(SECTIONS) for name in names.split()}
 DECLARATIONS = len(SECTIONS)
@@ -41,19 +42,19 @@ FUNCTIONS = DECLARATIONS + 1
 BOTH = frozenset(
     {"Undef", "Variable", "UntypedVariableKHR", "ExtInst", "Line", "NoLine", "PoisonKHR"}
 )
-"""Instructions that stand among the declarations and in functions."""
+"""Instructions that are allowed both among the declarations and in functions."""
 
 GRAPHS = FUNCTIONS + 1
 IN_GRAPHS = frozenset(
     "GraphEntryPointARM GraphARM GraphInputARM GraphSetOutputARM GraphEndARM".split()
 )
-"""Instructions of the section behind the functions (SPV_ARM_graph)."""
+"""Instructions of the section after the functions (SPV_ARM_graph)."""
 
 NO_PLACE = frozenset({"ExtInstWithForwardRefsKHR"})
 
 
 def section(i: Instruction) -> int:
-    """The section an instruction belongs to; functions by default."""
+    """Returns the index of an instruction's section, by default the section of functions."""
     op = i.op
     number = SECTION.get(op)
     if number is not None:
@@ -65,7 +66,7 @@ def section(i: Instruction) -> int:
 
 @module_rule("LAY-01", "2.4")
 def sections(m: Module) -> Problems:
-    """Instructions are in the order of the module's sections."""
+    """Instructions must be in the order of the module's sections."""
     reached = 0
     for i in m.outside:
         op = i.op
@@ -76,12 +77,14 @@ def sections(m: Module) -> Problems:
             continue
         if here < reached and op not in BOTH:
             yield Problem(
-                f"Op{op} stands behind instructions of a later section",
-                "move it to the section that SPIR-V 2.4 gives it",
+                f"Op{op} follows an instruction of a later section",
+                "move the instruction to its section (SPIR-V 2.4)",
                 i,
             )
         elif here == FUNCTIONS:
-            yield Problem(f"Op{op} stands outside a function", "move it into a block", i)
+            yield Problem(
+                f"Op{op} is outside of a function", "move the instruction into a block", i
+            )
         elif op in BOTH and reached < DECLARATIONS - 1 and op not in ("Line", "NoLine"):
             reached = DECLARATIONS
         reached = max(reached, here)
@@ -91,36 +94,40 @@ def sections(m: Module) -> Problems:
         here = section(i)
         if here < FUNCTIONS and i.op not in BOTH and i.op not in NO_PLACE:
             yield Problem(
-                f"Op{i.op} stands behind the start of a function",
-                "move it before the first OpFunction",
+                f"Op{i.op} follows the start of a function",
+                "move the instruction before the first OpFunction",
                 i,
             )
 
 
 @module_rule("LAY-02", "2.4")
 def one_memory_model(m: Module) -> Problems:
-    """There is exactly one OpMemoryModel."""
+    """A module must have exactly one OpMemoryModel."""
     if not m.memory_models:
-        yield Problem("the module has no OpMemoryModel", "add it behind the extensions and imports")
+        yield Problem(
+            "the module has no OpMemoryModel", "add OpMemoryModel after the extensions and imports"
+        )
     for i in m.memory_models[1:]:
-        yield Problem("this is a second OpMemoryModel", "remove one of the two", i)
+        yield Problem("the module has a second OpMemoryModel", "remove one of the two", i)
 
 
 declared_rule(
-    "LAY-03", "2.4", "A function is OpFunction, its parameters, its blocks, OpFunctionEnd."
+    "LAY-03",
+    "2.4",
+    "A function consists of OpFunction, its parameters, its blocks and OpFunctionEnd.",
 )
 declared_rule("LAY-04", "2.4", "A block begins with OpLabel and ends with its only terminator.")
-declared_rule("LAY-05", "2.4", "Functions without a body come before those with one.")
+declared_rule("LAY-05", "2.4", "Functions without a body come before functions with a body.")
 
 
 @module_rule("LAY-06", "2.4")
 def functions(m: Module) -> Problems:
-    """Every function has an end."""
+    """Every function must end with OpFunctionEnd."""
     yield from _FunctionOrder(m).problems()
 
 
 class _FunctionOrder:
-    """Finds instructions that stand outside a function or block, in one pass over the module."""
+    """Finds instructions outside of functions or blocks, in one pass over the module."""
 
     def __init__(self, m: Module):
         self.m = m
@@ -136,29 +143,35 @@ class _FunctionOrder:
             yield from self._step(i)
         if self.function is not None:
             yield Problem(
-                "the function has no OpFunctionEnd", "add it behind the last block", self.function
+                "the function has no OpFunctionEnd",
+                "add OpFunctionEnd after the last block",
+                self.function,
             )
 
     def _step(self, i: Instruction) -> Iterator[Problem]:
         op = i.op
         if op == "Function":
             if self.function is not None:
-                yield Problem("a function starts within another", "put OpFunctionEnd before it", i)
+                yield Problem(
+                    "a function starts inside another function",
+                    "put OpFunctionEnd before the second OpFunction",
+                    i,
+                )
             self.function, self.labels, self.in_block = i, 0, False
         elif op == "FunctionEnd":
             yield from self._end(i)
         elif op == "FunctionParameter":
             if self.labels:
                 yield Problem(
-                    "a parameter stands behind a block",
-                    "move the parameter behind OpFunction",
+                    "a parameter follows a block",
+                    "move the parameter after OpFunction",
                     i,
                     "LAY-03",
                 )
         elif op == "Label":
             if self.in_block:
                 yield Problem(
-                    "the block before has no terminator", remedies.END_OF_BLOCK, i, "LAY-04"
+                    "the previous block has no terminator", remedies.END_OF_BLOCK, i, "LAY-04"
                 )
             self.labels += 1
             self.in_block = True
@@ -166,8 +179,10 @@ class _FunctionOrder:
             return
         elif not self.in_block:
             if self.labels and op == "ExtInst" and self._non_semantic(i):
-                return  # Debug information that spirv-opt writes behind a terminator.
-            yield Problem(f"Op{op} is not in a block", "put OpLabel before it", i, "LAY-04")
+                return  # spirv-opt writes debug information after a terminator.
+            yield Problem(
+                f"Op{op} is not in a block", "put OpLabel before the instruction", i, "LAY-04"
+            )
         elif op in TERMINATORS:
             self.in_block = False
 
@@ -176,7 +191,9 @@ class _FunctionOrder:
 
     def _end(self, i: Instruction) -> Iterator[Problem]:
         if self.function is None:
-            yield Problem("OpFunctionEnd ends no function", "remove the OpFunctionEnd", i, "LAY-03")
+            yield Problem(
+                "OpFunctionEnd has no OpFunction", "remove the OpFunctionEnd", i, "LAY-03"
+            )
             return
         if self.in_block:
             yield Problem("the last block has no terminator", remedies.END_OF_BLOCK, i, "LAY-04")
@@ -184,7 +201,7 @@ class _FunctionOrder:
             self.defined = True
         elif self.defined:
             yield Problem(
-                "a function without a body stands behind one with a body",
+                "a function without a body follows a function with a body",
                 "move functions without a body before functions with a body",
                 self.function,
                 "LAY-05",
@@ -199,48 +216,46 @@ VARIABLE_COMPANY = frozenset(
 
 @instruction_rule("LAY-07", "2.4", "Variable UntypedVariableKHR")
 def variables_first(m: Module, i: Instruction) -> Problems:
-    """A function's variables are the first instructions of its first block."""
+    """A function's variables must be the first instructions of its first block."""
     block = i.block
     if block is None:
         return
     if block.order:
         yield Problem(
             "the variable is not in the function's first block",
-            "move it to the first block's start",
+            "move the variable to the start of the first block",
         )
         return
     for other in block.instructions:
         if other is i:
             return
         if other.op not in VARIABLE_COMPANY:
-            yield Problem(
-                f"the variable stands behind Op{other.op}", "move it to the block's start"
-            )
+            yield Problem(f"the variable follows Op{other.op}", "move it to the block's start")
             return
 
 
 @instruction_rule("LAY-08", "2.4", "Phi")
 def phi_first(m: Module, i: Instruction) -> Problems:
-    """OpPhi stands before all other instructions of its block."""
+    """OpPhi must come before all other instructions of its block."""
     if i.block is None:
         return
     if i.block.order == 0:
         yield Problem(
-            "an OpPhi stands in the entry block",
-            "replace the OpPhi by its value: the entry block has no predecessors",
+            "an OpPhi is in the entry block",
+            "remove the OpPhi, since the entry block has no predecessors",
         )
         return
     for other in i.block.instructions:
         if other is i:
             return
         if other.op not in ("Phi", "Line", "NoLine"):
-            yield Problem(f"the OpPhi stands behind Op{other.op}", "move it to the block's start")
+            yield Problem(f"the OpPhi follows Op{other.op}", "move it to the block's start")
             return
 
 
 @instruction_rule("LAY-09", "2.11", "LoopMerge SelectionMerge")
 def merge_second_to_last(m: Module, i: Instruction) -> Problems:
-    """A merge instruction is followed by its block's terminator."""
+    """The terminator of a block must directly follow the block's merge instruction."""
     if i.block is None:
         return
     behind = [o for o in i.block.instructions if o.index > i.index]
@@ -251,7 +266,8 @@ def merge_second_to_last(m: Module, i: Instruction) -> Problems:
     if following is None or following.op not in allowed:
         what = "nothing" if following is None else f"Op{following.op}"
         yield Problem(
-            f"Op{i.op} is followed by {what}", f"put Op{' or Op'.join(allowed)} right behind it"
+            f"Op{i.op} is followed by {what}",
+            f"put Op{' or Op'.join(allowed)} directly after the merge instruction",
         )
     if any(o.op in MERGES and o is not i for o in i.block.instructions):
         yield Problem("the block has two merge instructions", "remove one of the two")

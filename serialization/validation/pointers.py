@@ -1,4 +1,7 @@
-"""Rules of pointers that are formed, measured and compared (MEM-05 to MEM-07, MEM-10, MEM-12)."""
+"""
+Rules of operations on pointers: access chains, differences, comparisons (MEM-05 to MEM-07, MEM-10,
+MEM-12).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ from xdsl_spirv.serialization.validation.types import Type
     "MEM-05", "3.49.8", "AccessChain InBoundsAccessChain PtrAccessChain InBoundsPtrAccessChain"
 )
 def access_chain(m: Module, i: Instruction) -> Problems:
-    """An access chain's indexes lead to the result's pointee type; the storage class stays."""
+    """
+    The indexes of an access chain must lead to the result's pointee type, in the base's storage
+    class.
+    """
     base = i.get("base")
     result, from_ = m.types.get(i.type_id), m.type_of(base)
     if result is None:
@@ -35,7 +41,7 @@ def access_chain(m: Module, i: Instruction) -> Problems:
         return
     if from_.storage != result.storage:
         yield Problem(
-            f"the base is in {from_.storage}, the result in {result.storage}",
+            f"the base is in {from_.storage}, but the result is in {result.storage}",
             remedies.pointer_to(from_.storage),
         )
     yield from indexes(m, m.pointee(from_), i.rest("indexes"), m.pointee(result))
@@ -46,10 +52,10 @@ def access_chain(m: Module, i: Instruction) -> Problems:
 
 
 def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None) -> Problems:
-    """Yields the problems of indexing a type."""
+    """Yields the problems of indexing a type with `ids` to reach the type `want`."""
     if len(ids) > MAX_INDEXES:
         yield Problem(
-            f"{len(ids)} indexes are more than {MAX_INDEXES} (2.17)",
+            f"the chain has {len(ids)} indexes, above the limit of {MAX_INDEXES} (SPIR-V 2.17)",
             f"use two chains of at most {MAX_INDEXES} indexes each",
         )
     for id in ids:
@@ -75,7 +81,7 @@ def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None
                 )
                 return
         elif type_ is not None:
-            value = None  # Beyond an array's end is undefined behaviour, not invalid.
+            value = None  # An index beyond an array's end is undefined behaviour, but valid.
         reached = part(type_, value, m)
         if not isinstance(reached, Type):
             if reached is not None:
@@ -88,7 +94,7 @@ def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None
 
 @instruction_rule("MEM-06", "3.49.8", "PtrAccessChain InBoundsPtrAccessChain")
 def pointer_chain(m: Module, i: Instruction) -> Problems:
-    """OpPtrAccessChain needs a base whose elements have a stride."""
+    """The base of OpPtrAccessChain must have an ArrayStride."""
     from_ = m.type_of(i.get("base"))
     if from_ is None or from_.kind != "Pointer" or not m.is_shader:
         return
@@ -102,14 +108,13 @@ def pointer_chain(m: Module, i: Instruction) -> Problems:
         from_.storage == "Workgroup" and "WorkgroupMemoryExplicitLayoutKHR" in m.capabilities
     )
     if explicit and not m.has(from_.id, "ArrayStride"):
-        yield Problem(f"{from_} has no ArrayStride", "decorate its type with ArrayStride")
+        yield Problem(f"{from_} has no ArrayStride", "decorate the base's type with ArrayStride")
 
 
 @instruction_rule("MEM-07", "3.49.8", "ArrayLength UntypedArrayLengthKHR")
 def array_length(m: Module, i: Instruction) -> Problems:
     """
-    OpArrayLength gives a 32-bit unsigned integer, for a struct whose last member is a runtime
-    array.
+    OpArrayLength must return a 32-bit unsigned integer, for a struct that ends in a runtime array.
     """
     result = m.types.get(i.type_id)
     if result is None:
@@ -135,38 +140,43 @@ def array_length(m: Module, i: Instruction) -> Problems:
     member = i.get("array_member")
     if struct.kind != "Struct":
         yield Problem(
-            f"the length must be of a struct's member, not of {struct}",
+            f"the pointer must point to a struct, not to {struct}",
             "name a pointer to a struct whose last member is a runtime array",
         )
     elif not struct.members or member != len(struct.members) - 1:
-        yield Problem(f"member {member} is not the last of {struct}", "name the last member")
+        yield Problem(f"member {member} is not the last member of {struct}", "name the last member")
     else:
         last = struct.members[-1]
         if last is not None and last.kind != "RuntimeArray":
-            yield Problem(f"the last member is of {last}", "end the struct with a runtime array")
+            yield Problem(f"the last member has type {last}", "end the struct with a runtime array")
 
 
 @instruction_rule("MEM-10", "3.49.8", "PtrEqual PtrNotEqual PtrDiff")
 def pointer_comparison(m: Module, i: Instruction) -> Problems:
-    """Pointers are compared with pointers of the same type; the result is a Boolean."""
+    """Compared pointers must have the same type, and the result must be a Boolean."""
     result = m.types.get(i.type_id)
     first, second = m.type_of(i.get("operand_1")), m.type_of(i.get("operand_2"))
     if result is None or first is None or second is None:
         return
     if result.kind != ("Int" if i.op == "PtrDiff" else "Bool"):
-        yield Problem(f"the result is of {result}", "use OpTypeBool, for OpPtrDiff an integer")
+        yield Problem(
+            f"the result has type {result}",
+            "make the result type OpTypeBool (for OpPtrDiff an integer)",
+        )
     if first is not second or not first.is_pointer:
-        yield Problem(f"the operands are of {first} and {second}", "compare pointers of one type")
+        yield Problem(
+            f"the operands have types {first} and {second}", "compare pointers of the same type"
+        )
     elif first.storage == "PhysicalStorageBuffer":
         yield Problem(
-            "physical storage buffer pointers cannot be compared by this instruction",
-            "convert both by OpConvertPtrToU and compare the integers",
+            "this instruction cannot compare physical storage buffer pointers",
+            "convert both pointers by OpConvertPtrToU and compare the integers",
         )
     elif m.addressing_model == "Logical" and m.is_shader:
         if first.storage not in ("StorageBuffer", "Workgroup"):
             yield Problem(
                 f"pointers to {first.storage} cannot be compared",
-                "compare the indices that the pointers are formed with",
+                "compare the indices of the access chains",
             )
         elif not can_vary(m, first):
             yield Problem(
@@ -181,7 +191,7 @@ def pointer_comparison(m: Module, i: Instruction) -> Problems:
     "UntypedInBoundsPtrAccessChainKHR",
 )
 def untyped_chain(m: Module, i: Instruction) -> Problems:
-    """An untyped access chain indexes its base type and gives an untyped pointer."""
+    """An untyped access chain must index its base type and return an untyped pointer."""
     result, base = m.types.get(i.type_id), m.type_of(i.get("base"))
     if result is None or base is None:
         return
@@ -195,7 +205,7 @@ def untyped_chain(m: Module, i: Instruction) -> Problems:
         return
     if base.storage != result.storage and result.is_pointer:
         yield Problem(
-            f"the base is in {base.storage}, the result in {result.storage}",
+            f"the base is in {base.storage}, but the result is in {result.storage}",
             remedies.pointer_to(base.storage),
         )
     if i.get("base_type") not in m.types:
@@ -212,7 +222,7 @@ POINTER_MAKERS = frozenset(
     AllocateNodePayloadsAMDX
     """.split()
 )
-"""Instructions whose result may be any logical pointer (SPIR-V 2.16.1)."""
+"""Instructions whose result may be a logical pointer (SPIR-V 2.16.1)."""
 
 VARIABLE_MAKERS = frozenset(
     """
@@ -224,17 +234,19 @@ VARIABLE_MAKERS = frozenset(
 
 
 VARYING = {"StorageBuffer": "VariablePointersStorageBuffer", "Workgroup": "VariablePointers"}
-"""Storage class -> the capability by which pointers into it may be variable pointers."""
+"""Storage class -> the capability that allows variable pointers into the class."""
 
 
 def can_vary(m: Module, pointer: Type) -> bool:
-    """True if pointers of a type may be variable pointers (SPIR-V 2.16.1)."""
+    """True if pointers of this type may be variable pointers (SPIR-V 2.16.1)."""
     return VARYING.get(pointer.storage) in m.capabilities
 
 
 @module_rule("MEM-14", "2.16.1")
 def logical_pointers(m: Module) -> Problems:
-    """Under logical addressing a pointer comes from an access chain, or is a variable pointer."""
+    """
+    Under logical addressing, a pointer must come from an access chain or be a variable pointer.
+    """
     if m.addressing_model not in ("Logical", "PhysicalStorageBuffer64"):
         return
     logical = {
@@ -257,14 +269,14 @@ def logical_pointers(m: Module) -> Problems:
                 continue
             need = VARYING.get(type_.storage) if op in VARIABLE_MAKERS else None
             yield Problem(
-                f"Op{op} gives a pointer to {type_.storage} under logical addressing",
+                f"Op{op} returns a pointer to {type_.storage} under logical addressing",
                 remedies.declare(need) if need else remedies.INDEX,
                 i,
             )
 
 
 def _variables(m: Module, id: int) -> set[int]:
-    """Finds the variables that a pointer may point into, through phis, selects and chains."""
+    """Returns the variables that a pointer may point into, through phis, selects and chains."""
     found: set[int] = set()
     seen: set[int] = set()
     waiting = [id]
@@ -286,4 +298,4 @@ def _variables(m: Module, id: int) -> set[int]:
 
 
 POINTER_STEPS = ("PtrAccessChain", "InBoundsPtrAccessChain")
-"""Instructions that step from a pointer to another element of the same array."""
+"""Instructions that move a pointer to another element of the same array."""

@@ -1,9 +1,10 @@
 """
-Lists all rules: a rule is a small function with an id, which yields problems. A problem has a cause
-and a remedy. The validator adds the place (words, names, source lines). Rules of one instruction
-are registered for the instructions' names and run on each; rules of the whole module run once. A
-rule only reads the indexed module, and must not assume other rules: any id may be undefined, and
-any instruction misplaced.
+Registers all rules. A rule is a function with an id that yields problems.
+
+A problem has a cause and a remedy; the validator adds the place (words, names, source lines).
+Rules of one instruction are registered for instruction names, and run on each such instruction.
+Rules of the whole module run once. A rule must not rely on other rules: any id may be undefined,
+and any instruction may be misplaced.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ class Severity(StrEnum):
 
 
 class Problem(NamedTuple):
-    """A broken rule: the cause, what to do, and the instruction if it is not the checked one."""
+    """
+    A broken rule: the cause, the remedy, and the instruction (None for the checked instruction).
+    """
 
     cause: str
     remedy: str
     at: Instruction | None = None
     rule: str = ""
-    """The id of another rule, if one check serves several."""
+    """The id of the broken rule, if the check covers several rules."""
 
 
 Problems: TypeAlias = Iterable[Problem]
@@ -42,18 +45,18 @@ ModuleCheck: TypeAlias = "Callable[[Module], Problems]"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: its id, its section of the specification, and the sentence it checks."""
+    """A rule: its id, its section of the specification, and its text."""
 
     id: str
     section: str
     says: str
     vulkan: bool = False
-    """True if the rule is Vulkan's, and holds in Vulkan's environments only."""
+    """True if the rule applies only in Vulkan environments."""
     severity: Severity = Severity.ERROR
 
 
 RULES: dict[str, Rule] = {}
-"""Every universal rule by id, in the order of registration."""
+"""All rules by id, in the order of registration."""
 
 INSTRUCTION_CHECKS: list[tuple[Rule, tuple[str, ...], InstructionCheck]] = []
 MODULE_CHECKS: list[tuple[Rule, ModuleCheck]] = []
@@ -67,7 +70,7 @@ def _new(id: str, section: str, says: str, vulkan: bool, severity: Severity) -> 
 
 
 def _first_paragraph(check: Callable[..., Problems]) -> str:
-    """The docstring's first paragraph on one line."""
+    """Returns the first paragraph of the docstring, on one line."""
     return " ".join((check.__doc__ or "").partition("\n\n")[0].split())
 
 
@@ -81,10 +84,10 @@ def instruction_rule(
     severity: Severity = Severity.ERROR,
 ) -> Callable[[InstructionCheck], InstructionCheck]:
     """
-    Registers a function that checks one instruction at a time; its docstring is the rule's text.
+    Registers a function that checks one instruction. Its docstring is the rule's text, if `says`
+    is empty.
 
-    `names` are the instructions' names without `Op`, separated by blanks; empty for all
-    instructions.
+    `names` are instruction names without `Op`, separated by blanks; empty for all instructions.
     """
 
     def register(check: InstructionCheck) -> InstructionCheck:
@@ -102,7 +105,7 @@ def module_rule(
     vulkan: bool = False,
     severity: Severity = Severity.ERROR,
 ) -> Callable[[ModuleCheck], ModuleCheck]:
-    """Registers a function that checks a whole module; its docstring is the rule's text."""
+    """Registers a function that checks a whole module. Its docstring is the rule's text."""
 
     def register(check: ModuleCheck) -> ModuleCheck:
         rule = _new(id, section, _first_paragraph(check), vulkan, severity)
@@ -113,5 +116,5 @@ def module_rule(
 
 
 def declared_rule(id: str, section: str, says: str) -> str:
-    """Registers a rule that the function of another rule checks, too. Returns the id."""
+    """Registers a rule that the function of another rule checks, and returns the id."""
     return _new(id, section, says, False, Severity.ERROR).id

@@ -1,19 +1,16 @@
-"""
-Remedies that several rules share, in the terms of SPIR-V. The remedy of a single rule is written
-beside its cause.
-"""
+"""Remedies that several rules share. A remedy of a single rule is in the code of this rule."""
 
 from __future__ import annotations
 
-BOOLEAN = "compare first, so that it is a Boolean"
+BOOLEAN = "use the result of a comparison"
 BOOLEAN_RESULT = "make the result type OpTypeBool"
 COMPOSITE_RESULT = "make the result type a struct, array, vector or matrix"
 CONSTANT = "name the result of OpConstant or another constant instruction"
 END_OF_BLOCK = "end the block with a branch, OpReturn or OpUnreachable"
-FLOATS = "make the result type and the operand one type of floats"
+FLOATS = "use the same floating-point type for result and operand"
 FUNCTION = "name the result of an OpFunction"
-INDEX = "pass an index, and form the pointer where it is used"
-INTEGER_SCALAR = "compute it as an integer scalar"
+INDEX = "pass an index, and form the pointer at its use"
+INTEGER_SCALAR = "use an integer scalar"
 MEMORY = "add UniformMemory, WorkgroupMemory or another storage class"
 POINTER = "name a value whose type is an OpTypePointer"
 POINTER_RESULT = "make the result type an OpTypePointer"
@@ -21,30 +18,30 @@ STORE = "store the value at the function's start instead"
 TYPE = "name the result of an OpType instruction"
 UNSIGNED = "use an integer of Signedness 0"
 UNSIGNED_RESULT = "make the result type an integer of Signedness 0"
-VALUE = "name the result of an instruction that gives a value"
+VALUE = "name the result of an instruction that returns a value"
 VERSION = "raise the version in the header"
 
 
 def constituents(count: int) -> str:
-    """The remedy for a composite made from too few or too many."""
+    """Returns the remedy for a composite with too few or too many constituents."""
     return f"give {count} constituents"
 
 
 def convert(what: str, type_: object) -> str:
-    """The remedy for an operand of a wrong type."""
+    """Returns the remedy for an operand of a wrong type."""
     return f"convert {what} to {type_}"
 
 
 def declare(capability: str) -> str:
-    """The remedy for a feature that no declared capability enables."""
+    """Returns the remedy for a feature that needs a capability."""
     return f"declare OpCapability {capability}"
 
 
 def pointer_to(storage: str) -> str:
-    """The remedy for a result pointer that changes the storage class."""
+    """Returns the remedy for a result pointer with a wrong storage class."""
     return f"make the result a pointer to {storage}"
 
 
 def result_type(type_: object) -> str:
-    """The remedy for a result type that does not follow from the operands."""
+    """Returns the remedy for a result type that does not match the operands."""
     return f"make the result type {type_}"

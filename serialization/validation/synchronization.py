@@ -1,6 +1,6 @@
 """
-Rules for cooperation of invocations: scopes and semantics (SCO), barriers, atomics (ATO), group
-operations (GRP).
+Rules of cooperating invocations: scopes and semantics (SCO), atomics (ATO), group operations
+(GRP).
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ SCOPED = " ".join(
     and (not name.startswith("OpGroup") or name.startswith("OpGroupNonUniform"))
     and {"IdScope", "IdMemorySemantics"} & {o.kind for o in grammar().instruction(name).operands}
 )
-"""Every instruction with a scope or semantics."""
+"""Instructions with a scope or memory semantics."""
 
 
 @instruction_rule("SCO-01", "3.27", SCOPED)
 def scope_type(m: Module, i: Instruction) -> Problems:
-    """Scopes and memory semantics are 32-bit integers, and constants if Shader is declared."""
+    """Scopes and memory semantics must be 32-bit integers, and constants if Shader is declared."""
     late = "CooperativeMatrixNV" in m.capabilities
     for place, kind in enumerate(i.shape.kinds, 1):
         if kind not in ("IdScope", "IdMemorySemantics") or place >= len(i.words):
@@ -98,21 +98,23 @@ def scope_type(m: Module, i: Instruction) -> Problems:
 )
 def vulkan_scopes(m: Module, i: Instruction) -> Problems:
     """
-    In Vulkan an execution scope is Workgroup or Subgroup, and a memory scope is one that Vulkan
-    has.
+    In Vulkan, the execution scope must be Workgroup or Subgroup, and Vulkan must allow the memory
+    scope.
     """
     places = i.shape.places
     if "execution" in places:
         scope = _scope(m, i.get("execution"))
         allowed = ("Workgroup", "Subgroup") if i.op.startswith("ControlBarrier") else ("Subgroup",)
         if scope is not None and scope not in allowed:
-            yield Problem(f"the execution scope is {scope}", f"use {' or '.join(allowed)}")
+            yield Problem(
+                f"the execution scope {scope} is not allowed", f"use {' or '.join(allowed)}"
+            )
     if "memory" in places:
         scope = _scope(m, i.get("memory"))
         if scope is not None and scope not in (
             "Device", "QueueFamily", "Workgroup", "Subgroup", "Invocation", "ShaderCallKHR"
         ):  # fmt: skip
-            yield Problem(f"Vulkan has no memory scope {scope}", "use Device or a smaller one")
+            yield Problem(f"Vulkan has no memory scope {scope}", "use Device or a smaller scope")
         elif scope == "Subgroup" and m.environment.vulkan == (1, 0):
             if not {"SubgroupBallotKHR", "SubgroupVoteKHR"} & m.capabilities:
                 yield Problem("Vulkan 1.0 has no memory scope Subgroup", "use Workgroup")
@@ -124,11 +126,11 @@ def vulkan_scopes(m: Module, i: Instruction) -> Problems:
     " ".join(n for n in SCOPED.split() if n.startswith("Group") and not n.endswith("RotateKHR")),
 )
 def group_scopes(m: Module, i: Instruction) -> Problems:
-    """The scope of a non-uniform group operation is Workgroup or Subgroup."""
+    """The scope of a non-uniform group operation must be Workgroup or Subgroup."""
     scope = _scope(m, i.get("execution")) if "execution" in i.shape.places else None
-    # In Vulkan rule SCO-02 checks the scope.
+    # Rule SCO-02 checks the scope in Vulkan.
     if scope not in (None, "Workgroup", "Subgroup") and m.environment.vulkan is None:
-        yield Problem(f"the execution scope is {scope}", "use Workgroup or Subgroup")
+        yield Problem(f"the execution scope {scope} is not allowed", "use Workgroup or Subgroup")
 
 
 ORDERS = ("Acquire", "Release", "AcquireRelease", "SequentiallyConsistent")
@@ -148,7 +150,8 @@ def _bits(names: tuple[str, ...]) -> int:
 @instruction_rule("SCO-03", "3.25", f"{ATOMICS} {BARRIERS}")
 def semantics(m: Module, i: Instruction) -> Problems:
     """
-    Memory semantics have at most one order, and exactly one with MakeAvailable or MakeVisible.
+    Memory semantics must have at most one order, and exactly one with MakeAvailable or
+    MakeVisible.
     """
     for place, kind in enumerate(i.shape.kinds, 1):
         if kind != "IdMemorySemantics" or place >= len(i.words):
@@ -182,7 +185,7 @@ def _semantics(m: Module, i: Instruction, value: int) -> Problems:
         yield Problem("MakeVisible needs Acquire or AcquireRelease", "add one of the two")
     if value & _bits(("MakeAvailable", "MakeVisible")) and not value & _bits(STORAGES):
         yield Problem(
-            "the semantics do not name the memory to make available or visible", remedies.MEMORY
+            "MakeAvailable or MakeVisible is set, but the semantics name no memory", remedies.MEMORY
         )
     if order == "SequentiallyConsistent" and m.is_vulkan_model:
         yield Problem("the Vulkan memory model has no SequentiallyConsistent", "use AcquireRelease")
@@ -197,7 +200,7 @@ def _semantics(m: Module, i: Instruction, value: int) -> Problems:
 
 
 def _vulkan_semantics(m: Module, i: Instruction, value: int, order: str) -> Problems:
-    """Requirements of Vulkan's environment and memory model."""
+    """Checks the requirements of Vulkan environments and of the Vulkan memory model."""
     stores = value & _bits(VULKAN_STORAGES)
     if order == "SequentiallyConsistent":
         yield Problem("Vulkan has no SequentiallyConsistent", "use AcquireRelease")
@@ -212,17 +215,17 @@ def _vulkan_semantics(m: Module, i: Instruction, value: int, order: str) -> Prob
             "add an order such as Acquire, or use 0",
         )
     elif order and not stores:
-        yield Problem(f"the semantics {order} name no storage class", remedies.MEMORY)
+        yield Problem(f"the semantics {order} do not name a storage class", remedies.MEMORY)
     if order and _scope(m, i.get("memory")) == "Invocation":
         yield Problem(
             "with the memory scope Invocation the semantics cannot have an order",
-            "use the semantics 0, or the memory scope that shares the memory",
+            "use the semantics 0, or the scope of the invocations that share the memory",
         )
 
 
 @instruction_rule("ATO-01", "3.49.18", ATOMICS)
 def atomic(m: Module, i: Instruction) -> Problems:
-    """An atomic takes a pointer to a number, and its values have the number's type."""
+    """An atomic must have a pointer to a number, and its values must have the pointee type."""
     pointer = m.type_of(i.get("pointer"))
     if pointer is None:
         return
@@ -239,18 +242,19 @@ def atomic(m: Module, i: Instruction) -> Problems:
     moves = floating or i.op == "AtomicExchange"
     vector = moves and held.kind == "Vector" and "AtomicFloat16VectorNV" in m.capabilities
     if held.kind not in kinds and not vector:
-        yield Problem(f"the pointee is of {held}", f"use a {' or '.join(kinds).lower()} scalar")
+        yield Problem(f"the pointee has type {held}", f"use a {' or '.join(kinds).lower()} scalar")
         return
     if result is not held:
         yield Problem(
-            f"the result is of {result}, the pointee of {held}", remedies.result_type(held)
+            f"the result has type {result}, but the pointee has type {held}",
+            remedies.result_type(held),
         )
     for name in ("value", "comparator"):
         if name not in i.shape.places:
             continue
         value = m.type_of(i.get(name))
         if value is not None and value is not held:
-            yield Problem(f"the {name} is of {value}, not {held}", remedies.convert("it", held))
+            yield Problem(f"the {name} has type {value}, not {held}", remedies.convert("it", held))
     yield from _atomic_place(m, i, pointer.storage, held.width, held.kind)
 
 
@@ -261,7 +265,7 @@ def _atomic_place(m: Module, i: Instruction, storage: str, width: int, kind: str
     ):  # fmt: skip
         yield Problem(f"Vulkan has no atomics in {storage}", "use StorageBuffer or Workgroup")
     elif storage == "Function" and m.is_shader:
-        yield Problem("there are no atomics in Function storage", "use OpLoad and OpStore")
+        yield Problem("atomics are not allowed in Function storage", "use OpLoad and OpStore")
     if kind == "Int" and width == 64 and m.is_shader:
         if "Int64Atomics" not in m.capabilities and "Int64ImageEXT" not in m.capabilities:
             yield Problem("a 64-bit atomic needs Int64Atomics", remedies.declare("Int64Atomics"))
@@ -277,7 +281,8 @@ def _atomic_place(m: Module, i: Instruction, storage: str, width: int, kind: str
 @instruction_rule("ATO-02", "3.49.18", "AtomicCompareExchange")
 def unequal(m: Module, i: Instruction) -> Problems:
     """
-    The Unequal semantics of a compare-exchange are not stronger than Equal, and do not release.
+    The Unequal semantics of a compare-exchange must not be stronger than Equal, and must not
+    release.
     """
     value, equal = m.integer(i.get("unequal")), m.integer(i.get("equal"))
     if value is None:
@@ -286,11 +291,16 @@ def unequal(m: Module, i: Instruction) -> Problems:
         yield Problem("the Unequal semantics release", "use Acquire or None as Unequal semantics")
     volatile = _bits(("Volatile",))
     if equal is not None and (value ^ equal) & volatile:
-        yield Problem("Volatile is in only one of the two semantics", "state it in both or in none")
+        yield Problem(
+            "only one of Equal and Unequal has the bit Volatile",
+            "set Volatile in both semantics or in neither",
+        )
 
 
 def _constant_choice(m: Module, i: Instruction) -> str | None:
-    """A direction is a constant; before SPIR-V 1.5 the invocation id of a broadcast is, too."""
+    """
+    Checks that a direction and, before SPIR-V 1.5, the invocation id of a broadcast are constants.
+    """
     late = m.version >= (1, 5) or i.op == "GroupNonUniformShuffle"
     for name in ("direction",) if late else ("direction", "id", "index"):
         if name in i.shape.places and m.op_of(i.get(name)) not in CONSTANTS:
@@ -299,14 +309,14 @@ def _constant_choice(m: Module, i: Instruction) -> str | None:
 
 
 SCALAR_OR_VECTOR = Want(
-    "a scalar or a vector", lambda t, r: t.is_scalar_or_vector, "take its components one by one"
+    "a scalar or a vector", lambda t, r: t.is_scalar_or_vector, "process the components one by one"
 )
 INDEX = Want(
     "an integer of Signedness 0", lambda t, r: t.kind == "Int" and not t.signed, remedies.UNSIGNED
 )
 
 register(
-    Row("GRP-01", "3.49.21", "A group operation that moves values gives the value's type.",
+    Row("GRP-01", "3.49.21", "A group operation that moves values returns the value's type.",
         GROUP_VALUES, SCALAR_OR_VECTOR,
         {"value": SAME, "invocation_id": INDEX, "mask": INDEX, "delta": INDEX, "index": INDEX,
          "id": INDEX, "direction": INDEX}, _constant_choice, remedies.CONSTANT)
@@ -315,14 +325,17 @@ register(
 
 @instruction_rule("GRP-02", "3.49.21", f"{GROUP_INTEGERS} {GROUP_FLOATS} {GROUP_BOOLEANS}")
 def reduction(m: Module, i: Instruction) -> Problems:
-    """Value and result of a reduction have one type of numbers; a cluster's size is a constant."""
+    """
+    The value and result of a reduction must have one numeric type, and a cluster size must be
+    constant.
+    """
     result = m.types.get(i.type_id)
     if result is None or len(i.words) < 6:
         return
     kind = "Int" if i.op in GROUP_INTEGERS.split() else "Bool"
     kind = "Float" if i.op in GROUP_FLOATS.split() else kind
     if result.base != kind or not result.is_scalar_or_vector:
-        yield Problem(f"the result is of {result}", f"use {kind.lower()} scalars or vectors")
+        yield Problem(f"the result has type {result}", f"use {kind.lower()} scalars or vectors")
     elif result.is_bfloat16:
         yield Problem(
             f"no group operation takes bfloat16, as in {result}",
@@ -335,7 +348,7 @@ def reduction(m: Module, i: Instruction) -> Problems:
     operation = enumerant("GroupOperation", i.get("operation"))
     value = m.type_of(i.words[5])
     if value is not None and value is not result:
-        yield Problem(f"the value is of {value}, not {result}", remedies.convert("it", result))
+        yield Problem(f"the value has type {value}, not {result}", remedies.convert("it", result))
     size = i.words[6] if len(i.words) > 6 else 0
     if operation == "ClusteredReduce" and not size:
         yield Problem("ClusteredReduce has no ClusterSize", "add a ClusterSize, or use Reduce")
@@ -353,14 +366,14 @@ def reduction(m: Module, i: Instruction) -> Problems:
         and size
     ):
         yield Problem(
-            f"{operation} does not take a ClusterSize", "remove it, or use ClusteredReduce"
+            f"{operation} does not take a ClusterSize", "remove ClusterSize, or use ClusteredReduce"
         )
     elif size and operation == "ClusteredReduce":
         yield from cluster_size(m, size)
 
 
 def cluster_size(m: Module, id: int) -> Problems:
-    """A cluster's size is a constant of Signedness 0 and a power of two."""
+    """Checks that a cluster size is a constant of Signedness 0 and a power of two."""
     type_ = m.type_of(id)
     if type_ is None:
         return
@@ -384,7 +397,7 @@ register(
 
 @instruction_rule("GRP-04", "3.49.21", GROUP_BALLOTS)
 def ballot(m: Module, i: Instruction) -> Problems:
-    """A ballot is four 32-bit integers of Signedness 0."""
+    """A ballot must be a vector of four 32-bit integers of Signedness 0."""
     result = m.types.get(i.type_id)
     if result is None:
         return
@@ -397,7 +410,7 @@ def ballot(m: Module, i: Instruction) -> Problems:
         mask.kind == "Vector" and mask.lanes == 4 and mask.base == "Int"
         and mask.width == 32 and not mask.signed
     ):  # fmt: skip
-        yield Problem(f"the ballot is of {mask}", "use four unsigned 32-bit integers")
+        yield Problem(f"the ballot has type {mask}", "use four unsigned 32-bit integers")
     if is_ballot:
         predicate = m.type_of(i.get("predicate"))
         if predicate is not None and predicate.kind != "Bool":
@@ -408,9 +421,9 @@ def ballot(m: Module, i: Instruction) -> Problems:
         if "index" in i.shape.places:
             index = m.type_of(i.get("index"))
             if index is not None and (index.kind != "Int" or index.signed):
-                yield Problem(f"the index is of {index}", remedies.UNSIGNED)
+                yield Problem(f"the index has type {index}", remedies.UNSIGNED)
     elif result.kind != "Int" or result.signed:
-        yield Problem(f"the result is of {result}", remedies.UNSIGNED_RESULT)
+        yield Problem(f"the result has type {result}", remedies.UNSIGNED_RESULT)
     if "BitCount" in i.op and m.environment.vulkan:
         operation = enumerant("GroupOperation", i.words[4])
         if operation not in ("Reduce", "InclusiveScan", "ExclusiveScan"):

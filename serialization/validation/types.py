@@ -1,7 +1,8 @@
 """
-The types of a module, with the facts that rules need, computed once. Recursive facts (contents,
-size) are computed when the type is made, from parts made before, so that deeply nested types need
-no stack. An operand that is not an earlier type is left out; rules decide if that is allowed.
+Represents the types of a module, with the facts that rules need.
+
+Recursive facts (contents, size) are computed once, from earlier types, so that deep nesting needs
+no recursion. An operand that is not an earlier type is omitted; rules decide if that is allowed.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ OPAQUE = frozenset(
 
 @lru_cache(maxsize=1024)
 def _kinds(*names: str) -> frozenset[str]:
-    """Shares one set between all types with the same contents."""
+    """Returns one shared set for equal contents."""
     return frozenset(names)
 
 
 def enumerant(kind: str, value: int) -> str:
-    """The name of a value; its number if it has no name."""
+    """Returns the name of a value; its number if it has no name."""
     return enum_table(kind).names.get(value) or str(value)
 
 
 class Type:
-    """One OpType instruction."""
+    """A type, declared by one OpType instruction."""
 
     __slots__ = (
         "at",
@@ -69,18 +70,18 @@ class Type:
         self.id = at.result
         self.kind = at.op.removeprefix("Type")
         self.width = 0
-        """Bits of the scalar, or of the scalar that a vector or matrix is made of."""
+        """Bits of a scalar, or of the scalars in a vector or matrix."""
         self.signed = False
         self.encoding: str | None = None
-        """A float's FP encoding, None for IEEE 754."""
+        """FP encoding of a float; None for IEEE 754."""
         self.element: Type | None = None
-        """Component, column or element type; for a function the result type."""
+        """The component, column or element type; the result type of a function type."""
         self.members: tuple[Type | None, ...] = ()
-        """Members of a struct; parameters of a function."""
+        """The members of a struct, or the parameters of a function type."""
         self.lanes = 1
-        """Components of a vector, columns of a matrix; 0 if not known."""
+        """Components of a vector or columns of a matrix; 0 if unknown."""
         self.count_id = 0
-        """The length of an array, as an id."""
+        """Id of the constant that gives an array's length."""
         self.storage = ""
         self.pointee_id = 0
         self.depth = 0
@@ -89,8 +90,8 @@ class Type:
         """The scalar type of a scalar, vector, matrix or cooperative matrix."""
         self.contains = _kinds(self.kind)
         """
-        The kinds of types within, and its own; pointers are not followed. Scalars also as `Int8`,
-        `Float16`.
+        Kinds of the type and all types in it (not behind pointers). Scalars are also listed as
+        `Int8`, `Float16` and so on.
         """
         self._fill(at, types)
 
@@ -157,14 +158,16 @@ class Type:
             self.contains = frozenset({self.kind}).union(*held)
 
     def _with(self, held: frozenset[str]) -> frozenset[str]:
-        """Returns the same set if nothing is added, so that deep nesting needs no memory."""
+        """
+        Returns `contains` with these kinds. Reuses the set if nothing is added, to save memory.
+        """
         return held if self.kind in held else held | {self.kind}
 
     @property
     def base(self) -> str:
         """
-        The scalar kind, `Int`, `Float` or `Bool`, of a scalar, vector or matrix; empty for other
-        types.
+        The kind of the scalars in a scalar, vector or matrix: `Int`, `Float` or `Bool`; else
+        empty.
         """
         return self.scalar.kind if self.scalar is not None and self.kind != "Matrix" else ""
 
@@ -186,7 +189,7 @@ class Type:
 
     @property
     def is_matrix(self) -> bool:
-        """True for a cooperative matrix, of either extension."""
+        """True for a cooperative matrix (KHR or NV)."""
         return self.kind in COOPERATIVE
 
     @property
@@ -194,7 +197,7 @@ class Type:
         return self.encoding == "BFloat16KHR"
 
     def shape(self) -> object:
-        """Returns the shape, which types share that differ only in their scalars."""
+        """Returns an object that is equal for types that differ only in their scalars."""
         if self.kind == "Vector":
             return self.lanes
         if self.is_matrix:
@@ -202,9 +205,7 @@ class Type:
         return (self.kind, self.count_id) if self.kind in VECTORS else self.kind in SCALARS or self
 
     def __str__(self) -> str:
-        """
-        Spells the type like assembly's friendly names: `uint`, `v4float`, `ptr StorageBuffer %7`.
-        """
+        """Returns the type's text in findings: `uint`, `v4float`, `ptr StorageBuffer %7`."""
         match self.kind:
             case "Int":
                 return f"{'s' if self.signed else 'u'}int{self.width}"

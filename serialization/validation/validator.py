@@ -1,6 +1,7 @@
 """
-Runs all rules and reports all findings with their places, in the order of the module. Rules are
-dispatched by opcode, so that each instruction only costs its own rules.
+Runs all rules and reports all findings with their places, in the module's order.
+
+A table gives the rules of each opcode, so that an instruction runs only its rules.
 """
 
 from __future__ import annotations
@@ -56,37 +57,40 @@ GROUPS = (
 
 
 MAX_FINDINGS = 1000
-"""Limit of findings: in random bytes every word may be one, and each takes memory."""
+"""
+Largest number of findings. Random bytes could have a finding in each word, and findings need
+memory.
+"""
 
 MAX_TEXT = 400
-"""Limit of a finding's text in characters: names and files in modules may be long and repeated."""
+"""Largest length of a finding's cause or remedy in characters. Names in modules may be long."""
 
 
-VERIFIER = declared_rule("DIA-01", "docs/syntax.md", "An operation keeps its own verifier's rules.")
-WRITABLE = declared_rule("DIA-02", "docs/syntax.md", "A spirv.module can be written as a binary.")
-"""Rules for modules that are not a binary yet; `of_dialect.py` checks them."""
+VERIFIER = declared_rule("DIA-01", "docs/syntax.md", "The verifier of each operation succeeds.")
+WRITABLE = declared_rule("DIA-02", "docs/syntax.md", "A spirv.module can be encoded as a binary.")
+"""Rules for a `spirv.module` before it is encoded. `of_dialect.py` checks both."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A broken rule, and its place."""
+    """A broken rule with its place."""
 
     rule: str
     severity: Severity
     cause: str
     remedy: str
     index: int
-    """The instruction's number from 0, -1 for the module as a whole."""
+    """Index of the instruction; -1 for the whole module."""
     word: int
-    """Its offset in words from the start of the module."""
+    """Offset of the instruction in words from the start of the module."""
     opcode: int | None = None
     instruction: str | None = None
     id: int = 0
-    """The instruction's result id; 0 if it has none."""
+    """Result id of the instruction; 0 if it has no result."""
     name: str | None = None
     """The name that OpName gives the id."""
     source: str | None = None
-    """`file:line:column` of its OpLine."""
+    """The instruction's source position from OpLine, as `file:line:column`."""
     operation: str | None = None
     """The operation's text, if a `spirv.module` was validated."""
 
@@ -108,7 +112,7 @@ class Finding:
 
 @cache
 def rules() -> dict[str, Rule]:
-    """Every rule by id; the first call imports the groups."""
+    """Returns all rules by id. The first call imports the modules that register rules."""
     for group in GROUPS:
         import_module(f"xdsl_spirv.serialization.validation.{group}")
     return RULES
@@ -127,7 +131,7 @@ def _dispatch() -> tuple[
 
 
 def environment_of(raw: RawModule) -> Environment:
-    """The environment of a module for which none was given."""
+    """Returns the default environment of a module."""
     return Module(raw).environment
 
 
@@ -135,12 +139,12 @@ def validate(
     binary: bytes | bytearray | memoryview | RawModule, target_env: str | None = None
 ) -> list[Finding]:
     """
-    Returns the findings in a binary, in the module's order, up to `MAX_FINDINGS`; empty if it is
+    Returns the first `MAX_FINDINGS` findings in a binary, in the module's order; empty if it is
     valid.
 
-    `target_env` is one of `ENVIRONMENTS`; without it `vulkan1.3` for shaders, `spv1.6` for the
-    rest. Raises `SPIRVDecodeError` if the bytes are not instructions, `ValueError` for an unknown
-    environment.
+    `target_env` is a key of `ENVIRONMENTS`, by default `vulkan1.3` for shaders and `spv1.6` for
+    other modules. Raises `SPIRVDecodeError` if the bytes are not SPIR-V instructions, `ValueError`
+    for an unknown environment.
     """
     raw = binary if isinstance(binary, RawModule) else decode(binary)
     m = Module(raw, None if target_env is None else find_environment(target_env))
@@ -153,12 +157,16 @@ def validate(
 
 
 LIMIT = Rule(
-    "LIMIT-02", "docs/targets.md", "A workgroup shares no more memory than the target has."
+    "LIMIT-02", "docs/targets.md", "A workgroup uses at most the Workgroup memory of the target."
 )
 
 
 def beyond_memory(raw: RawModule, limit: int, says: str) -> list[Finding]:
-    """Yields the entry points that use more Workgroup memory than a limit; `says` is its text."""
+    """
+    Returns a finding for each entry point that uses more than `limit` bytes of Workgroup memory.
+
+    `says` describes the limit in the finding's text.
+    """
     from xdsl_spirv.serialization.validation.workgroup_memory import find_excess
 
     m = Module(raw)
@@ -178,7 +186,7 @@ def _problems(m: Module) -> Iterator[tuple[Rule, Problem, Instruction | None]]:
                 continue
             for i in instructions:
                 if not i.sound:
-                    continue  # Rule GRM-01 reports the reason.
+                    continue  # Rule GRM-01 reports unreadable instructions.
                 for problem in check(m, i):
                     yield rule, problem, problem.at or i
 

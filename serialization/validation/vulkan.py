@@ -1,4 +1,4 @@
-"""Rules of Vulkan's environment that concern kernels (VUL)."""
+"""Rules of Vulkan environments that concern compute kernels (VUL)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESOURCES = frozenset({"StorageBuffer", "Uniform", "UniformConstant"})
 
 @module_rule("VUL-01", "Vulkan", vulkan=True)
 def bindings(m: Module) -> Problems:
-    """A resource has a DescriptorSet and a Binding, except for a built-in descriptor heap."""
+    """A resource must have DescriptorSet and Binding, unless it is a built-in descriptor heap."""
     known = grammar().kind("BuiltIn")
     heaps = [(known[name].value,) for name in ("SamplerHeapEXT", "ResourceHeapEXT")]
     for i in m.outside:
@@ -50,19 +50,19 @@ NOT_VULKAN = frozenset(
     PipeStorage GenericPointer ImageRect SampledRect UniformDecoration
     """.split()
 )
-"""Capabilities of kernels that no version of Vulkan accepts."""
+"""Capabilities of OpenCL kernels that no version of Vulkan accepts."""
 
 
 @instruction_rule("VUL-02", "Vulkan", "Capability", vulkan=True)
 def capability(m: Module, i: Instruction) -> Problems:
-    """Vulkan accepts the capability."""
+    """Vulkan must accept the capability."""
     name = next((n for n, at in m.declared.items() if at is i), "")
     known = grammar().kind("Capability")
     provided = name in known and any(e in m.extensions for e in known[name].extensions)
     if name in NOT_VULKAN and not provided:
         yield Problem(
             f"Vulkan does not accept the capability {name}",
-            "remove it and the instructions that need it",
+            "remove the capability and the instructions that need it",
         )
     elif name in known:
         first = FIRST_VULKAN.get(name)
@@ -70,7 +70,7 @@ def capability(m: Module, i: Instruction) -> Problems:
         if first is not None and vulkan is not None and vulkan < first and not provided:
             yield Problem(
                 f"{name} needs Vulkan {first[0]}.{first[1]}",
-                f"target Vulkan {first[0]}.{first[1]}, or do without {name}",
+                f"target Vulkan {first[0]}.{first[1]}, or remove {name}",
             )
 
 
@@ -91,7 +91,7 @@ FIRST_VULKAN = {
     "DotProductInput4x8Bit": (1, 3),
     "DotProductInput4x8BitPacked": (1, 3),
 }
-"""The first version of Vulkan that accepts a capability without its extension."""
+"""Capability -> the first version of Vulkan that accepts it without its extension."""
 
 STORAGE = frozenset(
     """
@@ -106,7 +106,7 @@ STORAGE = frozenset(
 
 @instruction_rule("VUL-03", "Vulkan", "TypePointer Variable", vulkan=True)
 def storage(m: Module, i: Instruction) -> Problems:
-    """Vulkan has the storage class."""
+    """Vulkan must support the storage class."""
     type_ = m.types.get(i.result if i.op == "TypePointer" else i.type_id)
     if type_ is not None and type_.storage and type_.storage not in STORAGE:
         yield Problem(
@@ -118,8 +118,7 @@ def storage(m: Module, i: Instruction) -> Problems:
 @instruction_rule("VUL-04", "Vulkan", "Variable", vulkan=True)
 def uniform_constant(m: Module, i: Instruction) -> Problems:
     """
-    UniformConstant holds images, samplers and acceleration structures only; a resource is in at
-    most one array.
+    UniformConstant must hold images, samplers or acceleration structures, in at most one array.
     """
     type_ = m.types.get(i.type_id)
     held = m.pointee(type_)
@@ -131,18 +130,21 @@ def uniform_constant(m: Module, i: Instruction) -> Problems:
     if held is None:
         return
     if arrays > 1 and type_.storage in RESOURCES:
-        yield Problem("a resource is in an array of arrays", "use one array of all resources")
+        yield Problem("a resource is in an array of arrays", "use a single array of resources")
     if type_.storage == "UniformConstant" and held.kind not in OPAQUE:
-        yield Problem(f"UniformConstant holds {held}", "move it to Uniform or StorageBuffer")
+        yield Problem(
+            f"UniformConstant holds {held}", "move the variable to Uniform or StorageBuffer"
+        )
     elif type_.storage in ("StorageBuffer", "Uniform", "PushConstant") and held.contains & OPAQUE:
         yield Problem(
-            f"{type_.storage} holds an opaque object", "move it to UniformConstant storage"
+            f"{type_.storage} holds an opaque object",
+            "move the variable to UniformConstant storage",
         )
 
 
 @instruction_rule("VUL-09", "Vulkan", "TypeCooperativeMatrixKHR", vulkan=False)
 def matrix_scope(m: Module, i: Instruction) -> Problems:
-    """The scope of a cooperative matrix is Workgroup or Subgroup."""
+    """The scope of a cooperative matrix must be Workgroup or Subgroup."""
     if not m.is_shader:
         return
     value = m.integer(i.get("scope"))
@@ -158,7 +160,10 @@ def matrix_scope(m: Module, i: Instruction) -> Problems:
     vulkan=True,
 )
 def narrow_or_wide_bits(m: Module, i: Instruction) -> Problems:
-    """Without maintenance9, bit field, bit count and reversal instructions take 32-bit integers."""
+    """
+    Without maintenance9, operands of bit field, bit count and reversal instructions must have 32
+    bits.
+    """
     base = m.type_of(i.get("base"))
     scalar = base.element if base is not None and base.is_vector else base
     if scalar is not None and scalar.kind == "Int" and scalar.width != 32:
@@ -167,7 +172,7 @@ def narrow_or_wide_bits(m: Module, i: Instruction) -> Problems:
 
 @module_rule("VUL-12", "Vulkan", vulkan=True)
 def rounding_modes(m: Module) -> Problems:
-    """A rounding mode is RTE or RTZ."""
+    """A rounding mode must be RTE or RTZ."""
     for given in m.decorations.values():
         for decoration in given:
             if decoration.name == "FPRoundingMode" and int(decoration.parameters[0]) > 1:
@@ -176,7 +181,9 @@ def rounding_modes(m: Module) -> Problems:
 
 @instruction_rule("VUL-13", "Vulkan", "Variable UntypedVariableKHR", vulkan=True)
 def no_layout(m: Module, i: Instruction) -> Problems:
-    """A variable in storage without explicit layout has a type without one."""
+    """
+    In storage without explicit layout, the type of a variable must have no layout decorations.
+    """
     pointer = m.types.get(i.type_id)
     if pointer is None or _takes_layout(m, pointer.storage):
         return
@@ -186,7 +193,7 @@ def no_layout(m: Module, i: Instruction) -> Problems:
     if decorated:
         yield Problem(
             f"the variable is in {pointer.storage}, but its type has {decorated}",
-            f"give it a type of its own without {decorated}",
+            f"give the variable another type, without {decorated}",
         )
 
 
@@ -203,7 +210,7 @@ def _takes_layout(m: Module, storage: str) -> bool:
 
 @module_rule("VUL-05", "Vulkan", vulkan=True)
 def push_constants(m: Module) -> Problems:
-    """Without push constant banks, an entry point uses at most one block of push constants."""
+    """Without push constant banks, an entry point may use at most one block of push constants."""
     if "PushConstantBanksNV" in m.capabilities:
         return
     variables = {
@@ -220,13 +227,13 @@ def push_constants(m: Module) -> Problems:
         if len(used) > 1:
             yield Problem(
                 f"{len(used)} blocks of push constants are used",
-                "put all of them into one block",
+                "put all push constants into one block",
                 entry.at,
             )
 
 
 class BuiltIn(NamedTuple):
-    """The type that a built-in variable of a compute kernel must have."""
+    """The required type of a compute kernel's built-in variable."""
 
     lanes: int
     what: str
@@ -255,7 +262,7 @@ BUILT_INS = {
 @module_rule("VUL-06", "Vulkan", vulkan=True)
 def built_ins(m: Module) -> Problems:
     """
-    A kernel's built-in is an Input variable of the built-in's type; WorkgroupSize is a constant.
+    A built-in must be an Input variable of the built-in's type; WorkgroupSize must be a constant.
     """
     kind = grammar().kind("BuiltIn")
     for id, given in m.decorations.items():
@@ -296,7 +303,7 @@ def _built_in(m: Module, name: str, at: Instruction, decoration: Decoration) -> 
 
 @instruction_rule("VUL-07", "Vulkan", "EntryPoint", vulkan=True)
 def model(m: Module, i: Instruction) -> Problems:
-    """Vulkan has the execution model."""
+    """Vulkan must support the execution model."""
     entry = next((e for e in m.entry_points if e.at is i), None)
     if entry is not None and entry.model == "Kernel":
         yield Problem("Vulkan has no execution model Kernel", "use the execution model GLCompute")
@@ -304,7 +311,7 @@ def model(m: Module, i: Instruction) -> Problems:
 
 @module_rule("VUL-08", "Vulkan", vulkan=True)
 def workgroup(m: Module) -> Problems:
-    """Only compute kernels use Workgroup storage."""
+    """Only compute kernels may use Workgroup storage."""
     shared = {
         i.result
         for i in m.outside

@@ -1,10 +1,10 @@
 """
 Computes the Workgroup memory that an entry point uses.
 
-Each device has a limit, which is not in the module: using more than every Vulkan device has is a
-warning, using more than a given target has is an error (`validate --target`). Specialization
-constants count with their defaults. If a length cannot be computed from them, it is named, and the
-figure is a lower bound.
+The limit depends on the device and is not in the module. Exceeding the limit that every Vulkan
+device supports is a warning. Exceeding the limit of a given target is an error (`validate
+--target`). Specialization constants have their default values. If a length is unknown, the finding
+names it and gives a lower bound.
 """
 
 from __future__ import annotations
@@ -20,21 +20,27 @@ from xdsl_spirv.serialization.validation.registry import Problem, Problems, Seve
 from xdsl_spirv.serialization.validation.types import Type
 
 GUARANTEED = 16384
-"""maxComputeSharedMemorySize is at least this (Vulkan, "Required Limits")."""
+"""Least maxComputeSharedMemorySize of every Vulkan device, in bytes (Vulkan, "Required Limits")."""
 
 
 @module_rule("VUL-10", "Vulkan", vulkan=True, severity=Severity.WARNING)
 def workgroup_memory(m: Module) -> Problems:
-    """An entry point uses at most the Workgroup memory that every device has: 16,384 bytes."""
+    """
+    An entry point should use at most 16,384 bytes of Workgroup memory, which every device has.
+    """
     yield from find_excess(m, GUARANTEED, f"only {GUARANTEED} are guaranteed")
 
 
 def find_excess(m: Module, limit: int, says: str) -> Iterator[Problem]:
-    """Yields the entry points that use more than `limit` bytes."""
+    """
+    Yields a problem for each entry point that uses more than `limit` bytes of Workgroup memory.
+
+    `says` describes the limit in the problem's text.
+    """
     of_types = sizes_of_types(m) if m.entry_points else {}
     for entry in m.entry_points:
         sizes, unknown = workgroup_bytes(m, entry, of_types)
-        # Blocks with an explicit layout share one memory.
+        # Blocks with an explicit layout overlap in memory.
         blocks = [size for id, size in sizes.items() if _is_block(m, id)]
         others = [size for id, size in sizes.items() if not _is_block(m, id)]
         total = sum(others) + max(blocks, default=0)
@@ -44,14 +50,14 @@ def find_excess(m: Module, limit: int, says: str) -> Iterator[Problem]:
             yield Problem(
                 f"the entry point uses {at_least}{total} bytes of Workgroup memory, but {says}; "
                 f"the largest variable is {m.spell(largest)}",
-                "make it smaller, or ask for the device's maxComputeSharedMemorySize first",
+                "use less Workgroup memory, or check the device's maxComputeSharedMemorySize",
                 m.definitions.get(largest),
             )
         elif unknown:
             cause = "; ".join(dict.fromkeys(unknown.values()))
             yield Problem(
                 f"the entry point uses an unknown amount of Workgroup memory, and {says}: {cause}",
-                "give the arrays lengths that specialization constants' defaults decide",
+                "use array lengths that are known from the specialization constants' defaults",
                 m.definitions.get(next(iter(unknown))),
             )
 
@@ -59,7 +65,11 @@ def find_excess(m: Module, limit: int, says: str) -> Iterator[Problem]:
 def workgroup_bytes(
     m: Module, entry: EntryPoint, of_types: Sizes
 ) -> tuple[dict[int, int], dict[int, str]]:
-    """The bytes of each Workgroup variable that an entry point uses, and why some are not known."""
+    """
+    Returns the bytes of each Workgroup variable that an entry point uses, by id.
+
+    The second map gives the reason for each variable whose size is unknown.
+    """
     used: set[int] = set()
     for function in reachable(m, entry):
         body = m.by_function.get(function)
@@ -84,11 +94,11 @@ def _is_block(m: Module, variable: int) -> bool:
 
 
 Sizes = dict[int, int | UnknownConstantError]
-"""By type: its bytes, or the reason why they are not known."""
+"""Type id -> size in bytes, or an error with the reason why the size is unknown."""
 
 
 def sizes_of_types(m: Module) -> Sizes:
-    """The size of each type, computed from its parts, which types may share."""
+    """Returns the sizes of all types. Computes each once, although types may share parts."""
     constants, sizes = ConstantValues(m), Sizes()
     for type_ in m.types.values():
         try:
@@ -99,7 +109,7 @@ def sizes_of_types(m: Module) -> Sizes:
 
 
 def _size(type_: Type | None, sizes: Sizes) -> int:
-    """The size of a type that was computed; raises `UnknownConstantError`."""
+    """Returns the size of an earlier type. Raises `UnknownConstantError` if it is unknown."""
     size = 0 if type_ is None else sizes.get(type_.id, 0)
     if isinstance(size, UnknownConstantError):
         raise size
@@ -107,7 +117,7 @@ def _size(type_: Type | None, sizes: Sizes) -> int:
 
 
 def _bytes(m: Module, type_: Type, constants: ConstantValues, sizes: Sizes) -> int:
-    """A type's size, 0 for types without one; raises `UnknownConstantError`."""
+    """Returns a type's size in bytes; 0 for types without a size. Raises `UnknownConstantError`."""
     match type_.kind:
         case "Bool":
             return BOOLEAN_BYTES

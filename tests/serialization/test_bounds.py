@@ -220,7 +220,7 @@ def test_groups_stand_for_no_more_than_the_limit():
 
 def test_a_switch_gives_no_more_values_than_the_limit():
     """Two cases that go to one block give its phis their values twice, a hundred too often."""
-    assert "than the module has words, plus 20000" in str(dialect(build(many_phis(SIZE))))
+    assert "above the limit of 20000 plus the module" in str(dialect(build(many_phis(SIZE))))
     assert isinstance(dialect(build(many_phis(SIZE // 50))), ModuleOp)
 
 

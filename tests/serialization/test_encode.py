@@ -517,7 +517,7 @@ def test_attributes_that_are_decorations():
                   spirv.mlir.merge
                 }
                 spirv.Return } }""",
-            r"loop control PeelCount takes a number",
+            r"the loop control PeelCount needs a number",
         ),
     ],
 )

@@ -60,10 +60,10 @@ def test_an_empty_module():
 
 
 BAD_MODULES = {
-    "no bytes": (b"", "0 bytes are too short"),
+    "no bytes": (b"", "has 0 bytes, fewer than"),
     "no magic": (b"\0" * 20, "is not SPIR-V's magic number"),
-    "half a word": (struct.pack("<6I", *header(), 0)[:-2], "not a whole number of 32-bit words"),
-    "short header": (struct.pack("<4I", *header()[:4]), "4 words are fewer than the 5"),
+    "half a word": (struct.pack("<6I", *header(), 0)[:-2], "which is not a multiple of 4"),
+    "short header": (struct.pack("<4I", *header()[:4]), "has 4 words, fewer than its header of 5"),
     "version": (struct.pack("<5I", header()[0], 7, 0, 1, 0), "is not a version"),
     "bound": (struct.pack("<5I", *header(0x400000)), "above the limit 4194303"),
     "length 0": (
@@ -72,7 +72,7 @@ BAD_MODULES = {
     ),
     "too long": (
         struct.pack("<6I", *header(), 3 << 16 | 19),
-        r"3 words ends 2 words behind the module \(at word 5, instruction 0, opcode 19",
+        r"3 words ends 2 words after the module \(at word 5, instruction 0, opcode 19",
     ),
 }
 
@@ -91,7 +91,7 @@ def test_limits_can_be_raised():
 
 BAD_OPERANDS = {
     "missing": (of("OpTypeInt", 1, 32), r"ends after 3 words, before its Signedness \(at word 8"),
-    "left": (of("OpTypeVoid", 1, 2), "1 words are left behind the last operand"),
+    "left": (of("OpTypeVoid", 1, 2), "1 words follow the last operand"),
     "id zero": (of("OpTypeVoid", 0), "IdResult is 0: ids are from 1 to 99"),
     "id beyond": (of("OpTypeVoid", 100), "IdResult is 100: ids are from 1 to 99"),
     "string": (of("OpName", 1, 0x61616161), "a string without a zero byte"),

@@ -243,7 +243,7 @@ MISTAKES = {
     "%1 OpTypeVoid": (1, 4, "'=' is expected"),
     "%1 =": (1, 4, "an instruction is expected"),
     "OpMemoryModel Logical": (1, 15, "MemoryModel is missing"),
-    "OpCapability Shader Kernel": (1, 21, "'Kernel' is behind the last operand"),
+    "OpCapability Shader Kernel": (1, 21, "'Kernel' follows the last operand"),
     "%1 = OpTypeInt 32 x": (1, 19, "'x' is not an integer"),
     "%1 = OpTypeInt 32 -1": (1, 19, "negative but the type is unsigned"),
     "%1 = OpTypeInt 4294967296 0": (1, 16, "does not fit unsigned 32 bits"),
@@ -259,7 +259,7 @@ MISTAKES = {
     "%1 = OpLoad %2 %3 Aligned|Foo 4": (1, 19, "'Foo' is not a MemoryAccess"),
     "%1 = OpExtInst %2 %3 Sin %4": (1, 22, "the instruction set is not imported before"),
     "%1 = OpSpecConstantOp %2 Label": (1, 26, "'Label' is not an operation on constants"),
-    "!0x00050011 !1": (1, 1, "2 words are not whole instructions"),
+    "!0x00050011 !1": (1, 1, "2 words do not end with an instruction"),
     "!x": (1, 1, "'x' is not an integer"),
     "hello": (1, 1, "'hello' is not an instruction"),
 }
@@ -313,10 +313,10 @@ def test_a_hostile_name_does_not_blow_the_text_up():
 
 def test_a_contradiction_is_an_error_unless_tolerated():
     module = assemble("!0x00030013 %1 !2 OpNop")
-    with pytest.raises(SPIRVDecodeError, match="1 words are left"):
+    with pytest.raises(SPIRVDecodeError, match="1 words follow"):
         disassemble(module)
     text = disassemble(module, tolerant=True)
-    assert "!0x00030013 !0x00000001 !0x00000002 ; 1 words are left" in text
+    assert "!0x00030013 !0x00000001 !0x00000002 ; 1 words follow" in text
     assert assemble(text).encode() == module.encode()
 
 

@@ -188,8 +188,8 @@ def test_places():
     assert (finding.instruction, finding.id, finding.name) == ("OpIAdd", place.words[2], "sum")
     assert finding.source == "kernel.comp:7:3"
     assert str(finding) == (
-        "error: OPR-01: operand_2 %9 is an integer of the shape and width of uint32, not of "
-        "float32; convert it, or use the instruction for its type "
+        "error: OPR-01: operand_2 %9 must be an integer of the shape and width of uint32, but has "
+        "type float32; convert the operand, or use the instruction for its type "
         f'(word {place.offset}, instruction 15 OpIAdd %{place.words[2]} "sum", kernel.comp:7:3)'
     )
 
