@@ -52,11 +52,11 @@ Cells = list[list[list[Cell]]]
 """Cells (see `attention_rows.Cell`) of fragments: one list for each strip and fragment."""
 
 
-class AttentionCode(Numbers):
+class AttentionCode(Numbers[AttentionPlan]):
     """Writes the body of an attention kernel that uses cooperative matrices."""
 
     def __init__(self, b: KernelEmitter, plan: AttentionPlan):
-        self.b, self.plan = b, plan
+        super().__init__(b, plan)
         schedule = plan.schedule
         self.m, self.n, self.k = schedule.instruction.sizes
         self.strips, self.keys = schedule.strips, schedule.key_tile.data

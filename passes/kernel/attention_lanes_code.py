@@ -34,11 +34,11 @@ from xdsl_spirv.passes.schedule.pipeline import READS
 Values = list[SSAValue]
 
 
-class LanesCode(Numbers):
+class LanesCode(Numbers[LanesPlan]):
     """Writes the body of an attention kernel without cooperative matrices."""
 
     def __init__(self, b: KernelEmitter, plan: LanesPlan):
-        self.b, self.plan = b, plan
+        super().__init__(b, plan)
         self.rows = plan.schedule.rows.data
         lanes = plan.schedule.lanes.data
         self.scores = plan.scores

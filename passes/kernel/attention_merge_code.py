@@ -27,11 +27,11 @@ ROW, COLUMN = 0, 1
 """Indices of the result layout's walks along rows and along columns."""
 
 
-class MergeCode(Numbers):
+class MergeCode(Numbers[MergePlan]):
     """Writes the body of the merge kernel."""
 
     def __init__(self, b: KernelEmitter, plan: MergePlan):
-        self.b, self.plan = b, plan
+        super().__init__(b, plan)
         op = plan.op
         assert isinstance(op.out.type, MemRefType)
         self.element = op.out.type.element_type

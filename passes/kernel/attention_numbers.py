@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import log2
-from typing import Any, TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, VectorType, f32, i32
@@ -17,6 +17,8 @@ from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import WORD_BITS, convert_factor
+from xdsl_spirv.passes.schedule.attention import OfAttention
+from xdsl_spirv.passes.schedule.attention_merge import MergePlan
 
 Fragment: TypeAlias = SSAValue
 
@@ -32,6 +34,8 @@ AS_I32 = partial(arith.IndexCastOp, target_type=i32)
 IS_GREATER = partial(arith.CmpfOp, arg="ogt")
 
 Words = list[SSAValue]
+
+PlanT = TypeVar("PlanT", bound=OfAttention | MergePlan)
 
 
 @dataclass
@@ -84,11 +88,11 @@ def moved_type(element: Attribute, count: int) -> Attribute:
     return VectorType(word, [words]) if words > 1 else word
 
 
-class Numbers:
+class Numbers(Generic[PlanT]):
     """Base class of attention code writers: emits arithmetic on f32 numbers and f32 fragments."""
 
-    b: KernelEmitter
-    plan: Any
+    def __init__(self, b: KernelEmitter, plan: PlanT):
+        self.b, self.plan = b, plan
 
     def number(self, value: float) -> SSAValue:
         return self.b.constant(FloatAttr(value, f32))

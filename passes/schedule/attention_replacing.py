@@ -44,6 +44,7 @@ from xdsl_spirv.passes.graph.element_trees import Index, NotTraced, Piece, Place
 from xdsl_spirv.passes.schedule.attention_choice import choose_attention
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, parts_for
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.paths import COMPUTED, note_before_schedules
 from xdsl_spirv.targets import Target
 
 Operand = tuple[SSAValue, Place]
@@ -232,10 +233,12 @@ def replace_attention(traced: Attention, block: Block, target: Target | None) ->
     before = replace(traced, computed={})
     try:
         dispatches = _build(traced if target is not None else before, target)
-    except (NotTraced, ScheduleDoesNotFit):
+    except (NotTraced, ScheduleDoesNotFit) as problem:
         if not traced.computed:
             raise
         dispatches = _build(before, target)
+        reason = f"keys and values are computed by kernels of their own: {problem}"
+        note_before_schedules(_attention_of(dispatches[0]), COMPUTED, reason)
     result, _ = traced.operands["result"]
     owner = result.owner
     assert isinstance(owner, Operation)
@@ -248,11 +251,14 @@ def replace_attention(traced: Attention, block: Block, target: Target | None) ->
 
 
 def _build(traced: Attention, target: Target | None) -> list[DispatchOp]:
+    planes = (plane for own in traced.computed.values() for plane, _ in own.planes)
+    if any(is_dynamic(size) for plane in planes for size in extents(plane)):
+        raise ScheduleDoesNotFit("their sizes are known only when the program runs")
     replacement = _Replacement(traced)
     whole = replacement.dispatch(None)
     if target is None:
         return [whole]
-    attention = next(op for op in whole.body.block.ops if isinstance(op, AttentionOp))
+    attention = _attention_of(whole)
     try:
         schedule = choose_attention(attention, target)
         if traced.computed and not isinstance(schedule, AttentionLanesAttr):
@@ -267,6 +273,10 @@ def _build(traced: Attention, target: Target | None) -> list[DispatchOp]:
         return [whole]
     partial = replacement.dispatch(parts)
     return [partial, replacement.merge(partial.outputs[0])]
+
+
+def _attention_of(dispatch: DispatchOp) -> AttentionOp:
+    return next(op for op in dispatch.body.block.ops if isinstance(op, AttentionOp))
 
 
 def _most_keys(traced: Attention) -> int | None:

@@ -65,21 +65,21 @@ def choose(
     for kind, candidates in _list_candidates(contraction, target, kinds):
         best: ContractionPlan | None = None
         problems: Counter[str] = Counter()
-        fitting = 0
-        for candidate in candidates:
-            if best is None or candidate.seconds < best.seconds:
-                if (problem := _find_problem(candidate)) is not None:
-                    problems[problem] += 1
-                    rejected = candidate
-                    continue
-                best = candidate
-                if kind.judge:
-                    break
-            fitting += 1
+        count = 0
+        for count, candidate in enumerate(candidates, 1):
+            if best is not None and candidate.seconds >= best.seconds:
+                continue
+            if (problem := _find_problem(candidate)) is not None:
+                problems[problem] += 1
+                rejected = candidate
+                continue
+            best = candidate
+            if kind.judge:
+                break
         if best is None:
             decisions.note(op, kind.path, _explain(problems, target))
             continue
-        taken, reason = True, f"the fastest of {fitting} tiles by estimate"
+        taken, reason = True, f"the fastest of {count} tiles that fits, by estimate"
         if kind.judge:
             taken, reason = kind.call(kind.judge, best, decisions)
         decisions.note(op, kind.path, reason, taken)

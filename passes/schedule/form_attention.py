@@ -41,7 +41,7 @@ from xdsl_spirv.passes.analysis.contraction import (
 )
 from xdsl_spirv.passes.analysis.linalg_code import maps_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops, generalize, is_pointwise
-from xdsl_spirv.passes.analysis.sizes import equal_extents, extents
+from xdsl_spirv.passes.analysis.sizes import equal_extents
 from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.unpacking import unpacks
 from xdsl_spirv.passes.analysis.values import is_zero
@@ -315,11 +315,8 @@ class _Match:
             for plane, read in zip(op.inputs, reads, strict=True)
         ]
         pairs = zip(planes, op.inputs, strict=True)
-        fits = all(
-            element_type(plane) == element_type(given) and not any(map(is_dynamic, extents(plane)))
-            for (plane, _), given in pairs
-        )
-        return Computed(op, planes) if fits else None
+        same = all(element_type(plane) == element_type(given) for (plane, _), given in pairs)
+        return Computed(op, planes) if same else None
 
     def _unscale(self, value: SSAValue, place: Place) -> Operand:
         """Returns an operand before it was multiplied by a constant."""

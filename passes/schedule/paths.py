@@ -39,6 +39,9 @@ TILED = (COOPERATIVE_MATRIX, DOT, FMA)
 LAYOUT = "layout"
 """Not a path of a kernel: under this name `choose-layouts` records its decisions."""
 
+COMPUTED = "computed keys"
+"""As `LAYOUT`, for why `form-attention` has keys and values computed before their attention."""
+
 LOOPS, PACK, ATTENTION = "loops", "pack", "attention"
 """Paths without a product: loops, packing an operand, and a whole attention."""
 

@@ -20,7 +20,7 @@ from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionLanesAttr, Attention
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, choose_lanes
-from xdsl_spirv.passes.schedule.paths import Decisions, considered_before
+from xdsl_spirv.passes.schedule.paths import COMPUTED, Decisions, considered_before
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.targets import load
@@ -224,6 +224,10 @@ def test_keys_and_values_are_computed_where_they_are_read(
     program = compile_module(parse_text(write_computed(case, stored), ctx=context()), target)
     names = [layer.entry_point for layer in program.layers]
     assert len([name for name in names if "merge" not in name]) == count, names
+    notes = [note for layer in program.layers for note in layer.considered]
+    reasons = [note.reason for note in notes if note.path == COMPUTED]
+    assert len(reasons) == count - 1
+    assert all("k is not computed from integers in whole vectors" in reason for reason in reasons)
     check_binaries(program)
     draw, inputs = np.random.default_rng(2), dict[str, Any]()
     for name, array in case.inputs(np.random.default_rng(1)).items():
