@@ -1,4 +1,1 @@
-"""
-Generators, mutations and differential tests, shared by tests and scripts. They are not in the
-wheel.
-"""
+"""Generators, mutations and differential tests for tests and scripts. They are not in the wheel."""

@@ -1,8 +1,8 @@
 """
-Parses Amber scripts of compute pipelines, such as Khronos' conformance tests and Amber's own tests.
+Parses Amber scripts of compute pipelines, such as Khronos' conformance tests.
 
-`parse` reads the part of the language that such scripts use: shaders, buffers, structs, pipelines,
-runs and expectations. Any other command is `Unsupported`, by name.
+`parse` supports the commands of such scripts: shaders, buffers, structs, pipelines, runs and
+expectations. It raises `Unsupported` with the name of any other command.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VECTOR = re.compile(r"vec([234])<(\w+)>")
 MATRIX = re.compile(r"mat([234])x([234])<(\w+)>")
 IGNORED = ("DEVICE_FEATURE", "DEVICE_EXTENSION", "INSTANCE_EXTENSION", "SET", "DEVICE_PROPERTY")
 EPSILON = 1e-6
-"""Allowed relative difference of floats that should be equal, in per cent."""
+"""Allowed relative difference in per cent for EQ_... comparisons of floats."""
 COMPARATORS: dict[str, Callable[[Any, Any], Any]] = {
     "EQ": np.equal,
     "NE": np.not_equal,
@@ -43,9 +43,9 @@ COMPARATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 Structs: TypeAlias = dict[str, list[tuple[str, int]]]
-"""The members of structs: the type of each, and its number of elements if it is an array."""
+"""Members of each struct: type, and number of elements (0 if the member is not an array)."""
 Place: TypeAlias = tuple[int, ...]
-"""Descriptor set and binding; in an array also the number."""
+"""Descriptor set and binding, followed by the array index for arrays of descriptors."""
 TEXEL_BUFFERS = ("uniform_texel_buffer", "storage_texel_buffer")
 IMAGES = ("storage_image", "sampled_image", "combined_image_sampler", *TEXEL_BUFFERS)
 """Kinds of bindings that are images."""
@@ -57,14 +57,14 @@ class Unsupported(Exception):
 
 @dataclass
 class Format:
-    """The scalars of a type: offset and dtype of each; its size with padding, its alignment."""
+    """Layout of a type in bytes: (offset, dtype) of each scalar, size with padding, alignment."""
 
     leaves: list[tuple[int, str]]
     size: int
     align: int
 
     def element_stride(self) -> int:
-        """The bytes from one element to the next."""
+        """Returns the array stride of the type in bytes."""
         return -(-self.size // self.align) * self.align
 
 
@@ -73,9 +73,9 @@ class Buffer:
     name: str
     format: Format
     data: Array
-    """Its bytes."""
+    """Contents in bytes."""
     image: Image | None = None
-    """An image, or the view through which a texel buffer is read."""
+    """Image layout, or the view of a texel buffer."""
 
 
 @dataclass
@@ -91,9 +91,9 @@ class Pipeline:
     entry: str = "main"
     constants: dict[int, int | float] = field(default_factory=dict[int, "int | float"])
     bound: dict[Place, tuple[str, int]] = field(default_factory=dict[Place, tuple[str, int]])
-    """Buffers and images, each with its offset in bytes."""
+    """Name of the buffer or image at each binding, and the offset in bytes."""
     images: dict[Place, str | None] = field(default_factory=dict[Place, "str | None"])
-    """Places of images, with their samplers' names; samplers by themselves."""
+    """Sampler name (or None) of each image binding, and of each separate sampler."""
     push: str | None = None
     subgroup_size: int | None = None
 
@@ -106,7 +106,7 @@ class Run:
 
 @dataclass
 class Write:
-    """Bytes that are written to a buffer between runs."""
+    """Data that a command writes to a buffer between runs."""
 
     buffer: str
     offset: int
@@ -115,9 +115,7 @@ class Write:
 
 @dataclass
 class Expectation:
-    """
-    Expected values of a buffer from an offset on, or another buffer with which it is compared.
-    """
+    """Expected values of a buffer from `offset` on, or the `other` buffer to compare with."""
 
     buffer: str
     comparator: str
@@ -125,9 +123,9 @@ class Expectation:
     values: Sequence[str] = ()
     other: str | None = None
     tolerance: tuple[float, bool] | None = None
-    """Allowed difference of the values; True if it is in per cent."""
+    """Allowed difference, and True if the difference is in per cent."""
     region: tuple[int, ...] = ()
-    """A part of an image: x, y, width, height."""
+    """Region of an image: x, y, width, height."""
     line: int = 0
 
 
@@ -142,7 +140,7 @@ class Script:
     )
 
     def arguments(self, pipeline: Pipeline) -> tuple[dict[Place, Array], dict[Place, Any]]:
-        """Returns the buffers of a pipeline, and the descriptions of its images."""
+        """Returns the buffers of a pipeline by binding, and the descriptions of its images."""
         buffers = {at: self.buffers[n].data[o:] for at, (n, o) in pipeline.bound.items()}
         images: dict[Place, Any] = {}
         for at, name in pipeline.images.items():
@@ -153,7 +151,7 @@ class Script:
 
 
 def parse(text: str, folder: Path = Path()) -> Script:
-    """Reads a script whose files are in a folder. Raises `Unsupported`."""
+    """Parses a script. `folder` contains its files. Raises `Unsupported`."""
     return _Parser(text, folder).parse()
 
 
@@ -178,7 +176,7 @@ class _Parser:
         self.structs: Structs = {}
 
     def _next(self) -> tuple[int, list[str]] | None:
-        """Returns the words of the next nonempty line; joins continued lines."""
+        """Returns the words of the next nonempty line, with continued lines joined."""
         while self.at < len(self.lines):
             line, text = self.lines[self.at]
             self.at += 1
@@ -191,7 +189,7 @@ class _Parser:
         return None
 
     def _block(self) -> Iterator[tuple[int, list[str]]]:
-        """Returns the lines up to END."""
+        """Yields the lines up to END."""
         while (row := self._next()) is not None and row[1] != ["END"]:
             yield row
 
@@ -246,7 +244,7 @@ class _Parser:
         target = rest[1].strip('"') if rest[:1] == ["TARGET_ENV"] else None
         self.script.shaders[name] = Shader(language, "\n".join(body) + "\n", target)
 
-    # Types and buffers.
+    # Types and buffers
 
     @staticmethod
     def _member(words: list[str]) -> tuple[str, int]:
@@ -289,7 +287,7 @@ class _Parser:
         self._fill(name, format_of(texel.vulkan_name, "STD430"), data)
         self.script.buffers[name].image = image
         if self.script.buffers[name].data.nbytes != image.nbytes:
-            raise Unsupported("IMAGE DATA of another size")
+            raise Unsupported("IMAGE DATA with another size than the image")
 
     def _fill(self, name: str, format: Format, rest: list[str]) -> None:
         match rest:
@@ -301,7 +299,7 @@ class _Parser:
             case ["SIZE", count, "FILE", "TEXT", file]:
                 path = self.folder / file
                 if not path.exists():
-                    raise Unsupported(f"the file {file}, which is not there")
+                    raise Unsupported(f"the missing file {file}")
                 words = re.sub(r"#.*", "", path.read_text()).split()
                 data = [number(w) for w in words[: int(count) * len(format.leaves)]]
             case ["SIZE", count, "FILL", value]:
@@ -317,7 +315,7 @@ class _Parser:
             buffer.data[at : at + int(dtype[1])] = bytes_of(value, dtype)
         self.script.buffers[name] = buffer
 
-    # Pipelines and expectations.
+    # Pipelines and expectations
 
     def _pipeline(self, name: str) -> None:
         pipeline = self.script.pipelines[name] = Pipeline()
@@ -407,9 +405,7 @@ class _Parser:
 
 
 def format_of(name: str, layout: str, structs: Structs | None = None) -> Format:
-    """
-    Returns the layout (STD140 or STD430) of a type with a name in a script. Raises `Unsupported`.
-    """
+    """Returns the layout of a named type by the rules of STD140 or STD430. Raises `Unsupported`."""
     structs = structs or {}
     if name in SCALARS:
         size = int(SCALARS[name][1])
@@ -448,7 +444,7 @@ def _array(element: Format, count: int, layout: str) -> Format:
 
 
 def _texel_format(name: str) -> TexelFormat | None:
-    """Returns the format of texels, from Vulkan's name or the components of a data type."""
+    """Returns the texel format of a Vulkan format name or a data type."""
     vector = VECTOR.fullmatch(name)
     scalar, count = (vector[2], int(vector[1])) if vector else (name, 1)
     dtype = np.dtype(SCALARS.get(scalar, "V1"))
@@ -462,7 +458,7 @@ def _texel_format(name: str) -> TexelFormat | None:
 
 
 def _sampler(words: list[str]) -> Sampler:
-    """Makes a sampler from its settings."""
+    """Returns the sampler with the given settings."""
     said = dict(zip(words[::2], words[1::2], strict=True))
     modes = [said.pop(f"ADDRESS_MODE_{axis}", "repeat") for axis in "UVW"]
     settings: dict[str, Any] = {"address": tuple(modes)}
@@ -477,9 +473,9 @@ def _sampler(words: list[str]) -> Sampler:
 
 
 def _region(buffer: Buffer, region: Sequence[int]) -> Array:
-    """Returns the texels of a part of an image, by rows."""
+    """Returns the texels of a region of an image, by rows."""
     if buffer.image is None or buffer.image.texel.dtype != np.uint8:
-        raise Unsupported(f"EXPECT of the colors of {buffer.name}")
+        raise Unsupported(f"EXPECT on the colors of {buffer.name}")
     x, y, w, h = region
     width, height, _ = buffer.image.extent()
     return buffer.data.reshape(-1, height, width, *buffer.image.texel.shape)[
@@ -488,7 +484,7 @@ def _region(buffer: Buffer, region: Sequence[int]) -> Array:
 
 
 def places(format: Format, start: int) -> Iterator[tuple[int, str]]:
-    """Yields the places of the scalars in an array, with their dtypes, without an end."""
+    """Yields offset and dtype of the scalars of an array from `start` on, infinitely."""
     base = start
     for number_, (at, dtype) in enumerate(cycle(format.leaves)):
         if number_ and number_ % len(format.leaves) == 0:
@@ -508,7 +504,7 @@ def bytes_of(value: float, dtype: str) -> Array:
 
 
 def failures(script: Script, expectation: Expectation) -> Iterator[str]:
-    """Lists the differences of a buffer from an expectation."""
+    """Yields descriptions of the differences between a buffer and an expectation."""
     buffer = script.buffers[expectation.buffer]
     if expectation.other is not None:
         if not np.array_equal(buffer.data, script.buffers[expectation.other].data):

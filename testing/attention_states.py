@@ -1,9 +1,8 @@
 """
-Attention like a language model's: keys and values are in states that are partly filled.
+Decoder attention with keys and values in a state (KV cache) that is partly filled.
 
-Queries are heads of keys x queries for each of them x rows x head size. New keys and values are
-written after the earlier ones, and each row sees the keys up to its own, or only the last `window`
-of these.
+Queries have the shape (key-value heads, queries of each, rows, head size). New keys and values are
+written after the earlier ones. The mask is causal, optionally with a sliding `window`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _POWER = """%below = arith.subf %b, %a : f32
 
 
 def _product(type: str) -> str:
-    """Writes the body of a contraction of f16 or f32 with sums in f32."""
+    """Returns the body of a contraction of f16 or f32 with f32 sums."""
     widened, a, b = "", "%a", "%b"
     if type != "f32":
         widened = "".join(f"{x}w = arith.extf {x} : {type} to f32\n" for x in (a, b))
@@ -42,7 +41,7 @@ def _step(
     inputs: tuple[tuple[str, str], ...],
     body: str,
 ) -> str:
-    """Writes a `linalg.generic` whose loops are letters (`mn:m,mn`), or a fill with a number."""
+    """Returns a `linalg.generic` on named loops (`mn:m,mn`), or a fill if `maps` is None."""
     if maps is None:
         return f"%{name} = linalg.fill ins(%{body} : f32) outs({out} : {type}) -> {type}\n  "
     loops, _, places = maps.partition(":")
@@ -68,21 +67,21 @@ def _step(
 
 @dataclass(frozen=True)
 class StateAttention:
-    """One attention; `rows` is None if their number is dynamic."""
+    """Sizes and options of one attention. `rows` is None for a dynamic number of rows."""
 
     heads: int
-    """Number of heads of keys and values."""
+    """Number of key-value heads."""
     queries: int
-    """Number of queries for each of them."""
+    """Number of query heads for each key-value head."""
     head: int
     capacity: int
     rows: int | None = 1
     type: str = "f16"
     window: int | None = None
     filled: float = 0.0
-    """Value of the whole state's keys and values before the first run."""
+    """Initial value of all elements of the states."""
     sink: bool = False
-    """Whether each head of queries has one more score, of a value of 0."""
+    """True if each query head has an additional score with a value vector of zeros."""
 
     @property
     def scale(self) -> float:
@@ -90,11 +89,11 @@ class StateAttention:
 
     def text(self, name: str = "main", stream: tuple[int, int] | None = None) -> str:
         """
-        Returns the function, as front ends write it.
+        Returns the function in the form that front ends emit.
 
-        With `stream`, keys and values are inputs of dynamic length. Afterwards `stream` rows of
-        numbers are summed, more than fit in caches, so that no run finds keys or dirty lines in
-        them.
+        With `stream`, keys and values are inputs of dynamic length. After the attention, `stream`
+        rows of a large buffer are summed, so that the next run finds neither keys nor dirty lines
+        in the caches.
         """
         h, g, d, c, t = self.heads, self.queries, self.head, self.capacity, self.type
         n, count, one, both = "?", "%n", "%n", "%n, %total"
@@ -222,9 +221,7 @@ func.func @{name}(%q: {q} {{program.name = "q", program.sizes = ["", "", "n", ""
         return made
 
     def expected(self, q: Any, keys: Any, values: Any, past: int, sink: Any = -np.inf) -> Any:
-        """
-        Returns the expected result in binary64; `keys` and `values` are all rows written so far.
-        """
+        """Returns the result in binary64. `keys` and `values` are all rows written so far."""
         q, keys, values = (x.astype(np.float64) for x in (q, keys, values))
         scores = np.einsum("hgmd,hnd->hgmn", q, keys) * self.scale
         distance = np.arange(keys.shape[1]) - np.arange(q.shape[2])[:, None] - past

@@ -1,4 +1,4 @@
-"""Attention as front ends write it, of any size and type, for tests and benchmarks."""
+"""Attention in the form that front ends emit, of any size and type, for tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ else:
 DTYPES: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 
 MASKS = ("none", "keys", "scores", "causal")
-"""No mask; a mask for the keys of a batch; a mask for all scores of a batch; causal by index."""
+"""Kinds of masks: none, by key of a batch, by score of a batch, causal by index."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class AttentionWorkload:
     """
     softmax(scale * q k^T + mask) v for `batch` x `heads` matrices of `m` queries and `n` keys.
 
-    `softmax` is the type for the arithmetic on scores. With `transposed`, keys are d x n; with
-    `split`, queries, keys and values are batch x sequence x heads x d. `written` gives the order of
-    the result's dimensions, such as bmeh; by default it is that of the queries. With `sink` each
-    head has one more score, of a value of 0.
+    `softmax` is the type of the softmax's arithmetic. With `transposed`, keys are d x n. With
+    `split`, queries, keys and values are batch x sequence x heads x d. `written` is the order of
+    the result's dimensions, such as bmeh (by default the order of the queries). With `sink` each
+    head has an additional score with a value vector of zeros.
     """
 
     batch: int
@@ -81,10 +81,7 @@ class AttentionWorkload:
         return shapes
 
     def inputs(self, rng: Generator) -> dict[str, Array]:
-        """
-        Returns normally distributed numbers; a mask hides about a third of the scores, and adds to
-        others.
-        """
+        """Returns normally distributed inputs. A mask hides about a third of the scores."""
         inputs: dict[str, Array] = {}
         for name, (shape, type) in self.shapes().items():
             values = rng.standard_normal(shape)
@@ -94,7 +91,7 @@ class AttentionWorkload:
         return inputs
 
     def text(self) -> str:
-        """Returns the module: contraction, scale, mask, softmax, contraction."""
+        """Returns the module with contractions, scale, mask and softmax."""
         return _text(self)
 
 
@@ -107,7 +104,7 @@ def _map(loops: str, results: str) -> str:
 
 
 class _Writer:
-    """Writes the lines of the function; each is an operation on tensors with its own result."""
+    """Writes the lines of the function: operations on tensors with named results."""
 
     def __init__(self, batch: int, heads: int):
         self.lines: list[str] = []
@@ -122,10 +119,7 @@ class _Writer:
         body: list[str],
         start: str | None = None,
     ) -> None:
-        """
-        Writes a `linalg.generic`; `inputs` and `output` are (name, type, map), `kinds` has a letter
-        for each loop.
-        """
+        """Writes a `linalg.generic` on (name, type, map). `kinds` has one letter per loop."""
         name, type, map = output
         element = type[type.rindex("x") + 1 : -1]
         add = self.lines.append
@@ -286,7 +280,7 @@ def _softmax(out: _Writer, w: AttentionWorkload, soft: str, sink: str) -> None:
 
 
 def attention_workload(rng: Generator, type: str, largest: int = 40) -> AttentionWorkload:
-    """Returns a random workload; most sizes are not multiples of anything."""
+    """Returns a random workload. Most sizes are not multiples of tile sizes."""
 
     def size(most: int) -> int:
         return int(rng.integers(1, most + 1))

@@ -1,8 +1,9 @@
 """
-Random ONNX convolutions: with every attribute, in one to three dimensions, grouped, depthwise and
-transposed, among operators that keep an image's layout and operators that do not.
+Random ONNX models of convolutions and other operators on images.
 
-Numbers are small integers, so that sums are exact in any order.
+Convolutions have one to three dimensions and every attribute, and may be grouped, depthwise or
+transposed. Some of the other operators keep an image's layout. Values are small integers, so that
+sums are exact in any order.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class RandomConvolutions:
-    """A model, its inputs, and a description of its operations in words."""
+    """A model, its inputs, and a text that describes its operations."""
 
     proto: Any
     inputs: Mapping[str, Array]
@@ -76,7 +77,7 @@ class _Graph:
         elif padding != "none" and (not transposed or padding == "VALID"):
             attributes["auto_pad"] = padding
             if padding.startswith("SAME"):
-                # onnxruntime does not support dilation there.
+                # onnxruntime does not support dilation in these convolutions.
                 attributes["dilations"] = [1] * rank
                 reach = [k - 1 for k in kernel]
         if transposed:
@@ -105,7 +106,7 @@ class _Graph:
         return name, [shape[0], group * per_group, *sizes]
 
     def other(self, x: str, shape: list[int]) -> tuple[str, list[int]]:
-        """Adds an operator that keeps the layout of an image, or needs the model's layout."""
+        """Adds an operator that keeps the layout of an image, or requires the model's layout."""
         rank, pick = len(shape) - 2, self.pick
         match pick("Relu", "Add", "bias", "MaxPool", "Concat", "Slice", "Transpose", "mean", "Pad"):
             case "Add":
@@ -139,7 +140,7 @@ class _Graph:
 
 
 def random_convolutions(seed: int, number: int, element: str = "float32") -> RandomConvolutions:
-    """Returns the model of a seed and a number, the same in every process."""
+    """Returns the model of (seed, number), equal in every process."""
     import onnx
 
     rng = np.random.default_rng((seed, number))

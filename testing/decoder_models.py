@@ -1,10 +1,10 @@
 """
-Small decoder models in ONNX as exporters write them, with random weights in f32, f16 or 4 bits.
+Small decoder models in ONNX in the forms of exporters, with random weights in f32, f16 or 4 bits.
 
 `grouped` is the form of onnxruntime-genai's model builder (`GroupQueryAttention` with rotation,
-packed projections, `SkipSimplifiedLayerNormalization`), `standard` the same with ONNX's operators
-of opset 23 (`Attention`, `RotaryEmbedding`, `RMSNormalization`), and `plain` the form of exporters
-of transformers: a concatenated past, masks by comparison, a softmax.
+packed projections, `SkipSimplifiedLayerNormalization`). `standard` has the same structure with
+ONNX's operators of opset 23 (`Attention`, `RotaryEmbedding`, `RMSNormalization`). `plain` is the
+form of transformers' exporters: a concatenated past, masks by comparison, a softmax.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 MICROSOFT = "com.microsoft"
 BLOCK = 32
-"""Number of columns that share a scale in 4 bits."""
+"""Number of columns with a common scale in 4-bit weights."""
 
 
 @dataclass
 class Decoder:
-    """The sizes of a decoder, and the form in which it is written."""
+    """The sizes of a decoder, and the form of its model."""
 
     form: str = "grouped"
     dtype: Any = np.float32
@@ -39,7 +39,7 @@ class Decoder:
     longest: int = 64
     window: int = -1
     size_inputs: bool = False
-    """If set, lengths are inputs instead of being derived from a mask."""
+    """True if lengths are inputs. Otherwise they are derived from a mask."""
     nodes: list[Any] = field(default_factory=list[Any])
     constants: dict[str, Array] = field(default_factory=dict[str, Array])
 
@@ -48,7 +48,7 @@ class Decoder:
 
     @cached_property
     def onnx(self) -> Any:
-        """The package onnx, which has no usable types."""
+        """The package onnx, without type information."""
         return import_module("onnx")
 
     @property
@@ -56,7 +56,7 @@ class Decoder:
         return self.width // self.heads
 
     def model(self) -> Any:
-        """Returns the model; the numbers of new and past tokens are dynamic."""
+        """Returns the model with dynamic numbers of new and past tokens."""
         helper, kind = (
             self.onnx.helper,
             self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype)),
@@ -104,7 +104,7 @@ class Decoder:
         return self.constant(name, array.astype(self.dtype))
 
     def product(self, x: str, name: str, rows: int, columns: int) -> str:
-        """Adds a product with weights: a `MatMul`, or one of 4 bits."""
+        """Adds a product with weights: a `MatMul`, or a `MatMulNBits` with 4-bit weights."""
         if not self.bits:
             return self.node("MatMul", [x, self.weight(f"{name}.weight", rows, columns)], name)
         blocks = rows // BLOCK
@@ -126,7 +126,7 @@ class Decoder:
         return self.node("SimplifiedLayerNormalization", [x, scale], name, **given)
 
     def added(self, x: str, more: str, name: str) -> tuple[str, str]:
-        """Returns the normalized sum, and the sum."""
+        """Adds a sum and its normalization. Returns the names (normalized sum, sum)."""
         if self.form != "grouped":
             total = self.node("Add", [x, more], f"{name}.sum")
             return self.normalized(total, name), total
@@ -161,7 +161,7 @@ class Decoder:
         self.product(inner, "logits", self.width, self.vocabulary)
 
     def _lengths(self) -> None:
-        """Returns the sizes that the builder computes from the mask."""
+        """Adds nodes that compute the sequence lengths from the mask, as the builder does."""
         if self.size_inputs or self.form != "grouped":
             return
         one = self.constant("one", np.array([1]))
@@ -203,9 +203,7 @@ class Decoder:
     def _plainly_attended(
         self, name: str, parts: list[str], past: list[str], present: list[str]
     ) -> str:
-        """
-        Attention without rotation: appends to the past, repeats keys for the queries, and masks.
-        """
+        """Adds attention without rotation on concatenated keys, repeated for query groups."""
         heads = {parts[0]: self.heads, parts[1]: self.shared, parts[2]: self.shared}
         turned: list[str] = []
         for part, count in heads.items():
@@ -236,9 +234,7 @@ class Decoder:
         return self.constant("least", np.array(np.finfo(self.dtype).min, self.dtype))
 
     def _mask(self, name: str) -> str:
-        """
-        Returns the mask of the keys that queries see: earlier ones that the attention mask allows.
-        """
+        """Adds the mask of visible keys: earlier ones that the attention mask allows."""
         if any("visible" in node.output for node in self.nodes):
             return "visible"
         zero, one = self.constant("zero", np.array(0)), self.constant("unit", np.array(1))

@@ -1,8 +1,8 @@
 """
-Dispatches for tests on a device: a binary, a grid, and buffers.
+Dispatches for tests on a device: a binary, a grid and buffers.
 
-A driver may crash or hang, so a separate process runs them: a job's (`jobs/`), or
-`tests/vulkan/device.py`, which reads them from a folder.
+A driver may crash or hang, so dispatches run in a separate process: a job (`jobs/`), or
+`tests/vulkan/device.py`, which reads dispatches from a folder.
 """
 
 from __future__ import annotations
@@ -24,15 +24,13 @@ from xdsl_spirv.runtime.vulkan.work import Bound, Step, Work, WorkBuffer
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 SECONDS = 300.0
-"""Time limit of a dispatch on the device, in seconds."""
+"""Time limit of a dispatch on the device in seconds."""
 KERNEL = "kernel"
 
 
 @dataclass
 class Dispatch:
-    """
-    One dispatch on the device: `buffers` by (set, binding), with their contents before and after.
-    """
+    """One dispatch. The contents of `buffers`, by (set, binding), are updated by the run."""
 
     spirv: bytes
     entry_point: str
@@ -47,7 +45,7 @@ class Dispatch:
 
 
 def write_jobs(folder: Path, jobs: Sequence[Dispatch]) -> None:
-    """Writes the input of device.py: jobs.json, a binary and the buffers of each job."""
+    """Writes the input of device.py: jobs.json, and the binary and buffers of each job."""
     described: list[dict[str, object]] = []
     for number, job in enumerate(jobs):
         spirv = folder / f"{number}.spv"
@@ -71,7 +69,7 @@ def write_jobs(folder: Path, jobs: Sequence[Dispatch]) -> None:
 
 
 def read_results(folder: Path, jobs: Sequence[Dispatch]) -> int:
-    """Copies the device's results into the jobs' buffers; returns the number of finished jobs."""
+    """Copies the device's results into the jobs' buffers. Returns the number of finished jobs."""
     for number, job in enumerate(jobs):
         path = folder / f"{number}.out.npz"
         if not path.exists():
@@ -86,7 +84,7 @@ def read_results(folder: Path, jobs: Sequence[Dispatch]) -> int:
 
 
 def load_jobs(folder: Path) -> list[tuple[Dispatch, dict[str, Any]]]:
-    """Returns the jobs of a folder, each with its other settings (`repeat`, `time`)."""
+    """Returns the jobs of a folder with their other settings (`repeat`, `time`)."""
     jobs: list[tuple[Dispatch, dict[str, Any]]] = []
     for number, table in enumerate(json.loads((folder / "jobs.json").read_text())):
         with np.load(folder / f"{number}.npz") as stored:
@@ -109,24 +107,24 @@ def load_jobs(folder: Path) -> list[tuple[Dispatch, dict[str, Any]]]:
 
 
 def image_of(table: dict[str, Any]) -> Image:
-    """Converts JSON to an image."""
+    """Parses an image's JSON."""
     sampler = table["sampler"] and sampler_of(table["sampler"])
     settings: dict[str, Any] = {**table, "size": tuple(table["size"]), "sampler": sampler}
     return Image(**settings)
 
 
 def sampler_of(table: dict[str, Any]) -> Sampler:
-    """Converts JSON to a sampler."""
+    """Parses a sampler's JSON."""
     settings: dict[str, Any] = {**table, "address": tuple(table["address"])}
     return Sampler(**settings)
 
 
 def work_of(job: Dispatch) -> Work:
-    """Converts a dispatch to work; its buffers are named 0, 1, ... in the order of its bindings."""
+    """Converts a dispatch to work with buffers named 0, 1, ... in the order of the bindings."""
     sizes = Needs.of(job.spirv).constants
     constants: list[tuple[int, bytes]] = []
     for number, value in job.spec_constants.items():
-        # The driver ignores numbers that no constant has.
+        # The driver ignores ids that no constant has.
         bits = 8 * sizes.get(number, 4)
         constants.append((number, (int(value) & (1 << bits) - 1).to_bytes(bits // 8, "little")))
     names = {place: str(i) for i, place in enumerate(job.buffers)}
@@ -155,7 +153,7 @@ def work_of(job: Dispatch) -> Work:
 
 @contextmanager
 def loaded(device: VulkanDevice, job: Dispatch) -> Generator[LoadedWork]:
-    """Loads the dispatch on a device and fills its buffers."""
+    """Loads the dispatch on a device and uploads its buffers, as a context."""
     work = device.load(work_of(job))
     try:
         for i, array in enumerate(job.buffers.values()):
@@ -173,7 +171,7 @@ def read_back(job: Dispatch, work: LoadedWork) -> None:
 
 
 def execute(device: VulkanDevice, job: Dispatch) -> None:
-    """Runs the dispatch in this process, on its own buffers."""
+    """Runs the dispatch on the device in this process. Updates its buffers."""
     with loaded(device, job) as work:
         work.repeat(SECONDS)
         read_back(job, work)

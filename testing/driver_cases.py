@@ -1,7 +1,10 @@
 """
-The standard set of kernels for compiling on drivers: contractions by type, contractions of few
-rows, 4-bit weights, convolutions, attention, softmaxes, norms, scans, sorts, and whole models: an
-encoder of MiniLM's sizes, a block of a Llama, and rapidocr-onnxruntime's models if it is installed.
+Standard programs for compiling on drivers: contractions, convolutions, attention, models and
+others.
+
+The contractions cover types, few rows and 4-bit weights. The others are softmaxes, norms, scans
+and sorts. The models are an encoder of MiniLM's sizes, a block of a Llama, and
+rapidocr-onnxruntime's models if the package is installed.
 """
 
 from __future__ import annotations
@@ -81,7 +84,7 @@ WINDOWS = {
 }
 HEADS = (64, 128, 256)
 PACKED = {"q4_row": 1, "q4_rows": 128}
-"""Number of rows of products with weights of 4 bits."""
+"""Number of rows of products with 4-bit weights."""
 SOFTMAXES = {
     "softmax": ("x", [512, 1024], -1),
     "softmax_short": ("hx", [8192, 64], -1),
@@ -98,16 +101,16 @@ MODELS = (
     "sort",
 )
 BLOCKS = {"llama_step": 1, "llama_prompt": 128}
-"""Numbers of tokens that a block of a Llama processes at a time."""
+"""Number of tokens that a block of a Llama processes in one run."""
 OCR = {"ocr_det": [1, 3, 160, 160], "ocr_rec": [1, 3, 48, 192]}
 OCR_PACKAGE = "rapidocr_onnxruntime"
 WHOLE = (*BLOCKS, "minilm", *(OCR if find_spec(OCR_PACKAGE) else ()))
-"""Whole models."""
+"""Names of whole models."""
 PROGRAMS = (*MATMULS, *WINDOWS, *MODELS, *(f"attention_{n}" for n in HEADS), *PACKED, *WHOLE)
-"""The names of the whole set."""
+"""Names of all programs."""
 
 FEW_ROWS = {"row_f16_f32", "rows_f16_f32", "q4_row"}
-"""Products for which matrix instructions would be mostly empty."""
+"""Products with fewer rows than matrix instructions."""
 HALVES = {
     "conv_nhwc_f16",
     "conv_nchw_f16",
@@ -119,7 +122,7 @@ HALVES = {
 
 
 def fills_matrices(program: str, target: Target) -> bool:
-    """True if a target lists matrices of a program's types, and the program has enough rows."""
+    """True if a target lists matrices for a program's types, and the program fills them."""
     a, c = MATMULS[program][3:] if program in MATMULS else ("f16", "f32")
     if program in FEW_ROWS or program not in HALVES | MATMULS.keys():
         return False
@@ -128,7 +131,7 @@ def fills_matrices(program: str, target: Target) -> bool:
 
 
 def write_cases(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Writes the set into a folder; yields the name of each file."""
+    """Writes the programs into a folder. Yields name and path of each."""
     for name, (m, n, k, a, c) in MATMULS.items():
         zero = "0" if c.startswith("i") else "0.0"
         text = MATMUL.format(m=m, n=n, k=k, a=a, c=c, zero=zero)
@@ -147,7 +150,7 @@ def _write(path: Path, text: str) -> Path:
 
 
 def _models() -> Iterator[tuple[str, list[Any], dict[str, list[int]], dict[str, Any]]]:
-    """Yields the models: name, nodes, inputs of binary32 or (`h...`) binary16, and constants."""
+    """Yields name, nodes, inputs and constants of models. Inputs are f32, and f16 if named `h`."""
     from onnx.helper import make_node
 
     for name, (x, shape, at) in SOFTMAXES.items():
@@ -212,7 +215,7 @@ def _proto(
 
 
 def _whole_models() -> Iterator[tuple[str, Any, dict[str, Sequence[int]]]]:
-    """Yields whole models, and the sizes of their inputs."""
+    """Yields name, model and input sizes of whole models."""
     import onnx
 
     for name, tokens in BLOCKS.items():
@@ -240,7 +243,7 @@ def _whole_models() -> Iterator[tuple[str, Any, dict[str, Sequence[int]]]]:
 
 
 def _encoder() -> Any:
-    """Makes a layer of MiniLM-L6 for 64 tokens: 12 heads of 32 elements, widths 384 and 1,536."""
+    """Returns a layer of MiniLM-L6 for 64 tokens: 12 heads of size 32, widths 384 and 1,536."""
     layer = Decoder(width=384, heads=12)
     shape = layer.constant("shape", np.array([1, 64, 12, 32]))
     scale = layer.constant("scale", np.array(32**-0.5, np.float32))
@@ -272,7 +275,7 @@ def _encoder() -> Any:
 
 
 def _save(path: Path, model: Any, sizes: Mapping[str, Sequence[int]]) -> Path:
-    """Writes a model with inputs of these sizes, from which its results' sizes are inferred."""
+    """Writes a model with the given input sizes, and infers its results' sizes."""
     import onnx
 
     for value in model.graph.input:

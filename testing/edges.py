@@ -1,7 +1,7 @@
 """
-Operators on NaN, infinities and numbers at the ends of their types: one small model for each.
+Small models of single operators on NaN, infinities and the ends of types.
 
-docs/numerics.md lists the results. Tests run the same models on onnxruntime, the interpreter and
+docs/numerics.md lists the results. Tests run the models on onnxruntime, the interpreter and
 devices.
 """
 
@@ -38,11 +38,11 @@ DOUBLES = np.concatenate(
 LARGE = np.concatenate(
     [NUMBERS, np.array([2.0**62, 2.0**63, -(2.0**63), 2.0**64, -0.5, 1e18], np.float32)]
 )
-"""Floats around the ends of integers of 64 bits."""
+"""Floats around the ends of 64-bit integers."""
 
 
 def ends_of(dtype: str) -> Array:
-    """Returns integers at and next to the ends of a type, and around its middle."""
+    """Returns integers at and next to the ends of a type, and around zero."""
     limits = np.iinfo(dtype)
     middle = limits.max // 2
     chosen = (0, 1, 2, 7, limits.max, limits.max - 1, limits.min, limits.min + 1, middle)
@@ -51,17 +51,17 @@ def ends_of(dtype: str) -> Array:
 
 @dataclass(frozen=True)
 class Edge:
-    """A node of an operator on edge values; with two operands, on all pairs of them."""
+    """A node of an operator on edge values. With two operands, all pairs of values occur."""
 
     operator: str
     operands: int = 1
     numbers: Array = field(default_factory=lambda: NUMBERS)
     result: int = 0
-    """ONNX's number of the result's type; 0 means the operands' type."""
+    """ONNX's type id of the result. 0 means the operands' type."""
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     constants: tuple[Array, ...] = ()
     shape: tuple[int, ...] = ()
-    """Shape of the operand, which is repeated as often as needed; flat by default."""
+    """Shape of the operand, filled by repetition. Empty means one dimension."""
     result_shape: tuple[int, ...] = ()
     rtol: float = 0.0
     as_onnxruntime: bool = True
@@ -75,7 +75,7 @@ class Edge:
         return {"x": self.numbers}
 
     def model(self) -> Any:
-        """Returns the node as a model."""
+        """Returns a model with the node."""
         onnx: Any = import_module("onnx")
         helper = onnx.helper
         inputs = self.inputs()
@@ -101,13 +101,11 @@ class Edge:
 
 
 FUNCTION = 1e-5
-"""
-Allowed relative difference of approximated functions, for which each device has its own formula.
-"""
+"""Allowed relative difference of functions that devices approximate differently."""
 
 HALF = np.array(0.5, np.float32)
 HALF_STEP = 2.0**-9
-"""Allowed relative difference of f16: two of its roundings."""
+"""Allowed relative difference of f16: two rounding errors."""
 
 SMALL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 1, -1, 0.25, 3, 1e-30], np.float32)
 POWERS = np.array([np.inf, -np.inf, 0.0, -0.0, 1, -1, 0.5, 2, 3, -2, 10, 1e9], np.float32)
@@ -163,7 +161,7 @@ AT_EDGES: Mapping[str, Edge] = {
         f"{name} of halves": Edge(name, numbers=HALVES)
         for name in ("Abs", "Neg", "Ceil", "Floor", "Round", "Relu")
     },
-    # onnxruntime gives 0 for NaN in f16, and NaN for other types.
+    # onnxruntime returns 0 for NaN in f16, and NaN for other types.
     "Sign of halves": Edge("Sign", numbers=HALVES, as_onnxruntime=False),
     **{
         f"{name} of halves": Edge(name, numbers=HALVES, rtol=HALF_STEP)
@@ -182,7 +180,7 @@ AT_EDGES: Mapping[str, Edge] = {
         f"{name} of {dtype}": Edge(name, 2, ends_of(dtype))
         for dtype in ("int8", "uint8", "int64", "uint32", "uint64")
         for name in ("Add", "Sub", "Mul", "Min", "Max")
-        # onnxruntime has no sums of 8 bits.
+        # onnxruntime has no 8-bit sums.
         if "8" not in dtype or name in ("Min", "Max")
     },
     **{
@@ -296,10 +294,7 @@ def edge_program(name: str, target: str) -> Program:
 
 
 def differences(edge: Edge, result: Array, expected: Array) -> list[str]:
-    """
-    Returns the places where a driver's results differ; below the smallest normal number, 0 is
-    accepted, too.
-    """
+    """Describes the elements in which a driver's result differs. Subnormals may be flushed to 0."""
     tiny = 0.0 if expected.dtype.kind not in "f" else float(np.finfo(expected.dtype).tiny)
     close = np.isclose(result, expected, edge.rtol, tiny, equal_nan=True)
     if expected.dtype.kind in "iu":

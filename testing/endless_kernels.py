@@ -1,7 +1,4 @@
-"""
-Kernels that lose the device or never end, as assembly; `NAME` is replaced by the entry point's
-name.
-"""
+"""Kernels in assembly that lose the device or never end. `NAME` is the entry point's name."""
 
 from __future__ import annotations
 
@@ -39,9 +36,7 @@ LOST = """; SPIR-V
                OpReturn
                OpFunctionEnd
 """
-"""
-Each invocation adds to a word 8 GiB after that of the previous one, from address 0x7000_0000_0000.
-"""
+"""Invocation i adds to the word at 0x7000_0000_0000 + i * 8 GiB."""
 
 FOREVER = """; SPIR-V
 ; Version: 1.6

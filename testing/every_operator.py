@@ -1,6 +1,8 @@
 """
-A program of one hand-made kernel whose instructions read integers as signed and unsigned, whatever
-the integers' types, and that has constants for which WGSL has no literals.
+A program with one handmade kernel that tests signedness of integer instructions, for runners.
+
+Its instructions interpret integers as signed and as unsigned, whatever the integers' types. Its
+constants include values for which WGSL has no literals.
 """
 
 from __future__ import annotations
@@ -108,7 +110,7 @@ OpDecorate %out Binding 3
 
 
 def _instructions() -> Iterator[tuple[str, str]]:
-    """Yields the type of a result, and the instruction that computes it."""
+    """Yields result type and text of each instruction."""
     for type in ("u32", "i32"):
         a, b = f"%{type}_a", f"%{type}_b"
         for name in BINARY.split():
@@ -133,7 +135,7 @@ def _instructions() -> Iterator[tuple[str, str]]:
 
 
 def _kernel() -> tuple[bytes, int]:
-    """Returns the kernel's binary, and the results of each invocation."""
+    """Returns the kernel's binary, and the number of results of each invocation."""
     instructions = list(_instructions())
     numbers = "\n".join(f"%n{k} = OpConstant %u32 {k + 1000}" for k in range(len(instructions)))
     lines = [HEAD.format(stride=len(instructions), numbers=numbers)]
@@ -158,13 +160,13 @@ def _kernel() -> tuple[bytes, int]:
 
 
 def instructions_at(columns: Iterable[int]) -> list[str]:
-    """Returns the instructions behind columns of the result."""
+    """Returns the instructions that compute the given columns of the result."""
     instructions = list(_instructions())
     return [instructions[column][1] for column in columns]
 
 
 def program() -> Program:
-    """Returns the program `out = f(a, b, c)` for each of the instructions."""
+    """Returns the program `out = f(a, b, c)` for all instructions."""
     binary, results = _kernel()
     buffers = (
         Buffer("a", "input", "ui32", (COUNT,)),
@@ -192,9 +194,7 @@ def program() -> Program:
 
 
 def inputs() -> dict[str, Array]:
-    """
-    Returns integers of both signs, with nonzero divisors, and floats including infinite and NaN.
-    """
+    """Returns integers of both signs with nonzero divisors, and floats with infinities and NaN."""
     rng = np.random.default_rng(7)
     a = rng.integers(0, 1 << 32, COUNT, dtype=np.uint32)
     b = rng.integers(0, 1 << 32, COUNT, dtype=np.uint32) >> rng.integers(0, 28, COUNT).astype("u4")

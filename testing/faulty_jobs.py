@@ -1,4 +1,4 @@
-"""A job kind that misbehaves, for tests of how other jobs are affected."""
+"""A job kind that fails in a requested way, to test the effect on other jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS[FAULTY] = Kind("xdsl_spirv.testing.faulty_jobs:faulty")
 
 
 def faulty(data: dict[str, Any]) -> Any:
-    """Misbehaves as `do` says; with `log`, first writes a line there."""
+    """Fails in the way `do`. With `log`, first appends a line to that file."""
     if "log" in data:
         with Path(data["log"]).open("a") as file:
             file.write(f"{data.get('n', '')}\n")
@@ -62,10 +62,7 @@ def faulty(data: dict[str, Any]) -> Any:
 
 
 def never_end() -> None:
-    """
-    Runs a kernel that does not end; imports its modules only here, because most tests do not need
-    them.
-    """
+    """Runs an endless kernel. Imports its modules locally, because most tests do not need them."""
     import numpy as np
 
     from xdsl_spirv.jobs.child import open_own_device

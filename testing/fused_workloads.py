@@ -1,9 +1,9 @@
 """
 Random contractions with fused operations: a prologue, and a chain on the result.
 
-Models have such chains: bias, residual, scale by channel, activations, clamps, conversions and
-requantization, in any order that the types allow, and sometimes with an intermediate value as a
-second result.
+The chains have the operations of real models: bias, residual, scale by channel, activations,
+clamps, conversions and requantization, in any order that the types allow. Sometimes an
+intermediate value is a second result.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ ACTIVATIONS: dict[str, Lines] = {
     "gelu_tanh": GELU_TANH,
     "square": SQUARE,
 }
-"""Bodies of one value of a float type T."""
+"""Bodies of activations on a value `%x` of a float type T."""
 
 REQUANTIZE = [
     "%f = arith.sitofp %x : i32 to f32",
@@ -90,7 +90,7 @@ REQUANTIZE = [
     "%below = arith.minimumf %above, %high : f32",
     "%v = arith.fptosi %below : f32 to i8",
 ]
-"""Requantizes sums of products to 8 bits: scale, round to nearest even, zero point, clamp."""
+"""Body that requantizes sums to 8 bits: scale, round to nearest even, zero point, clamp."""
 
 
 @dataclass
@@ -100,7 +100,7 @@ class FusedWorkload:
     base: Workload
     shape: tuple[int, ...]
     type: str
-    """Element type of the last value."""
+    """Element type of the chain's last value."""
     operands: dict[str, tuple[tuple[int, ...], str]] = field(
         default_factory=dict[str, tuple[tuple[int, ...], str]]
     )
@@ -108,7 +108,7 @@ class FusedWorkload:
     steps: list[str] = field(default_factory=list[str])
     value: str = "%r"
     extra: tuple[str, str] | None = None
-    """A second result: its value and element type."""
+    """Name and element type of a second result."""
 
     def text(self) -> str:
         """Returns the workload as `@main`."""
@@ -154,7 +154,7 @@ class FusedWorkload:
         return f"affine_map<({', '.join(loops)}) -> ({', '.join(loops[a] for a in axes)})>"
 
     def add(self, name: str, body: Lines, type: str, other: str | None = None) -> None:
-        """Appends an operation; `other` is an operand besides the chain's value, `%y`."""
+        """Appends an operation on the chain's value `%x`. `other` names a second operand, `%y`."""
         number = len(self.steps)
         self.steps.append(name)
         source = tensor(self.shape, self.type)
@@ -186,7 +186,7 @@ class FusedWorkload:
 
     @property
     def axis(self) -> int:
-        """The dimension of the result that rows (biases and scales) follow."""
+        """Dimension of the result that biases and scales have."""
         return len(self.shape) - 1 - len(self.base.name) % max(len(self.shape), 1)
 
     def operand(self, name: str, shape: tuple[int, ...], type: str) -> str:

@@ -1,6 +1,4 @@
-"""
-Writes the header of a GGUF file: keys and values, and no tensors.
-"""
+"""Writes the header of a GGUF file with keys and values and without tensors."""
 
 from __future__ import annotations
 
@@ -10,9 +8,9 @@ from typing import Any
 
 STRING, ARRAY = 8, 9
 KINDS = {bool: 7, int: 4, float: 6, str: STRING, list: ARRAY}
-"""Types of values: numbers have 32 bits, and integers are unsigned."""
+"""Type ids of values. Numbers have 32 bits, integers are unsigned."""
 SIGNED = {4: 5}
-"""Types in lists, where integers are signed."""
+"""Type ids of elements of lists. Integers are signed."""
 LETTERS = {7: "?", 4: "I", 5: "i", 6: "f"}
 
 

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 gguf: Any = import_module("gguf")
 Type = gguf.GGMLQuantizationType
 Pack = Callable[[np.random.Generator, tuple[int, int], Any], Array]
-"""Draws the bytes of a matrix, rows x bytes, from its sizes and type."""
+"""Returns the bytes of a matrix (rows x bytes) from random generator, sizes and type."""
 
 SUPER_BLOCKS = {
     Type.Q2_K: ((80, 82), 24),
@@ -33,8 +33,8 @@ SUPER_BLOCKS = {
     Type.Q6_K: ((208,), 1365),
 }
 """
-Byte offsets of the f16 scales in the blocks that `gguf` cannot write, and the standard deviation of
-random bytes' factors.
+For formats that `gguf` cannot write: byte offsets of the f16 scales in a block, and the standard
+deviation of the factors of random bytes.
 """
 
 
@@ -50,7 +50,7 @@ class Shape:
     shared: int = 2
     head: int = 16
     turned: int = 16
-    """Number of elements of a head that are rotated by position."""
+    """Number of elements of a head that rotary embeddings rotate."""
     vocabulary: int = 80
     context: int = 64
     weights: Any = Type.F32
@@ -59,9 +59,9 @@ class Shape:
     biases: bool = False
     """True if queries, keys and values have biases."""
     factors: bool = False
-    """True if a tensor divides the frequencies of the rotation."""
+    """True if a tensor divides the frequencies of the rotary embeddings."""
     scaling: float = 0.0
-    """Divisor of positions, 0 if the model does not give one."""
+    """Divisor of positions. 0 means that the file has no divisor."""
 
 
 def write_model(
@@ -70,7 +70,7 @@ def write_model(
     seed: int = 0,
     values: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes a model of a shape, with further `values` by key."""
+    """Writes a model of a shape. `values` adds metadata by key."""
     draw = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(path, shape.architecture)
     _write_sizes(writer, shape)
@@ -111,7 +111,7 @@ def _write_sizes(writer: Any, shape: Shape) -> None:
 
 
 def _matrices(shape: Shape) -> Mapping[str, tuple[int, int]]:
-    """Returns rows and columns of matrices, by name."""
+    """Returns rows and columns of the matrices by name."""
     queries, keys = shape.heads * shape.head, shape.shared * shape.head
     matrices = {"token_embd": (shape.vocabulary, shape.width)}
     if not shape.tied:
@@ -131,7 +131,7 @@ def _matrices(shape: Shape) -> Mapping[str, tuple[int, int]]:
 
 
 def _vectors(shape: Shape) -> Mapping[str, int]:
-    """Returns lengths of vectors, by name."""
+    """Returns lengths of the vectors by name."""
     vectors = {"output_norm.weight": shape.width}
     if shape.factors:
         vectors["rope_freqs.weight"] = shape.turned // 2
@@ -147,9 +147,7 @@ def _vectors(shape: Shape) -> Mapping[str, int]:
 
 
 def _pack_weights(draw: np.random.Generator, size: tuple[int, int], type: Any) -> Array:
-    """
-    Packs normally distributed weights of a type, or draws random blocks if `gguf` cannot pack it.
-    """
+    """Packs normally distributed weights, or draws random blocks if `gguf` cannot pack the type."""
     rows, columns = size
     if type not in SUPER_BLOCKS and type != Type.NVFP4:
         weights = draw.normal(0, columns**-0.5, size).astype(np.float32)
@@ -177,10 +175,11 @@ def write_declared(
     pack: Pack | None = None,
 ) -> None:
     """
-    Writes a model of any architecture, with all tensors that its declaration requires for `values`.
+    Writes a model of any architecture, with all tensors that its declaration requires for
+    `values`.
 
-    It also writes the optional tensors whose names `optional` accepts; `types` gives the type of a
-    matrix, and `pack` draws its bytes.
+    Optional tensors are written if `optional` accepts their names. `types` returns the type of a
+    matrix, and `pack` its bytes.
     """
     draw = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(path, architecture)
@@ -217,7 +216,7 @@ def write_declared(
 
 
 def write_dequantized(source: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
-    """Writes the model of a file with all tensors dequantized to f32."""
+    """Writes a copy of a model file with all tensors dequantized to f32."""
     reader = gguf.GGUFReader(source)
     writer = gguf.GGUFWriter(path, reader.fields["general.architecture"].contents())
     for name, field in reader.fields.items():

@@ -1,4 +1,4 @@
-"""Runs imported language models by the reference interpreter, before any pass."""
+"""Runs imported language models on the reference interpreter, before any pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Session:
-    """Runs the functions of an imported model on whole arrays, and keeps its states."""
+    """Runs the functions of an imported model on whole arrays, and stores its states."""
 
     def __init__(self, model: ImportedModel):
         self.model = model
@@ -24,14 +24,14 @@ class Session:
         self.past = 0
 
     def run(self, tokens: Array) -> Array:
-        """Returns the logits for tokens; a single token uses `decode`."""
+        """Returns the logits for tokens. A single token uses the function `decode`."""
         name = "decode" if len(tokens) == 1 else "prefill"
         logits = self.call(name, token=tokens, past=self.past)
         self.past += len(tokens)
         return logits
 
     def call(self, name: str, **inputs: Any) -> Array:
-        """Returns the logits for a function's inputs."""
+        """Returns the logits of a function for the given inputs."""
         values: dict[str, Any] = {**inputs, **self.model.weights}
         given, held = list[Any](), list[str]()
         for number, argument in enumerate(host_function(self.model.module, name).body.block.args):

@@ -1,6 +1,8 @@
 """
-A program whose kernel was written by hand: buffers of five kinds, `once`, specialization and push
-constants of several types. No compiled program has all of them together.
+A program with a handwritten kernel that uses many features of the format at once.
+
+It has buffers of five kinds, a dispatch that runs `once`, specialization and push constants of
+several types. No compiled program has all of them.
 """
 
 from __future__ import annotations
@@ -108,10 +110,9 @@ OpFunctionEnd
 
 def program(weight: Array, integer: str = "i64") -> Program:
     """
-    Returns the program of `y = -(1.5 x + t + 0.25 - 3)` with `t = 2 w + w + 5`, which is computed
-    once.
+    Returns the program `y = -(1.5 x + t + 0.25 - 3)` with `t = 2 w + w + 5`. `t` is computed once.
 
-    `integer` is the type of the specialization constant 5; with "i32" the program has no i64.
+    `integer` is the type of the specialization constant 5. With "i32" the program has no i64.
     """
     bound = [("w", "w", "t"), ("x", "t", "y")]
     buffers = (
@@ -169,5 +170,5 @@ def program(weight: Array, integer: str = "i64") -> Program:
 
 
 def expected(x: Array, weight: Array) -> Array:
-    """Returns the correct results of `program`."""
+    """Returns the correct result of `program`."""
     return -(1.5 * x + 3 * weight + 5 + np.float32(0.25) - 3)

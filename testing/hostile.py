@@ -1,7 +1,7 @@
 """
-Modules of about 100 kB for which a careless reader takes long: deep, wide, repeated, or unreadable.
+Generated modules of about 100 kB that take long in a naive reader: deep, wide or repetitive.
 
-Each is a function of the size in bytes, so that a test can measure how the cost grows.
+Each generator takes the size in bytes, so that tests can measure the growth of the time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ENTRY = [*BEGIN, of("OpLabel", FIRST)]
 
 
 def fill(size: int, head: Rows, body: Callable[[int], Rows], tail: Rows | None = None) -> Rows:
-    """Returns as many bodies as the size has room for, numbered from 0."""
+    """Returns head, as many numbered bodies as fit the size, and tail."""
     rows, room = list(head), size // 4 - sum(map(len, head))
     for number in count():
         more = body(number)
@@ -58,7 +58,7 @@ def fill(size: int, head: Rows, body: Callable[[int], Rows], tail: Rows | None =
     return rows
 
 
-# Words and texts.
+# Words and texts
 
 
 def nothing_but_nops(size: int) -> Rows:
@@ -100,7 +100,7 @@ def many_lines(size: int) -> Rows:
 
 
 def a_long_file(size: int) -> Rows:
-    """Makes many lines of a file whose name is half of the module."""
+    """Repeats lines of a file whose name is half of the module."""
     file = of("OpString", 100, *string_words("x" * (size // 2)))
     head = [*DECLARED[:2], file, *DECLARED[2:], of("OpFunction", VOID, MAIN, 0, FUNCTION)]
 
@@ -111,7 +111,7 @@ def a_long_file(size: int) -> Rows:
 
 
 def errors_with_a_long_name(size: int) -> Rows:
-    """Makes many errors, each of which mentions a long name and a long file name."""
+    """Repeats errors whose messages contain a long id name and a long file name."""
     file = of("OpString", 100, *string_words("x" * (size // 4)))
     name = of("OpName", TRUE, *string_words("x" * (size // 4)))
     head = [*DECLARED[:2], file, name, *DECLARED[2:], of("OpFunction", VOID, MAIN, 0, FUNCTION)]
@@ -120,7 +120,7 @@ def errors_with_a_long_name(size: int) -> Rows:
 
 
 def a_long_decoration_for_all(size: int) -> Rows:
-    """Gives every variable of a large group a string that is half of the module."""
+    """Decorates every variable of a large group with a string of half of the module's size."""
     many = size // 50
     text = string_words("x" * (size // 2))
     notes = [of("OpDecorateString", 100, 5635, *text), of("OpDecorationGroup", 100)]
@@ -130,7 +130,7 @@ def a_long_decoration_for_all(size: int) -> Rows:
     return [*head, pointer, *[of("OpVariable", 10, t, 6) for t in targets]]
 
 
-# Types and constants.
+# Types and constants
 
 
 def many_types(size: int) -> Rows:
@@ -142,7 +142,7 @@ def arrays_of_arrays(size: int) -> Rows:
 
 
 def structs_of_two(size: int) -> Rows:
-    """Makes structs that contain the previous one twice: as a tree there are 2^1000s of members."""
+    """Nests structs with two members of the previous type, which expand to 2^1000s of members."""
 
     def body(k: int) -> Rows:
         inner = k + 9 if k else UINT
@@ -155,14 +155,14 @@ def structs_of_two(size: int) -> Rows:
 
 
 def few_structs_of_two(size: int) -> Rows:
-    """Makes shallow structs that still have thousands of parts in each of many variables' types."""
+    """Declares many variables of a shallow struct type with thousands of nested members."""
     structs = [of("OpTypeStruct", 101 + k, 100 + k, 100 + k) for k in range(12)]
     head = [*DECLARED, of("OpTypeStruct", 100, UINT), *structs, of("OpTypePointer", 200, 6, 112)]
     return fill(size, head, lambda k: [of("OpVariable", 200, 300 + k, 6)])
 
 
 def shared_structs_of_two(size: int) -> Rows:
-    """Puts the same structs into Workgroup memory, whose bytes an entry point counts."""
+    """Declares a nested struct in Workgroup memory, whose size a validator computes."""
     structs = [of("OpTypeStruct", 101 + k, 100 + k, 100 + k) for k in range(28)]
     entry = of("OpEntryPoint", 5, MAIN, *string_words("main"))
     head = [*DECLARED[:2], entry, *DECLARED[2:], of("OpTypeStruct", 100, UINT), *structs]
@@ -186,7 +186,7 @@ def a_wide_struct_of_constants(size: int) -> Rows:
 
 
 def constants_in_constants(size: int) -> Rows:
-    """Makes nested constants: as vectors of four they would be a tree; arrays are one."""
+    """Nests array constants of four equal elements: expanded, the size is exponential."""
     head = [*DECLARED, of("OpTypeArray", 10, UINT, FOUR)]
     head += [of("OpConstantComposite", 10, 11, FOUR, FOUR, FOUR, FOUR)]
 
@@ -220,7 +220,7 @@ def one_decoration_for_all(size: int) -> Rows:
 
 
 def a_group_for_all(size: int) -> Rows:
-    """Gives every member of a large group every decoration of the group."""
+    """Gives every member of a large decoration group all decorations of the group."""
     many = size // 24
     notes = [of("OpDecorate", 100, 2)] * many + [of("OpDecorationGroup", 100)]
     targets = [200 + k for k in range(many)]
@@ -240,7 +240,7 @@ def many_entry_points(size: int) -> Rows:
     return [*rows, *DECLARED[2:], *BEGIN[-1:], of("OpLabel", FIRST), *END]
 
 
-# Functions and control flow.
+# Functions and control flow
 
 
 def nested_selections(size: int) -> Rows:
@@ -269,7 +269,7 @@ def selections_in_a_row(size: int) -> Rows:
 
 
 def values_through_selections(size: int) -> Rows:
-    """Uses a value of each selection at the very end, so that it leaves all of them."""
+    """Uses a value of each nested selection after all selections."""
     depth = size // 100
     rows = list(ENTRY)
     for k in range(depth):
@@ -283,7 +283,7 @@ def values_through_selections(size: int) -> Rows:
 
 
 def values_behind_a_selection(size: int) -> Rows:
-    """Uses all values of one selection after it."""
+    """Uses many values of one selection after that selection."""
     rows = [*ENTRY, of("OpSelectionMerge", 12, 0), of("OpBranchConditional", TRUE, 11, 12)]
     rows.append(of("OpLabel", 11))
     rows = fill(size // 2, rows, lambda k: [of("OpIAdd", UINT, 1000 + k, FOUR, FOUR)])
@@ -314,7 +314,7 @@ def loops_in_a_row(size: int) -> Rows:
 
 
 def breaks_out_of_everything(size: int) -> Rows:
-    """Leaves each of many nested loops from the innermost block."""
+    """Nests loops that all exit to the same block."""
 
     def body(k: int) -> Rows:
         leave = [of("OpLoopMerge", 50_000, 60_000, 0)]
@@ -338,7 +338,7 @@ def one_long_switch(size: int) -> Rows:
 
 
 def a_phi_of_many(size: int) -> Rows:
-    """Makes a block to which every other block branches, with a value for each."""
+    """Makes a phi with one value for each of many predecessors."""
     many = size // 36
     rows = list(BEGIN)
     for k in range(many):
@@ -350,7 +350,7 @@ def a_phi_of_many(size: int) -> Rows:
 
 
 def many_phis(size: int) -> Rows:
-    """Makes a block to which another one branches a hundred times, each with its own phi value."""
+    """Makes many phis in a block to which a switch branches a hundred times."""
     switch = of("OpSwitch", FOUR, 99, *[w for k in range(100) for w in (k, 99)])
     rows = [*ENTRY, of("OpSelectionMerge", 99, 0), switch, of("OpLabel", 99)]
     return fill(size, rows, lambda k: [of("OpPhi", UINT, 100 + k, FOUR, FIRST)], END)
@@ -361,7 +361,7 @@ def a_block_of_nops(size: int) -> Rows:
 
 
 def backward_branches(size: int) -> Rows:
-    """Returns a module without structure, in which every block branches back to one before it."""
+    """Makes unstructured control flow in which every block branches back to an earlier one."""
 
     def body(k: int) -> Rows:
         label = 11 + k
@@ -385,7 +385,7 @@ def values_before_they_are(size: int) -> Rows:
 
 
 def one_long_chain(size: int) -> Rows:
-    """Makes an access chain with an index for every level of a deep array."""
+    """Makes access chains with an index for every level of a deep array."""
     deep = 90
     rows = [*DECLARED]
     for k in range(deep):
@@ -407,7 +407,7 @@ def many_functions(size: int) -> Rows:
 
 
 def calls_of_calls(size: int) -> Rows:
-    """Makes functions that call the next one twice."""
+    """Makes functions that call the next function twice."""
 
     def body(k: int) -> Rows:
         here, callee = 100 + 4 * k, 104 + 4 * k

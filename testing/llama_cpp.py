@@ -13,10 +13,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _model_class(api: Any) -> Any:
-    """
-    Corrects cyllama 0.2.18, which asks the model instead of its vocabulary for the number of
-    tokens.
-    """
+    """Corrects cyllama 0.2.18, which takes the number of tokens from the wrong object."""
 
     class Model(api.LlamaModel):
         @property
@@ -27,7 +24,7 @@ def _model_class(api: Any) -> Any:
 
 
 class LlamaCpp:
-    """A model of a GGUF file in llama.cpp, by PyPI's `cyllama`; keys and values in f32."""
+    """A GGUF model in llama.cpp, by PyPI's `cyllama`, with keys and values in f32."""
 
     def __init__(self, path: str | os.PathLike[str], context: int):
         self.api: Any = import_module("cyllama.llama.llama_cpp")
@@ -46,7 +43,7 @@ class LlamaCpp:
         self.past = 0
 
     def run(self, tokens: Sequence[int] | Array) -> Array:
-        """Returns the logits of every token, which follow the tokens read before."""
+        """Appends tokens to the context. Returns the logits of each."""
         count = len(tokens)
         batch = self.api.LlamaBatch(n_tokens=count, embd=0, n_seq_max=1, verbose=False)
         for token in tokens:

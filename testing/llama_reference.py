@@ -1,9 +1,10 @@
 """
-Language models of GGUF files in numpy, computed in f32 from weights that PyPI's `gguf` dequantizes.
+Language models of GGUF files in numpy, computed in f32 from weights that PyPI's `gguf`
+dequantizes.
 
-The reference for our importer shares no code with it: neither the reader, nor the formats, nor the
-graph. It follows the intent of the files' authors: llama rotates neighbouring elements; qwen2 and
-qwen3 rotate an element with the element that lies half a head after it.
+The reference shares no code with the tested importer (reader, formats, graph). It follows the
+intent of the files' authors: llama rotates pairs of neighbouring elements; qwen2 and qwen3 rotate
+pairs of elements at a distance of half a head.
 """
 
 from __future__ import annotations
@@ -20,15 +21,14 @@ Array = np.ndarray[Any, np.dtype[Any]]
 gguf: Any = import_module("gguf")
 
 NEIGHBOURS = ("llama",)
-"""Architectures in which the rotated pairs are neighbouring elements."""
+"""Architectures that rotate pairs of neighbouring elements."""
 
 
 class Reference:
     """
     A model and its cache of keys and values.
 
-    `cache` is the type to which keys and values are rounded, `products` the type to which both
-    operands of products with weights are rounded.
+    Keys and values are rounded to `cache`, operands of products with weights to `products`.
     """
 
     def __init__(
@@ -54,20 +54,20 @@ class Reference:
         self.reset()
 
     def value(self, key: str, default: Any = None) -> Any:
-        """Returns a value of the architecture."""
+        """Returns a metadata value of the architecture."""
         field = self.fields.get(f"{self.architecture}.{key}", default)
         assert field is not None, key
         return field
 
     def reset(self) -> None:
-        """Forgets the tokens that were read."""
+        """Clears the cache."""
         blocks: int = self.value("block_count")
         empty = np.zeros((self.shared, 0, self.head), self.cache_type)
         self.keys = [empty] * blocks
         self.values = [empty] * blocks
 
     def run(self, tokens: Sequence[int] | Array) -> Array:
-        """Returns the logits of every token, which follow the tokens read before."""
+        """Appends tokens to the context. Returns the logits of each."""
         past = self.keys[0].shape[1]
         x = self.weights["token_embd.weight"][np.asarray(tokens)]
         for block in range(len(self.keys)):
@@ -79,7 +79,7 @@ class Reference:
         return self._product(x, "token_embd" if tied else "output")
 
     def greedy(self, prompt: Sequence[int], count: int) -> list[int]:
-        """Returns the tokens that follow a prompt, each the likeliest."""
+        """Returns `count` tokens after a prompt, each the likeliest."""
         self.reset()
         tokens: list[int] = []
         logits = self.run(prompt)[-1]
@@ -101,7 +101,7 @@ class Reference:
         return x / root * self.weights[f"{name}.weight"]
 
     def _turned(self, x: Array, past: int) -> Array:
-        """Rotates heads x tokens x head size by the tokens' positions."""
+        """Rotates x (heads x tokens x head size) by the tokens' positions."""
         half = self.turned // 2
         base = float(self.value("rope.freq_base", 10000.0))
         frequencies = base ** (-np.arange(half) / half)

@@ -1,8 +1,8 @@
 """
-Makes bytes that are almost modules, and checks readers of arbitrary bytes.
+Makes damaged modules, and checks readers of arbitrary bytes.
 
-The tests and scripts/fuzz.py share this: `mutate` damages a module like a broken or a hostile file;
-each `check` function reads bytes in one way, and raises for a forbidden result.
+Tests and scripts/fuzz.py share this module. `mutate` returns a module as in a broken or hostile
+file. Each `check` function reads bytes in one way, and raises an error for a forbidden result.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ INTERESTING = (0, 1, 2, 3, 0x7F, 0xFF, 0xFFFF, 0x10000, 0x3FFFFF, 0x7FFFFFFF, 0x
 
 
 def mutate(rng: random.Random, data: bytes) -> bytes:
-    """
-    Makes one to eight random changes: mostly within instructions, sometimes of any word or byte.
-    """
+    """Makes one to eight random changes, mostly within instructions, or of any word or byte."""
     if rng.randrange(4):
         changed = _mutate_instructions(rng, decode(data))
     else:
@@ -120,7 +118,7 @@ _CHANGES = (_flip, _replace, _low_half, _near, _length, _remove, _copy)
 
 
 def in_lengths(rng: random.Random, data: bytes) -> bytes:
-    """Makes a module of the header and instructions of valid lengths with random content."""
+    """Returns the header and instructions of valid lengths with random content."""
     words = list(struct.unpack(f"<{HEADER_WORDS}I", data[: 4 * HEADER_WORDS]))
     words[3] = rng.choice((1, 20, 5000))
     for _ in range(rng.randrange(1, 40)):
@@ -131,28 +129,29 @@ def in_lengths(rng: random.Random, data: bytes) -> bytes:
 
 
 def check_bytes(data: bytes) -> str:
-    """Decodes and encodes by the raw layer: returns `refused` or `decoded`; raises like `check`."""
+    """Decodes and encodes by the raw layer. Returns `refused` or `decoded`."""
     try:
         module = decode(data)
     except SPIRVDecodeError:
         return "refused"
     if module.encode() != data:
-        raise AssertionError("encoding does not give the bytes back")
+        raise AssertionError("encoding the decoded module changes the bytes")
     return "decoded"
 
 
 def check_dialect(data: bytes) -> str:
     """
-    Decodes and encodes by the dialect: returns `refused`, `decoded` (and not encoded) or `encoded`.
+    Decodes and encodes by the dialect. Returns `refused`, `decoded` (encoding refused) or
+    `encoded`.
 
     Raises `AssertionError` for a refusal without a cause or a place, or if our encoding cannot be
-    decoded again; exceptions other than our errors propagate.
+    decoded. Exceptions other than our errors propagate.
     """
     try:
         module = decode_module(data)
     except SPIRVDecodeError as error:
         if not error.cause or not 0 <= error.word <= len(data):
-            raise AssertionError(f"no cause or place: {error}") from error
+            raise AssertionError(f"the error has no cause or place: {error}") from error
         return "refused"
     try:
         once = encode(module)
@@ -161,16 +160,16 @@ def check_dialect(data: bytes) -> str:
     try:
         _decode_again(once)
     except SPIRVDecodeError as error:
-        raise AssertionError(f"what was encoded is refused: {error}") from error
+        raise AssertionError(f"the decoder refuses our encoding: {error}") from error
     return "encoded"
 
 
 def check_printed(data: bytes) -> str:
     """
-    Prints and parses the dialect: returns `refused`, `printed` (and not encoded) or `encoded`.
+    Prints and parses the dialect. Returns `refused`, `printed` (encoding refused) or `encoded`.
 
-    Raises `AssertionError` if the text cannot be parsed again or encodes to other words, or if a
-    second round trip changes the encoding; xDSL's errors propagate.
+    Raises `AssertionError` if the text cannot be parsed or encodes to other words, or if a second
+    round trip changes the encoding. xDSL's errors propagate.
     """
     try:
         module = decode_module(data)
@@ -179,13 +178,13 @@ def check_printed(data: bytes) -> str:
     try:
         again = find_module(parse_text(mlir_text(BuiltinModuleOp([module]), lines=True)))
     except ProgramError as error:
-        raise AssertionError(f"the printed text is refused: {error}") from error
+        raise AssertionError(f"the parser refuses the printed text: {error}") from error
     try:
         once = encode(module, names=True, lines=True)
     except SPIRVEncodeError:
         return "printed"
     if encode(again, names=True, lines=True) != once:
-        raise AssertionError("the printed text encodes to different words")
+        raise AssertionError("encoding the parsed text changes the words")
     twice = _there_and_back(once)
     if _there_and_back(twice) != twice:
         raise AssertionError("a second round trip changes the encoding")
@@ -197,9 +196,7 @@ def _there_and_back(data: bytes) -> bytes:
 
 
 def _decode_again(data: bytes) -> ModuleOp:
-    """
-    Decodes a module that we encoded; instructions that the dialect refuses must be carried again.
-    """
+    """Decodes a module that we encoded. Carries refused instructions if decoding fails."""
     try:
         return decode_module(data, unchecked=True)
     except SPIRVDecodeError:
@@ -207,7 +204,7 @@ def _decode_again(data: bytes) -> ModuleOp:
 
 
 def check_validation(data: bytes) -> str:
-    """Validates: returns `refused`, `findings` or `clean`; raises for forbidden results."""
+    """Validates. Returns `refused`, `findings` or `clean`."""
     try:
         findings = validate(data, "vulkan1.3")
     except SPIRVDecodeError:
@@ -220,9 +217,10 @@ def check_validation(data: bytes) -> str:
 
 def check(data: bytes) -> str:
     """
-    Converts bytes to text and back; returns how far it got: `refused`, `partly`, `wholly`.
+    Disassembles and assembles. Returns `refused`, `partly` or `wholly`, by the readable
+    instructions.
 
-    Raises `AssertionError` if something changes in the round trip; exceptions other than
+    Raises `AssertionError` if something changes in the round trip. Exceptions other than
     `SPIRVDecodeError` propagate.
     """
     try:
@@ -230,7 +228,7 @@ def check(data: bytes) -> str:
     except SPIRVDecodeError:
         return "refused"
     if module.encode() != data:
-        raise AssertionError("encoding does not give the bytes back")
+        raise AssertionError("encoding the decoded module changes the bytes")
     readable = sum(_readable(module))
     text = disassemble(module, raw_ids=True, tolerant=True)
     names = disassemble(module, tolerant=True)
@@ -244,7 +242,7 @@ def check(data: bytes) -> str:
             raise
         return "partly"
     if sound and again != data:
-        raise AssertionError("assembling the text does not give the bytes back")
+        raise AssertionError("assembling the disassembly changes the bytes")
     return "wholly" if sound else "partly"
 
 
@@ -257,6 +255,8 @@ def _readable(module: RawModule) -> list[bool]:
         except SPIRVDecodeError as error:
             start, end = instruction.offset, instruction.offset + len(instruction.words)
             if error.index != instruction.index or not start <= error.word <= end:
-                raise AssertionError(f"an error in another place: {error}") from error
+                raise AssertionError(
+                    f"the error is located outside of its instruction: {error}"
+                ) from error
             readable.append(False)
     return readable

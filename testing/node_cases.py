@@ -15,21 +15,19 @@ from xdsl_spirv.frontends import FrontendError
 from xdsl_spirv.onnx_backend import REFUSALS, Backend
 
 STEPS = {"bfloat16": 2**-7, "float16": 2**-10, "float32": 2**-23}
-"""Distance from 1 to the next number of a type."""
+"""Distance from 1 to the next number of a type (machine epsilon)."""
 
 ROUNDINGS = 4
-"""Number of such steps, at the size of the largest element, that several roundings may cost."""
+"""Allowed error of several roundings, in steps relative to the largest element."""
 
 Outcome = tuple[str, str]
-"""A status, and the reason if it is not ok."""
+"""A status, and the reason if the status is not ok."""
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """
-    A model of one operator, its inputs and results; values other than arrays are left out, or None.
-    """
+    """A model of one operator, its inputs and results. Other values than arrays become None."""
 
     model: bytes
     inputs: dict[str, Array]
@@ -49,7 +47,7 @@ class Case:
 
 
 def node_case(data: Mapping[str, Any]) -> list[str]:
-    """Returns the status of a case, and the reason."""
+    """Runs a case. Returns its status and the reason."""
     case = Case(
         data["model"],
         {name: _unpack_array(table) for name, table in data["inputs"].items()},
@@ -71,7 +69,7 @@ def _unpack_array(table: Mapping[str, Any]) -> Array:
 
 def collect(modules: Iterable[str] | None = None) -> dict[str, Case]:
     """
-    Returns the cases by name; the package creates them in memory, which takes about ten seconds.
+    Returns the cases by name. The package creates them in memory, which takes about ten seconds.
 
     `modules` selects modules of `onnx.backend.test.case.node`.
     """
@@ -87,7 +85,7 @@ def collect(modules: Iterable[str] | None = None) -> dict[str, Case]:
 
 
 def array_of(value: Any) -> Any:
-    """Returns an array of a case, which may be a tensor of the format; None for other values."""
+    """Converts a value of a case to an array. Returns None for other values than tensors."""
     if hasattr(value, "data_type"):
         return import_module("onnx.numpy_helper").to_array(value)
     if value is None or isinstance(value, list | dict):
@@ -111,7 +109,7 @@ def _case(case: Any) -> Case:
 
 
 def outcome(case: Case, target: str) -> Outcome:
-    """Returns the status of a case, as `onnx.backend` runs it on the interpreter."""
+    """Runs a case as `onnx.backend` does, and returns its status."""
     try:
         prepared = Backend.prepare(
             import_module("onnx").ModelProto.FromString(case.model), target=target
@@ -132,11 +130,11 @@ def outcome(case: Case, target: str) -> Outcome:
 
 
 def first_difference(case: Case, results: Sequence[Any]) -> Outcome | None:
-    """Describes the first wrong result; empty if all are as the case expects."""
+    """Describes the first wrong result. Returns None if all results are right."""
     rounded: Outcome | None = None
     for number, (result, truth) in enumerate(zip(results, case.expected, strict=True)):
         if truth is None:
-            return "mismatch", f"result {number} should not be an array"
+            return "mismatch", f"result {number} is an array, but the case expects another value"
         if result.shape != truth.shape or result.dtype != truth.dtype:
             words = f"{result.dtype}{result.shape}, not {truth.dtype}{truth.shape}"
             return "mismatch", f"result {number}: {words}"

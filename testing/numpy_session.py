@@ -1,4 +1,4 @@
-"""A language model in numpy with the interface of a compiled one's session."""
+"""A language model in numpy with the interface of a compiled model's session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def predict_by(logits: Array) -> Prediction:
 
 
 class LogitsSession(ABC):
-    """Derives all results of a run from the logits that `compute` returns."""
+    """A session that derives all results from the logits returned by `compute`."""
 
     def run(
         self, function: str, inputs: Mapping[str, Any], /, *, outputs: Collection[str]
@@ -37,14 +37,15 @@ class LogitsSession(ABC):
 
     @abstractmethod
     def compute(self, function: str, /, **inputs: Any) -> Array:
-        """Returns the logits after each token for which the function gives them."""
+        """Returns a row of logits for each token for which the function computes logits."""
 
 
 class NumpySession(LogitsSession):
     """
-    A model whose logits depend on every token and its position; its states are vectors of these.
+    A session whose logits depend on all tokens and their positions. States contain tokens'
+    embeddings.
 
-    Equal runs give equal results: `runs` are the functions and sizes of all runs.
+    Equal runs give equal results. `runs` records function and sizes of all runs.
     """
 
     def __init__(self, vocabulary: int, context: int, slots: int = 1, seed: int = 5):
@@ -67,7 +68,7 @@ class NumpySession(LogitsSession):
         assert token.dtype == np.int32
         if self.fails:
             self.lost = True
-            raise ProgramError("the device is gone")
+            raise ProgramError("the device is lost")
         if function == BATCH:
             places = [inputs[f"past_{slot}"] for slot in range(len(self.states))]
             assert inputs.keys() == {
@@ -77,7 +78,7 @@ class NumpySession(LogitsSession):
                 *map("past_{}".format, range(len(places))),
             }
             assert inputs["position"].tolist() == places
-            # Like in a compiled program, no text is longer than the context.
+            # As in a compiled program, a text cannot be longer than the context.
             rows = [
                 self._logits(*each, past + 1) for each in zip(self.states, token[:, None], places)
             ]
@@ -102,4 +103,4 @@ class NumpySession(LogitsSession):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Does nothing: there are no resources to free."""
+        """Does nothing, because there are no resources to free."""

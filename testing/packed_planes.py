@@ -1,6 +1,4 @@
-"""
-Block-quantized weights for tests: random planes of a format, and the numbers that they represent.
-"""
+"""Block-quantized weights for tests: random planes of a format, and their values."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def planes_of(format: BlockFormat, rows: int, columns: int) -> dict[str, Array]:
-    """Draws random planes with small scales; f8 scales are far from the ends of the range."""
+    """Returns random planes with small scales. f8 scales are far from the ends of the range."""
     random = np.random.default_rng(rows)
     arrays: dict[str, Array] = {}
     for name, plane in format.planes.items():
@@ -29,7 +27,7 @@ def planes_of(format: BlockFormat, rows: int, columns: int) -> dict[str, Array]:
         if plane.element.is_float:
             arrays[name] = random.normal(0, 0.1, shape).astype(plane.element.dtype)
         else:
-            # A block of one byte is an exponent, biased like f32's.
+            # A scale of one byte is an exponent with the bias of f32.
             least, most = (0, 256) if plane.loops else (134, 142)
             if (format.name, name) == ("NVFP4", "d"):
                 least, most = 16, 48
@@ -39,9 +37,7 @@ def planes_of(format: BlockFormat, rows: int, columns: int) -> dict[str, Array]:
 
 
 def numbers(format: BlockFormat, planes: dict[str, Array]) -> Array:
-    """
-    Returns the weights by the dequantizing operation, which test_blocks.py compares with gguf.
-    """
+    """Returns the dequantized weights. test_blocks.py compares them with gguf."""
     entry = Block()
     b = TensorBuilder(entry)
     tensors = {name: Tensor.of(array) for name, array in planes.items()}

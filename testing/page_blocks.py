@@ -1,7 +1,7 @@
 """
-Finds the blocks of code in the documentation, and checks if the commands in them are valid.
+Finds code blocks in the documentation, and checks the commands in them.
 
-Commands are not run: only their options, passes, targets, extras and files are looked up.
+Commands are not run. Their options, passes, targets, extras and files must exist.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 OWN_PASS = re.compile(r'^    name = "([\w-]+)"', re.MULTILINE)
-"""The name of a pass that a page defines."""
+"""Matches the name of a pass that a page defines."""
 
 ASSIGNMENT = re.compile(r"[A-Z_]+=")
 INDENTED = re.compile(r"(?:\A|\n\n)    (\S.*)")
@@ -48,12 +48,12 @@ ELSEWHERE = {
     "./runner": "",
     "pytest": "pytest",
 }
-"""Other programs that commands start, each on one or two pages."""
+"""Other programs in commands, each on one or two pages."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code: its page, its line there, its language and its text."""
+    """A code block: its page, line number, language and text."""
 
     page: str
     line: int
@@ -65,7 +65,7 @@ class Block:
 
 
 def blocks_of(page: str) -> list[Block]:
-    """Returns the blocks of a page of the repository, in order."""
+    """Returns the code blocks of a page of the repository, in order."""
     text = (ROOT / page).read_text()
     return [
         Block(page, text[: m.start()].count("\n") + 1, m["language"], m["text"])
@@ -74,12 +74,12 @@ def blocks_of(page: str) -> list[Block]:
 
 
 def indented_code(page: str) -> list[str]:
-    """Returns the first lines of indented blocks, which have no language."""
+    """Returns the first lines of indented code blocks, which have no language."""
     return INDENTED.findall(FENCE.sub("", (ROOT / page).read_text()))
 
 
 def commands(block: Block) -> Iterator[list[str]]:
-    """Returns the words of each command in a shell block, without redirections."""
+    """Yields the words of each command in a shell block, without redirections."""
     for line in block.text.replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(line, posix=True, punctuation_chars=";<>|")
         lexer.whitespace_split = True
@@ -96,7 +96,7 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 
 def problem_of(words: list[str], page: str) -> str:
-    """Describes the fault of a command on a page, or returns ""."""
+    """Describes the fault of a command on a page. Returns "" if there is none."""
     own_passes = frozenset(OWN_PASS.findall((ROOT / page).read_text()))
     program, *arguments = dropwhile(ASSIGNMENT.match, words)
     match program:
@@ -146,7 +146,7 @@ def _refused_arguments(parser: argparse.ArgumentParser, arguments: list[str]) ->
 
 
 def _passes(arguments: list[str], own_passes: frozenset[str]) -> str:
-    """Returns the faults of a command's pipeline and target."""
+    """Describes the faults of a command's pipeline and target."""
     universe = Universe.get_multiverse()
     for option, value in pairwise(arguments):
         if option not in ("-p", "--passes", "-t"):
@@ -163,7 +163,7 @@ def _passes(arguments: list[str], own_passes: frozenset[str]) -> str:
 
 
 def _extras(arguments: list[str]) -> str:
-    """Returns the named extras of this package that do not exist."""
+    """Describes named extras of this package that do not exist."""
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     asked = [re.match(r"(?:\.|xdsl-spirv)\[(.*)\]$", argument) for argument in arguments]
     missing = {name for match in asked if match for name in match[1].split(",")} - set(known)
@@ -171,10 +171,7 @@ def _extras(arguments: list[str]) -> str:
 
 
 def _module(arguments: list[str], folder: Path) -> str:
-    """
-    Returns the script or module that does not exist; scripts are in the repository or next to the
-    page.
-    """
+    """Describes a missing script or module. Scripts are in the repository or next to the page."""
     name = arguments[1] if arguments[0] == "-m" else arguments[0]
     known = (
         importlib.util.find_spec(name)

@@ -1,7 +1,7 @@
 """
-For each registered pass, a program that the pass changes, and the passes that run before it.
+Programs for tests of all passes: one for each registered pass, which the pass changes.
 
-`CASES` names them by pass: the module's text, the passes before, and the pass with its options.
+`CASES` has by pass: the module's text, the passes to run first, and the pass with its options.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ def tensor(shape: str, element: str) -> str:
 def matmul(
     element: str, result: str, chain: str = "", type: str | None = None, other: str = ""
 ) -> str:
-    """
-    Writes a product of 12x10x20 from zeros; `chain` computes `%o` from `%r`, with type `type`.
-    """
+    """Returns a 12x10x20 product from zeros. `chain` computes `%o` of type `type` from `%r`."""
     a, b, c = tensor("12x20", element), tensor("20x10", element), tensor("12x10", result)
     zero = "0" if result[0] == "i" else "0.0"
     last = "%o" if chain else "%r"
@@ -36,10 +34,7 @@ def matmul(
 def elementwise(
     body: str, source: str, result: str, value: str = "%r", name: str = "%o", extra: str = ""
 ) -> str:
-    """
-    Writes an elementwise operation: `body` computes `%y` from `%x`; `extra` is a row or a matrix
-    that it reads as `%w`.
-    """
+    """Returns an operation whose `body` computes `%y` from `%x` and from `extra`'s `%w`."""
     shape = "12x10" if name != "%p" else "12x20"
     ins, types, arguments, maps = value, tensor(shape, source), f"%x: {source}", IDENTITY
     if extra:
@@ -103,7 +98,7 @@ COUNTED = """func.func @main(%a: tensor<6xi8>) -> tensor<6xi32> {
 
 
 def scaled(name: str, number: str) -> str:
-    """Multiplies each element of an argument by a number."""
+    """Returns an operation that multiplies each element of an argument by a number."""
     return f"""  %c{name} = arith.constant {number} : f32
   %e{name} = tensor.empty() : tensor<12xf32>
   %r{name} = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],

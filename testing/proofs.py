@@ -1,9 +1,9 @@
 """
-Proof obligations: the conditions under which our rewrites keep results, for all inputs.
+Proof obligations: rewrites that must keep results for all inputs, with their conditions.
 
-An obligation is a kernel before and after a pass (or two kernels whose equality is a pattern's
-equation), whose operands are buffers with any contents. docs/proofs.md lists them by family; a test
-compares the page with this table and proves each.
+An obligation is a kernel before and after a pass, or two kernels whose equality is a pattern's
+equation. Buffers have arbitrary contents. docs/proofs.md lists obligations by family. A test
+compares the page with this table and proves each obligation.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ OPEN = frozenset(
         *(f"small-integers: {n} i16" for n in ("SDiv", "SRem", "SMod", "UDiv", "UMod")),
     ]
 )
-"""Obligations that no solver decides within the limits; they are only tested."""
+"""Obligations that no solver decides within the limits. They are only tested."""
 
 SLOW = frozenset(f"small-integers: {n} i8" for n in ("SDiv", "SRem", "SMod", "UDiv", "UMod"))
 """Obligations that take more than a second each."""
@@ -61,7 +61,7 @@ class Obligation:
     passes: str = ""
     after: str = ""
     lanes: int = 1
-    """The invocations that are executed; the operands of all others may be any numbers."""
+    """Number of executed invocations. The operands of other invocations are arbitrary."""
 
     @property
     def name(self) -> str:
@@ -88,7 +88,7 @@ def load(text: str, passes: str = "") -> ModuleOp:
 
 
 def kernel_of(write: Callable[[Kernel], tuple[str, Type]]) -> str:
-    """Returns the text of a kernel whose body a function writes, and whose result it stores."""
+    """Returns the text of a kernel that stores the value written by `write`."""
     kernel = Kernel("operations", 1)
     value, type = write(kernel)
     kernel.output(value, type, "the result")
@@ -102,7 +102,7 @@ def obligations() -> list[Obligation]:
 
 
 def _operations(family: str, scalars: tuple[str, ...], passes: str) -> Iterator[Obligation]:
-    """Returns each rule of the differential tests, on scalars of some types."""
+    """Yields an obligation for each rule of the differential tests, on the given scalar types."""
     for rule in RULES:
         for scalar in (s for s in scalars if s in rule.scalars):
             kernel = Kernel("operations", 1)
@@ -111,17 +111,17 @@ def _operations(family: str, scalars: tuple[str, ...], passes: str) -> Iterator[
 
 
 def small_integers() -> Iterator[Obligation]:
-    """Obligations for integers of 8 and 16 bits in words, also in memory."""
+    """Yields obligations for 8-bit and 16-bit integers lowered to words, also in memory."""
     yield from _operations("small-integers", ("i8", "i16"), SMALL)
 
 
 def words() -> Iterator[Obligation]:
-    """Obligations for integers of 64 bits as pairs of words."""
+    """Yields obligations for 64-bit integers as pairs of words."""
     yield from _operations("int64-to-words", ("i64",), WORDS)
 
 
 def dots() -> Iterator[Obligation]:
-    """Obligations for integer dot products as shifts and products."""
+    """Yields obligations for integer dot products as shifts and products."""
     for form in ("SDot", "UDot", "SUDot", "SDotAccSat", "UDotAccSat", "SUDotAccSat"):
         for type, result in (("i32", "i32"), ("vector<4xi8>", "i32"), ("vector<4xi8>", "i16"),
                              ("i32", "i8"), ("vector<2xi16>", "i32")):  # fmt: skip
@@ -150,7 +150,7 @@ def _dot(form: str, type: str, result: str) -> str:
 
 
 def bfloat16() -> Iterator[Obligation]:
-    """Obligations for conversions of bfloat16 on its bits."""
+    """Yields obligations for conversions of bfloat16 on its bits."""
     for source, target in (("bf16", "f32"), ("f32", "bf16"), ("bf16", "f16"), ("f16", "bf16")):
         yield Obligation(
             "bfloat16-to-bits", f"FConvert {source} to {target}",
@@ -159,7 +159,7 @@ def bfloat16() -> Iterator[Obligation]:
 
 
 def convert_kernel(operation: str, source: str, target: str) -> str:
-    """Returns a kernel that applies one operation to a number of each invocation."""
+    """Returns a kernel that applies one operation to a value of each invocation."""
     sizes = {"f64": 8, "f32": 4, "i32": 4, "i64": 8}
     struct = (
         "!spirv.ptr<!spirv.struct<(!spirv.rtarray<{0}, stride={1}> [0]), Block>, StorageBuffer>"
@@ -188,9 +188,7 @@ spirv.ExecutionMode @main "LocalSize", 1, 1, 1
 
 
 def rotations() -> Iterator[Obligation]:
-    """
-    Obligations for rotations as shuffles: of a subgroup of any size, its clusters, and a workgroup.
-    """
+    """Yields obligations for rotations as shuffles, of subgroups, clusters and workgroups."""
     for what, rest in (
         ("of a subgroup", "<Subgroup> {0}, {1} : i32, i32 -> i32"),
         ("of clusters of 4", "<Subgroup> {0}, {1}, cluster_size({2}) : i32, i32, i32 -> i32"),
@@ -206,9 +204,7 @@ def rotations() -> Iterator[Obligation]:
 
 
 def bit_fields() -> Iterator[Obligation]:
-    """
-    Obligations for the equations of `passes/kernel/bit_fields.py`: bits under the exponent of 2^23.
-    """
+    """Yields obligations for `passes/kernel/bit_fields.py`: bits under the exponent of 2^23."""
     for count, low in ((4, 0), (4, 8), (4, 16), (8, 0), (8, 8), (2, 20), (1, 3), (6, 10)):
         mask, scale = ((1 << count) - 1) << low, 2.0**-low
 
@@ -232,7 +228,7 @@ def bit_fields() -> Iterator[Obligation]:
 
 
 def canonicalizations() -> Iterator[Obligation]:
-    """Obligations for neutral and absorbing operands, and for exchanged operands."""
+    """Yields obligations for neutral and absorbing operands, and for swapped operands."""
     for cls in (c for c in OPERATIONS if issubclass(c, IntegerFoldable)):
         if issubclass(cls, WidthConversion | BitcastOp | LogicalNotOp):
             continue

@@ -1,4 +1,4 @@
-"""A client for protocols with Content-Length headers: the debugger's and the language server's."""
+"""Clients for protocols with Content-Length headers: debugger and language server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Message = dict[str, Any]
 
 
 class Client:
-    """Sends messages and reads answers; other messages are kept for `wait`."""
+    """Sends messages and reads answers. Other messages are stored for `wait`."""
 
     def __init__(self, writer: IO[bytes], reader: IO[bytes]):
         self.writer, self.reader = writer, reader
@@ -28,11 +28,11 @@ class Client:
         while line := self.reader.readline().strip():
             name, _, value = line.decode().partition(":")
             length = int(value) if name.lower() == "content-length" else length
-        assert length, "the other side has closed the connection"
+        assert length, "the server has closed the connection"
         return json.loads(self.reader.read(length))
 
     def wait(self, wanted: Callable[[Message], bool]) -> Message:
-        """Returns the first matching message; keeps the others."""
+        """Returns the first matching message, and stores other messages."""
         for message in list(self.kept):
             if wanted(message):
                 self.kept.remove(message)
@@ -57,7 +57,7 @@ class Debugger(Client):
         return self.wait(lambda m: m.get("event") == name)["body"]
 
     def launch(self, kernel: str, breakpoints: list[Message], **more: Any) -> list[Message]:
-        """Begins a launch; returns the verified breakpoints."""
+        """Starts a launch. Returns the verified breakpoints."""
         assert self.ask("initialize")["supportsStepBack"]
         failed = self.ask("launch", program=kernel, **more)
         assert not failed, failed
@@ -67,13 +67,13 @@ class Debugger(Client):
         return given["breakpoints"]
 
     def stop(self) -> str:
-        """Waits for a stop; returns its reason."""
+        """Waits for a stop. Returns its reason."""
         body = self.event("stopped")
         self.thread = body["threadId"]
         return body["reason"]
 
     def go(self, command: str, **more: Any) -> str:
-        """Continues, or goes back; returns the reason of the next stop."""
+        """Continues, or steps back. Returns the reason of the next stop."""
         failed = self.ask(command, threadId=self.thread, **more)
         assert "failed" not in failed, failed
         return self.stop()
@@ -116,7 +116,7 @@ class LanguageClient(Client):
         self.notify("textDocument/didOpen", textDocument=document)
 
     def change(self, uri: str, text: str, version: int) -> None:
-        """Changes and saves a text."""
+        """Changes and saves a document."""
         document = {"uri": uri, "version": version}
         self.notify("textDocument/didChange", textDocument=document,
                     contentChanges=[{"text": text}])  # fmt: skip

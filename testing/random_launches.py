@@ -1,9 +1,9 @@
 """
-Launches a proved kernel at random, within the premises of its proof: a finding means that the proof
-is wrong.
+Runs random launches of a proved kernel within the premises of its proof.
 
-Grids and contents are random; push constants are often small, and lengths as short as the premises
-allow, because bounds are violated there first.
+A contradicting finding means that the proof is wrong. Grids and contents are random. Push
+constants are often small, and buffers as short as the premises allow, because bounds fail there
+first.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from xdsl_spirv.tools.proof_launches import (
 )
 
 LONGEST = 1 << 16
-"""Largest length of a runtime array that is tried."""
+"""Maximum length of a runtime array."""
 
 USUAL = tuple(name for name in QUESTIONS if name != "initialization")
 SUBGROUPS = (8, 16, 32, 64)
@@ -60,8 +60,8 @@ def find_bugs(
     questions: Sequence[str] = USUAL,
 ) -> tuple[int, list[tuple[KernelTest, Problem]]]:
     """
-    Makes up to `number` launches that satisfy the premises. Returns the number of launches that the
-    interpreter ran, and its findings that contradict the proof, with their launches.
+    Makes up to `number` launches that satisfy the premises. Returns the number of executed
+    launches, and the findings that contradict the proof, with their launches.
     """
     ran, found, random = 0, list[tuple[KernelTest, Problem]](), Random(seed)
     kernel = load_kernel(test)
@@ -79,7 +79,7 @@ def find_bugs(
                 return (
                     ran,
                     found,
-                )  # A premise about an address: no launch made of numbers satisfies it.
+                )  # Premises about addresses cannot be satisfied by random numbers.
             if launch is None:
                 continue
             outcomes = run_test(launch)
@@ -143,7 +143,7 @@ def _choose_launch(
 
 
 def _list_members(name: str, node: Node, offset: int = 0) -> Iterator[tuple[str, int]]:
-    """Returns the 32-bit integers in a block by their names in premises, and their offsets."""
+    """Yields the 32-bit integers of a block by their names in premises, with offsets."""
     if isinstance(node, Struct):
         for member in node.members:
             yield from _list_members(f"{name}.{member.name}", member.node, offset + member.offset)
@@ -154,7 +154,7 @@ def _list_members(name: str, node: Node, offset: int = 0) -> Iterator[tuple[str,
 
 
 def _shortest(name: str, values: Mapping[str, int], premises: Sequence[str]) -> int:
-    """Returns the least length for which the premises hold, if they hold for all longer ones."""
+    """Returns the least length above which the premises always hold."""
     low, high = 1, values[name]
     while low < high:
         middle = (low + high) // 2
@@ -205,7 +205,7 @@ def _choose_contents(
 
 
 def _holds(text: str, values: Mapping[str, int]) -> bool:
-    """True if numbers satisfy a premise."""
+    """True if the values satisfy a premise."""
     names = {name: f"v{n}" for n, name in enumerate(values)}
 
     class Names(ast.NodeTransformer):

@@ -15,11 +15,11 @@ from xdsl_spirv.tools import report
 from xdsl_spirv.tools.main import main
 
 NUMBER = re.compile(r"(?<![\w.:/-])-?\d[\d,]*(?:\.\d+)?(?:e[+-]\d+)?(?!\w|\.\d|:)")
-"""Matches a number that is not part of a name, a shape or a place."""
+"""Matches a number that is not part of a name, a shape or a location."""
 
 
 def json_and_text(*words: str, status: int = 0) -> tuple[Any, str]:
-    """Returns the object that a command prints with `--json`, and its text output without."""
+    """Returns the object that a command prints with `--json`, and its text without `--json`."""
     printed, text = io.StringIO(), io.StringIO()
     kept = mock.patch.object(report, "redirect_stdout", return_value=redirect_stdout(text))
     with redirect_stdout(printed), kept:
@@ -28,7 +28,7 @@ def json_and_text(*words: str, status: int = 0) -> tuple[Any, str]:
 
 
 def missing_figures(text: str, data: object) -> list[str]:
-    """Returns the numbers of a text that an object lacks, at the printed precision."""
+    """Returns numbers of a text that an object lacks, at the printed precision."""
     held = list(_numbers(data))
     shown = [word.replace(",", "") for word in NUMBER.findall(text)]
     return [word for word in shown if not any(_is_shown_as(x, word) for x in held)]

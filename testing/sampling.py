@@ -1,8 +1,8 @@
 """
-Makes random modules from the grammar: every word is valid, but the programs make no sense.
+Makes random modules from the grammar: every word is valid, but the programs are meaningless.
 
-Tests and the fuzzer use them. Every instruction has the operands of the grammar, numbers have their
-declared type, and a result id is defined once; nothing else is guaranteed.
+Tests and the fuzzer use the modules. Every instruction has the operands of the grammar, literals
+have their declared type, and a result id is defined once. Nothing else is guaranteed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SCALARS = ((8, 0), (8, 1), (16, 0), (16, 1), (32, 0), (32, 1), (64, 0), (64, 1))
 
 
 class Sampler:
-    """Makes instructions of one module; `without` names things that must not occur."""
+    """Makes the instructions of one module. `without` lists names that must not occur."""
 
     def __init__(self, rng: random.Random, without: Iterable[str] = ()):
         self.rng = rng
@@ -47,9 +47,9 @@ class Sampler:
         self.scalars: dict[int, NumberType] = {}
         self.sets: dict[int, str] = {}
         self.forced: dict[str, int] = {}
-        """Values for operand kinds; if there are any, optional operands are not left out."""
+        """Values of operand kinds. If not empty, optional operands are present."""
         self.optional = True
-        """If set, optional operands occur."""
+        """True if optional operands may occur."""
         self.selectors: dict[int, NumberType] = {}
         self._type = 0
         self._set = ""
@@ -79,7 +79,7 @@ class Sampler:
         return self.rng.randrange(1, self.next) if self.next > 1 else self.new_id()
 
     def declare(self, sets: Iterable[str] = ("GLSL.std.450", "NonSemantic.Unknown")) -> None:
-        """Adds types, instruction sets and constants that later instructions refer to."""
+        """Adds types, instruction sets and constants that later instructions use."""
         for name in sets:
             imported = self.new_id()
             self.emit("OpExtInstImport", [imported, *string_words(name)])
@@ -109,11 +109,11 @@ class Sampler:
         self.words.append(instruction(opcode_of(name), operands))
 
     def sample(self, name: str) -> None:
-        """Appends one instruction of this name with random operands."""
+        """Appends an instruction with random operands."""
         self.emit(name, self._all(operand_specs(opcode_of(name)) or (), name))
 
     def enumerant(self, kind: str, value: int) -> list[int]:
-        """Draws an enumerant and its parameters."""
+        """Returns the words of an enumerant with random parameters."""
         return [value, *self._all(enum_table(kind).parameters.get(value, ()))]
 
     def _count(self, spec: Spec) -> int:
@@ -159,7 +159,7 @@ class Sampler:
         return self.extended(known, number)
 
     def extended(self, instruction_set: str, number: int) -> list[int]:
-        """Draws an extended instruction's number and operands."""
+        """Returns the words of an extended instruction's number and random operands."""
         return [number, *self._all(extended_operand_specs(instruction_set, number) or ())]
 
     def _opcode(self, _: Spec) -> list[int]:
@@ -173,7 +173,7 @@ class Sampler:
             for _ in range(count):
                 words += self._operand(name, spec)
             if spec.quantifier == "?" and not count:
-                break  # The next operand would be read as this one.
+                break  # An omitted optional operand must be the last one.
         return words
 
     def _values(self, kind: str) -> list[int]:
@@ -207,10 +207,10 @@ class Sampler:
 
 def carriers(kind: str) -> tuple[str, dict[str, int]] | None:
     """
-    Returns an instruction that has an enumeration as operand, and the values to force for it to
+    Returns an instruction that has an enumeration as operand, and operand values that make it
     occur.
 
-    Returns None if only extended instructions, or none, have the enumeration.
+    Returns None if no core instruction has the enumeration.
     """
     for name in grammar().instruction_names:
         if any(spec.kind == kind for spec in operand_specs(opcode_of(name)) or ()):
@@ -226,7 +226,7 @@ def carriers(kind: str) -> tuple[str, dict[str, int]] | None:
 
 
 def sample_module(rng: random.Random, count: int, without: Iterable[str] = ()) -> RawModule:
-    """Returns a module of the declarations and `count` random instructions."""
+    """Returns a module with the declarations and `count` random instructions."""
     sampler = Sampler(rng, without)
     sampler.declare()
     names = [n for n in grammar().instruction_names if n not in sampler.without]

@@ -1,9 +1,10 @@
 """
-Plants failures deep in large kernels and models; each has a small counterpart that fails alike.
+Plants failures in large kernels and models. Each has a small counterpart with the same failure.
 
     python -m xdsl_spirv.testing.seeded_failures kernel OpFDiv x.spv   # a tool: status 3 if wrong
 
-Tests of `xdsl-spirv reduce` compare its results with the small ones, which are written by hand.
+Tests of `xdsl-spirv reduce` compare its results with the small counterparts, which are
+handwritten.
 """
 
 from __future__ import annotations
@@ -36,9 +37,7 @@ LAUNCH = ("--grid", "2", "--buffer", "A=f32:128:random", "--buffer", "B=f32:128:
 
 @dataclass(frozen=True)
 class Seed:
-    """
-    A planted failure: statements in the middle of a large kernel, and a complete small kernel.
-    """
+    """A planted failure: statements for a large kernel, and a complete small kernel."""
 
     planted: str
     small: str
@@ -85,11 +84,11 @@ FINDINGS: Mapping[str, Seed] = {
         1,
     ),
 }
-"""Planted failures by the beginning of their finding."""
+"""Planted failures by the prefix of their finding."""
 
 
 def large_kernel(planted: str, seed: int, statements: int = 120) -> str:
-    """Returns the text of a kernel of random statements, with others planted in the middle."""
+    """Returns a kernel of random statements with the planted statements in the middle."""
     rng = random.Random(seed)
     lines: list[str] = ["float x = a[i];"]
     names = ["x"]
@@ -116,11 +115,11 @@ STATEMENTS = (
 
 
 def small_kernel(seed: Seed) -> str:
-    """Returns the text of a small kernel that fails alike."""
+    """Returns the small kernel with the same failure."""
     return HEAD.format(size=seed.size) + seed.small + "\n"
 
 
-# Tools with a bug.
+# Tools with a bug
 
 SWAPPED = {
     "OpFDiv": "OpFMul",
@@ -128,7 +127,7 @@ SWAPPED = {
     "OpUMod": "OpUDiv",
     "OpULessThan": "OpUGreaterThanEqual",
 }
-"""Instructions that the tool miscompiles, and the instructions that it uses instead."""
+"""Instructions that the faulty tool replaces, and the replacements."""
 WRONG: Mapping[str, Seed] = {
     "OpFDiv": Seed("float w = {x} / 3.0;", "void main() { b[0] = a[0] / 3.0; }", 1),
     "OpISub": Seed(
@@ -163,11 +162,11 @@ CRASHES: Mapping[str, Seed] = {
         1,
     ),
 }
-"""Seeds by the word in a kernel's text at which the tool crashes."""
+"""Planted failures by the word in a kernel's text at which the faulty tool crashes."""
 
 
 def is_wrong(path: str, op: str) -> bool:
-    """True if a tool that replaces `op` by another instruction changes the results of a kernel."""
+    """True if a tool that replaces `op` by another instruction changes a kernel's results."""
     from xdsl_spirv.grammar import grammar
     from xdsl_spirv.interpreter import InterpreterError, dispatch
     from xdsl_spirv.serialization.decode.decoder import decode as decode_module
@@ -186,7 +185,7 @@ def is_wrong(path: str, op: str) -> bool:
         try:
             dispatch(decode_module(binary), "main", (2, 1, 1), buffers)
         except InterpreterError:
-            # The wrong instruction may read outside of an array.
+            # The replaced instruction may read out of bounds.
             return bool(results)
         results.append(buffers)
     return any(not np.array_equal(results[0][at], results[1][at], True) for at in results[0])
@@ -212,7 +211,7 @@ def is_wrong_of_model(path: str, op: str) -> bool:
 
 
 def large_model(op: str, layers: int = 60) -> Any:
-    """Returns a model of random layers, one of them with a node `op` deep inside."""
+    """Returns a model of random layers with a node `op` in the middle."""
     from onnx import helper, numpy_helper
 
     rng = np.random.default_rng(len(op))
@@ -233,7 +232,7 @@ def large_model(op: str, layers: int = 60) -> Any:
 
 
 def compile_glsl(text: str, path: Path) -> Path:
-    """Compiles GLSL, for Vulkan 1.3; returns the binary's path."""
+    """Compiles GLSL for Vulkan 1.3. Returns the binary's path."""
     from xdsl_spirv.tools.kernel_test.compilers import compile_source
     from xdsl_spirv.tools.kernel_test.description import Compile
 

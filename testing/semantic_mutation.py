@@ -1,9 +1,9 @@
 """
-Makes modules that are grammatical but wrong: each change leaves every word readable.
+Makes grammatical but invalid modules: each change keeps every word readable.
 
-The differential test of the validator makes them from valid modules and compares verdicts with
-`spirv-val`. The changes are mistakes that people and compilers make: another id, another type, a
-missing declaration, a block in the wrong place.
+The differential test of the validator changes valid modules and compares verdicts with
+`spirv-val`. The changes are typical mistakes of people and compilers: another id, another type, a
+missing declaration, a misplaced block.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from xdsl_spirv.serialization.raw.words import instruction
 
 Rows = list[list[int]]
 Change = Callable[[random.Random, Rows, RawModule], bool]
-"""Changes the rows in place; returns True if it did."""
+"""Function that changes the rows in place and returns True if it did."""
 
 TRIES = 40
 
 
 def mutate_meaning(rng: random.Random, data: bytes) -> bytes:
-    """Makes one random change; returns the data unchanged if none is possible."""
+    """Returns the data with one random change, or unchanged if none is possible."""
     module = decode(data)
     rows = list(module.rows())
     for _ in range(TRIES if rows else 0):
@@ -37,14 +37,14 @@ def mutate_meaning(rng: random.Random, data: bytes) -> bytes:
 
 
 def _pick(rng: random.Random, rows: Rows, *names: str) -> int | None:
-    """Returns the position of a random instruction with one of these names."""
+    """Returns the index of a random instruction with one of these names."""
     wanted = {opcode_of(n) for n in names}
     candidates = [k for k, row in enumerate(rows) if row[0] & 0xFFFF in wanted]
     return rng.choice(candidates) if candidates else None
 
 
 def _operands(module: RawModule, at: int) -> list[tuple[str, int, int]]:
-    """Returns kind, word and value of an instruction's operands; none if it cannot be decoded."""
+    """Returns kind, word index and value of an instruction's operands. Empty if undecodable."""
     try:
         read = module[at].operands
     except SPIRVDecodeError:
@@ -63,7 +63,7 @@ def _function_rows(rows: Rows) -> range:
 
 
 def _somewhere(rng: random.Random, rows: Rows) -> int:
-    """Picks an instruction, mostly of a function."""
+    """Returns the index of a random instruction, mostly in a function."""
     inside = _function_rows(rows)
     return rng.choice(inside) if inside and rng.randrange(3) else rng.randrange(len(rows))
 
@@ -115,7 +115,7 @@ def dropped(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def dropped_declaration(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """Removes a capability, an extension, a decoration or a mode."""
+    """Removes a capability, an extension, a decoration or an execution mode."""
     names = ("OpCapability", "OpExtension", "OpDecorate", "OpMemberDecorate", "OpExecutionMode")
     at = _pick(rng, rows, rng.choice(names))
     if at is None:
@@ -132,7 +132,7 @@ def repeated(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def swapped(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """Swaps two neighbouring instructions."""
+    """Swaps two adjacent instructions."""
     at = _somewhere(rng, rows)
     if at + 1 >= len(rows):
         return False
@@ -141,7 +141,7 @@ def swapped(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def moved(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """Moves an instruction to another place in its function."""
+    """Moves an instruction to another position in its function."""
     inside = _function_rows(rows)
     if len(inside) < 2:
         return False
@@ -151,9 +151,7 @@ def moved(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def another_enumerant(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """
-    Replaces a storage class, a decoration, a mode, ... by another one with as many parameters.
-    """
+    """Replaces an enumerant (storage class, decoration, ...) by another with as many parameters."""
     at = rng.randrange(len(rows))
     candidates = [
         (kind, word, value)
@@ -197,7 +195,7 @@ def another_constant(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 @cache
 def _same_operand_kinds(opcode: int) -> tuple[int, ...]:
-    """Returns opcodes whose operands have the same kinds."""
+    """Returns opcodes with the same kinds of operands."""
     entry = grammar().by_opcode(opcode)
     if entry is None:
         return ()
@@ -226,7 +224,7 @@ def _labels(rows: Rows) -> list[int]:
 
 
 def another_branch(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """Makes a branch or a merge instruction name another block."""
+    """Replaces a target of a branch or merge instruction by another block."""
     at = _pick(
         rng, rows, "OpBranch", "OpBranchConditional", "OpSwitch", "OpLoopMerge", "OpSelectionMerge"
     )
@@ -241,7 +239,7 @@ def another_branch(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def another_terminator(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """Ends a block by another terminator."""
+    """Replaces the terminator of a block."""
     at = _pick(rng, rows, "OpBranch", "OpReturn", "OpBranchConditional")
     labels = _labels(rows)
     if at is None or not labels:

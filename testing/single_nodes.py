@@ -1,4 +1,4 @@
-"""One ONNX node as a model, for tests of single operators."""
+"""Models of one ONNX node, for tests of single operators."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from importlib import import_module
 from typing import Any
 
 Array = Any
-"""An array; numpy's own types say more than tests need."""
+"""An array, without type information that tests do not need."""
 
 
 @dataclass
 class NodeCase:
-    """A node. Inputs that are None are left out; inputs at the places in `constant` are weights."""
+    """A node. None omits an input. `constant` lists the indices of inputs that are weights."""
 
     operator: str
     inputs: list[Array | None]
     attributes: dict[str, Any] = field(default_factory=dict[str, Any])
     constant: tuple[int, ...] = ()
     outputs: tuple[int, ...] = (0,)
-    """The places of the results that are asked for."""
+    """Indices of the requested results."""
     expected: Callable[..., Any] | None = None
-    """The result from all inputs, where onnxruntime has no kernel."""
+    """Function from all inputs to the result, where onnxruntime has no kernel."""
     domain: str = "com.microsoft"
     title: str = ""
 
@@ -31,7 +31,7 @@ class NodeCase:
         return "-".join(filter(None, (self.operator, self.title, named)))[:90].replace(" ", "")
 
     def model(self) -> Any:
-        """Builds the model; its results have no types yet (`declare_results`)."""
+        """Returns the model. Its results have no types yet (`declare_results`)."""
         onnx = import_module("onnx")
         helper, tools = onnx.helper, onnx.numpy_helper
         names = ["" if x is None else f"x{i}" for i, x in enumerate(self.inputs)]
@@ -66,7 +66,7 @@ class NodeCase:
 
 
 def declare_results(model: Any, expected: list[Array]) -> None:
-    """Gives a model's results the element types and shapes of `expected`."""
+    """Sets the types and shapes of a model's results to the types and shapes of `expected`."""
     helper: Any = import_module("onnx.helper")
     names = [value.name for value in model.graph.output]
     del model.graph.output[:]

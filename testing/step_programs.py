@@ -27,4 +27,4 @@ func.func @main(%x: tensor<?x2x3xf32>, %w: tensor<3x3xf32>, %h0: tensor<2x3xf32>
   }
   return %r#1, %r#0 : tensor<?x2x3xf32>, tensor<2x3xf32>
 }"""
-"""A recurrence from the end of a sequence to its beginning: h = h w + x[t]."""
+"""A recurrence from the end of a sequence to its start: h = h w + x[t]."""

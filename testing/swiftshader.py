@@ -1,8 +1,8 @@
 """
-Finds SwiftShader, a second Vulkan driver for CPUs, and makes a process use it.
+Finds SwiftShader, a Vulkan driver for CPUs, and makes a process use it.
 
-Chromium contains it (Debian: `chromium-common`). It has subgroups of four, integers and floats of
-32 bits, and no cooperative matrices, like phones without matrix units.
+Chromium contains SwiftShader (Debian: `chromium-common`). It has subgroups of four, 32-bit
+integers and floats, and no cooperative matrices, like phones without matrix units.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 VARIABLE = "XDSL_SPIRV_SWIFTSHADER"
-"""An environment variable with the path of its library."""
+"""Environment variable with the path of SwiftShader's library."""
 
 PLACES = (
     "/usr/lib/chromium/libvk_swiftshader.so",
@@ -23,17 +23,14 @@ PLACES = (
 
 
 def library() -> Path | None:
-    """Returns the path of its library on this machine, or None if there is none."""
+    """Returns the path of SwiftShader's library, or None if it is not installed."""
     named = os.environ.get(VARIABLE)
     places = [Path(place) for place in ([named] if named else PLACES)]
     return next((place for place in places if place.is_file()), None)
 
 
 def environment(library: Path, folder: Path) -> Mapping[str, str]:
-    """
-    Returns environment variables with which Vulkan's loader finds only this driver; writes its
-    manifest to `folder`.
-    """
+    """Returns environment variables that select this driver. Writes its manifest to `folder`."""
     manifest = folder / "swiftshader.json"
     icd = {"library_path": str(library), "api_version": "1.3.0"}
     manifest.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": icd}))

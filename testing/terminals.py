@@ -6,11 +6,7 @@ import os
 
 
 def read_terminal(master: int) -> str:
-    """
-    Reads all that was written to a pseudo-terminal whose other side is closed, and closes it.
-
-    The system hands the text on in pieces, so that one read may return a part of it.
-    """
+    """Reads all text from a pseudo-terminal whose other side is closed, and closes it."""
     pieces: list[bytes] = []
     try:
         while piece := os.read(master, 1 << 16):

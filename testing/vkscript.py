@@ -1,8 +1,8 @@
 """
 Parses VkScript, the older language of Amber's tests: sections of shaders, then a list of commands.
 
-`parse` returns the same `Script` as `testing/amber.py`: buffers are named by their places, and data
-that commands write becomes a `Write`, because it may come between runs.
+`parse` returns the same `Script` as `testing/amber.py`. Buffers are named by their binding, and
+data that commands write becomes a `Write`, because it may come between runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from xdsl_spirv.testing.amber import (
 SECTION = re.compile(r"^\[(.+)\][ \t]*$", re.M)
 LANGUAGES = {"compute shader": "GLSL", "compute shader spirv": "SPIRV-ASM"}
 UNREAD = ("require", "comment")
-"""Sections that name features, or are empty; they are not read."""
+"""Sections that are ignored: they name features, or are empty."""
 COMPARATORS = {"==": "EQ", "~=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE"}
 KINDS = {"": "float", "d": "double", "i": "int32", "u": "uint32"}
 TYPE = re.compile(r"(?:(u?int)(\d*)(?:_t)?|float|double|([diu]?)(8|16|64)?(vec|mat)(\d?)x?(\d?))")
@@ -42,7 +42,7 @@ PUSH = "push constants"
 
 
 def parse(text: str, _folder: Path = Path()) -> Script:
-    """Reads a script; it names no files. Raises `Unsupported`."""
+    """Parses a script. Raises `Unsupported`."""
     heads = list(SECTION.finditer(text))
     script, pipeline = Script(), Pipeline("shader")
     script.pipelines[PIPELINE] = pipeline
@@ -59,7 +59,7 @@ def parse(text: str, _folder: Path = Path()) -> Script:
 
 
 def amber_type(name: str) -> str:
-    """Returns the name of a data type in Amber's language: `ivec3` is `vec3<int32>`."""
+    """Returns Amber's name of a data type: `ivec3` is `vec3<int32>`."""
     match = TYPE.fullmatch(name)
     if match is None:
         raise Unsupported(f"the type {name}")
@@ -74,12 +74,12 @@ def amber_type(name: str) -> str:
 
 
 class _Commands:
-    """The commands of the section [test]."""
+    """Executes the commands of the section [test] on a script."""
 
     def __init__(self, script: Script, pipeline: Pipeline):
         self.script, self.pipeline = script, pipeline
         self.counts: dict[str, int] = {}
-        """Minimum number of elements of a buffer whose type a later command gives."""
+        """Minimum number of elements of each buffer declared before its type is known."""
         self.tolerance: tuple[float, bool] | None = None
 
     def read(self, body: str, first: int) -> None:
@@ -92,7 +92,7 @@ class _Commands:
         match words:
             case ["compute", "entrypoint", entry]:
                 if any(isinstance(command, Run) for command in self.script.commands):
-                    raise Unsupported("an entry point behind a run")
+                    raise Unsupported("an entry point after a run")
                 self.pipeline.entry = entry
             case ["compute", x, y, z]:
                 self.script.commands.append(Run(PIPELINE, (int(x), int(y), int(z))))
@@ -122,7 +122,7 @@ class _Commands:
                 raise Unsupported(" ".join(words[:2]))
 
     def _buffer(self, place: str, type: str, layout: str = "STD430") -> str:
-        """Returns the buffer at a place, `set:binding`; its type is that of the latest command."""
+        """Returns the name of the buffer at `set:binding`, and sets the buffer's type."""
         set, _, binding = place.rpartition(":")
         at = int(set or 0), int(binding)
         name = f"{at[0]}:{at[1]}"
@@ -156,7 +156,7 @@ class _Commands:
 
 
 def _lines(body: str, first: int) -> Iterator[tuple[int, list[str]]]:
-    """Yields the words of each nonempty line; joins continued lines."""
+    """Yields the words of each nonempty line, with continued lines joined."""
     text = ""
     for line, part in enumerate(body.splitlines(), first):
         first = first if text else line

@@ -1,4 +1,4 @@
-"""Vocabularies that are small enough to read, as metadata of a GGUF file."""
+"""Small vocabularies as metadata of a GGUF file."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ def byte_pair_metadata(
 
 
 def sentence_piece_metadata(seed: int = 0, **values: Any) -> dict[str, Any]:
-    """
-    Returns a vocabulary of short pieces with random scores, some of them equal, and all bytes.
-    """
+    """Returns a vocabulary of all bytes and short pieces with random, partly equal scores."""
     generator = random.Random(seed)
     letters = "abcé▁"
     pieces = sorted(

@@ -1,9 +1,9 @@
 """
 Random contractions as `linalg` programs, for sweeps and tests.
 
-A workload is a multiply-add over named loops. Its three index maps give the loops of each
-dimension; a window (`oh * 2 + kh`) is a sum. A function of `FORMS` makes each form that users write
-from a random generator, so that a number always gives the same workload.
+A workload is a multiply-add over named loops. Three indexing maps give the loops of each
+dimension; a window (`oh * 2 + kh`) is a sum. Each function of `FORMS` makes one common form of
+contraction. A seed always gives the same workload.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Term: TypeAlias = tuple[str, int]
 """A loop and its factor."""
 
 Index: TypeAlias = str | tuple[Term, ...]
-"""The index of a dimension: a loop, or a sum of multiples of loops."""
+"""Index of a dimension: a loop, or a sum of multiples of loops."""
 
 TYPES: dict[str, tuple[str, str, str]] = {
     "f16 -> f32": ("f16", "f16", "f32"),
@@ -37,7 +37,7 @@ TYPES: dict[str, tuple[str, str, str]] = {
     "s16 -> s32": ("s16", "s16", "s32"),
     "s32 -> s32": ("s32", "s32", "s32"),
 }
-"""Element types of A, B and the result, by the name of the three."""
+"""Element types of A, B and the result, by the name of the combination."""
 
 
 def element_type(name: str) -> str:
@@ -46,7 +46,7 @@ def element_type(name: str) -> str:
 
 
 def extension(name: str, result: str) -> str | None:
-    """Returns the operation that converts an input to the result's type, if one is needed."""
+    """Returns the operation that converts an input to the result's type, or None."""
     if name[1:] == result[1:]:
         return None
     return {"s": "arith.extsi", "u": "arith.extui"}.get(name[0], "arith.extf")
@@ -54,10 +54,7 @@ def extension(name: str, result: str) -> str | None:
 
 @dataclass(frozen=True)
 class Tail:
-    """
-    The lines after a workload's result `%r`: `lines` compute `result` from it, and from
-    `arguments`.
-    """
+    """Lines after a workload's result `%r`. They compute `result` from `%r` and `arguments`."""
 
     arguments: str
     lines: str
@@ -70,7 +67,8 @@ class Workload:
     """
     result = A * B (+ C), over `loops` (name -> size).
 
-    `a`, `b` and `out` index the dimensions of the three; `low` and `high` are the zeros around A.
+    `a`, `b` and `out` index the dimensions of A, B and the result. `low` and `high` are the zero
+    padding of A at the start and end of each dimension.
     """
 
     name: str
@@ -83,10 +81,10 @@ class Workload:
     high: tuple[int, ...] = ()
     accumulate: bool = False
     extra: tuple[int, ...] = field(default=())
-    """Number of elements of A's padded dimensions beyond the windows' reach."""
+    """Number of elements of each dimension of A that no window reaches."""
 
     def shape(self, operand: tuple[Index, ...]) -> tuple[int, ...]:
-        """Returns the extent of the loops in each dimension."""
+        """Returns the extent of each dimension."""
         return tuple(
             self.loops[index]
             if isinstance(index, str)
@@ -96,7 +94,7 @@ class Workload:
 
     @property
     def a_shape(self) -> tuple[int, ...]:
-        """Shape of A without the zeros around it."""
+        """Shape of A without padding."""
         whole = self.shape(self.a)
         extra, low, high = (
             amounts or (0,) * len(whole) for amounts in (self.extra, self.low, self.high)
@@ -117,7 +115,7 @@ class Workload:
         return f"affine_map<({', '.join(self.loops)}) -> ({', '.join(map(expression, operand))})>"
 
     def text(self, tail: Tail | None = None) -> str:
-        """Returns the workload as `@main` of A, B and, if it accumulates, C; `tail` follows it."""
+        """Returns the workload as `@main` of A, B and, if it accumulates, C, followed by `tail`."""
         names = TYPES[self.types]
         element, other, result = map(element_type, names)
         a, padded = (tensor(shape, element) for shape in (self.a_shape, self.padded_shape))
@@ -179,11 +177,7 @@ class Workload:
   }} : {a} to {padded}"""
 
     def inputs(self, generator: Generator) -> dict[str, Any]:
-        """
-        Returns random operands by name.
-
-        They are small integers if the result is f16, so that every order of accumulation is exact.
-        """
+        """Returns random operands by name: small integers for f16 results, whose sums are exact."""
         import numpy as np
 
         from xdsl_spirv.runtime.elements import dtype_of
@@ -215,14 +209,14 @@ def tensor(shape: tuple[int, ...], element: str) -> str:
 
 
 def _size(generator: Generator, largest: int) -> int:
-    """Draws a size: mostly odd, sometimes one that tiles divide."""
+    """Returns a random size, mostly odd, sometimes a multiple of tile sizes."""
     if generator.random() < 0.25:
         return int(generator.choice([s for s in (1, 8, 16, 32, 64, 128) if s <= largest]))
     return int(generator.integers(1, largest + 1))
 
 
 def matmul(generator: Generator, largest: int) -> Workload:
-    """Makes a product of two matrices, each transposed or not."""
+    """Returns a product of two matrices. Each may be transposed."""
     loops = {x: _size(generator, largest) for x in "mnk"}
     a, b = (("m", "k"), ("k", "n"))
     if generator.random() < 0.5:
@@ -233,14 +227,14 @@ def matmul(generator: Generator, largest: int) -> Workload:
 
 
 def batch_matmul(generator: Generator, largest: int) -> Workload:
-    """Makes a product of matrices for each element of a batch."""
+    """Returns a batched product of matrices."""
     loops = {"b": _size(generator, 8)} | {x: _size(generator, largest // 2) for x in "mnk"}
     a, b = (("b", "m", "k"), ("b", "k", "n"))
     return Workload("batch_matmul", loops, a, b, ("b", "m", "n"))
 
 
 def with_vectors(generator: Generator, largest: int) -> Workload:
-    """Makes a product of matrix and vector, vector and matrix, or two vectors."""
+    """Returns a product of matrix and vector, vector and matrix, or two vectors."""
     loops = {x: _size(generator, largest) for x in "mk"}
     match int(generator.integers(3)):
         case 0:
@@ -252,7 +246,7 @@ def with_vectors(generator: Generator, largest: int) -> Workload:
 
 
 def tensors(generator: Generator, largest: int) -> Workload:
-    """Makes a contraction of tensors with several dimensions of each kind, in any order."""
+    """Returns a contraction of tensors with several dimensions of each kind, in any order."""
     names = {"b": "batch", "m": "m", "p": "m", "n": "n", "q": "n", "k": "k", "l": "k"}
     chosen = [x for x in names if generator.random() < 0.6]
     loops = {x: int(generator.integers(1, max(2, largest // 8))) for x in chosen}
@@ -266,10 +260,7 @@ def tensors(generator: Generator, largest: int) -> Workload:
 
 
 def convolution(generator: Generator, largest: int) -> Workload:
-    """
-    Makes a convolution of one to three dimensions; channels first or last; plain, grouped or
-    depthwise.
-    """
+    """Returns a 1D to 3D convolution, channels first or last, plain, grouped or depthwise."""
     rank = int(generator.choice([1, 2, 2, 2, 3]))
     space = "xyz"[:rank]
     reach = {1: largest, 2: max(2, largest // 6), 3: max(2, largest // 20)}[rank]
@@ -304,7 +295,7 @@ def convolution(generator: Generator, largest: int) -> Workload:
 
 
 def _pad_workload(generator: Generator, plain: Workload) -> Workload:
-    """Adds zeros around the windows' dimensions, while A keeps an element, and elements beyond."""
+    """Adds zero padding and unreached elements to the windowed dimensions of A."""
     low, high, extra = ([0] * len(plain.a) for _ in range(3))
     for axis, (index, size) in enumerate(zip(plain.a, plain.shape(plain.a), strict=True)):
         if isinstance(index, str):
@@ -339,7 +330,7 @@ FORMS: tuple[Callable[[Generator, int], Workload], ...] = (
 
 
 def workload(seed: int, types: tuple[str, ...] = tuple(TYPES), largest: int = 100) -> Workload:
-    """Returns the workload of a seed; `largest` limits the sizes of its loops."""
+    """Returns the workload of a seed. `largest` limits the sizes of its loops."""
     from dataclasses import replace
 
     import numpy as np

@@ -1,5 +1,5 @@
 """
-Differential testing: generated kernels on whose results two executions must agree.
+Differential testing: generates kernels whose results must agree between two executions.
 
     from xdsl_spirv.testing.differential import generate, interpret, disagreements
     kernel = generate(seed)                  # a typed program without undefined behaviour
@@ -7,7 +7,7 @@ Differential testing: generated kernels on whose results two executions must agr
     found = ...                              # on a device: `execute(device, job_of(kernel))`
     disagreements(kernel, expected, found)   # exact for integers, an interval for floats
 
-A seed always gives the same kernel; `families` generate them. See docs/differential.md.
+A seed always gives the same kernel. See docs/differential.md.
 """
 
 from xdsl_spirv.testing.differential.families import FAMILIES, generate

@@ -29,8 +29,8 @@ def compare(data: Mapping[str, Any]) -> dict[str, Any]:
     Returns the kernel's family, the number of compared outputs, and the known bugs that explain
     differences.
 
-    Raises `Wrong` if a difference is neither legal nor known; with `minimise`, it has the smallest
-    kernel that shows it.
+    Raises `Wrong` if a difference is neither legal nor known. With `minimise`, the error contains
+    the smallest kernel with the difference.
     """
     kernel = generate(data["seed"], data["family"], machine(data["target"]))
     module = module_of(kernel)
@@ -53,7 +53,7 @@ def compare(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def device_name() -> str:
-    """Returns the device and its driver, by which known bugs are matched."""
+    """Returns the names of device and driver, which select known bugs."""
     info = open_own_device().info
     return f"{info.name}, {info.driver} {info.driver_version}"
 

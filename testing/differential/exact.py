@@ -1,10 +1,10 @@
 """
-Numbers and conversions in Python's integers and fractions, independent of numpy and of the
-interpreter, to test formats that no available device has.
+Computes floats and conversions in Python integers and fractions, as a reference for new formats.
 
-A float is represented by its bit pattern; its value is a `Fraction`, infinity or NaN. Results are
-rounded once, to nearest, ties to even. Formats: IEEE 754 binary16, 32, 64; bfloat16 (BF-05); the
-two of SPV_EXT_float8, of which E4M3 has no infinities and one NaN pattern for each sign.
+The module is independent of numpy and of the interpreter. A float is represented by its bit
+pattern. Its value is a `Fraction`, an infinity or NaN. Results are rounded once, to nearest, ties
+to even. Formats: IEEE 754 binary16, 32, 64; bfloat16 (BF-05); the two formats of SPV_EXT_float8,
+of which E4M3 has no infinities and one NaN pattern for each sign.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 Real: TypeAlias = "Fraction | float"
-"""A number; or an infinity or NaN, as Python's floats."""
+"""A finite value as a `Fraction`, or an infinity or NaN as a Python float."""
 
 NAN = float("nan")
 INFINITY = float("inf")
@@ -22,10 +22,7 @@ INFINITY = float("inf")
 
 @dataclass(frozen=True)
 class Format:
-    """
-    A binary floating-point format; a `finite` one has no infinities, and only the all-ones patterns
-    are NaN.
-    """
+    """A binary float format. If `finite`, it has no infinities, and NaN is all ones."""
 
     name: str
     exponent_bits: int
@@ -42,7 +39,7 @@ class Format:
 
     @property
     def top(self) -> int:
-        """The exponent field of all ones."""
+        """Exponent field of all ones."""
         return (1 << self.exponent_bits) - 1
 
     @property
@@ -76,7 +73,7 @@ class Format:
         return exponent == self.top and fraction != 0
 
     def round(self, value: Real, negative_zero: bool = False) -> int:
-        """Returns the pattern nearest to a value; NaN or infinity beyond the largest number."""
+        """Returns the nearest pattern. Values beyond the largest number give infinity or NaN."""
         if isinstance(value, float):
             if value != value:
                 return self.nan
@@ -119,24 +116,23 @@ FORMATS = {
 
 
 def integer(pattern: int, bits: int, sign: bool) -> int:
-    """Reads the low bits of a number, with or without sign."""
+    """Returns the low bits of a number as a signed or unsigned integer."""
     pattern &= (1 << bits) - 1
     return pattern - (1 << bits) if sign and pattern >> (bits - 1) else pattern
 
 
 def limits(bits: int, sign: bool) -> tuple[int, int]:
-    """Returns the smallest and the largest integer."""
+    """Returns the least and the greatest integer of the type."""
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if sign else (0, (1 << bits) - 1)
 
 
 def convert(pattern: int, source: str, target: str, sign: bool = True) -> int:
     """
-    Applies FConvert, ConvertSToF, ConvertUToF, ConvertFToS, ConvertFToU, SConvert or UConvert to a
-    pattern.
+    Applies FConvert, ConvertSToF, ConvertUToF, ConvertFToS, ConvertFToU, SConvert or UConvert.
 
-    `sign` reads integers with sign. To bfloat16 and the 8-bit formats it goes through binary32
-    (BF-06). A float beyond the integer's range, undefined in SPIR-V, gives the nearest integer, and
-    NaN gives 0, as documented for the interpreter.
+    `sign` means that integers are signed. Conversions to bfloat16 and 8-bit floats round to
+    binary32 first (BF-06). SPIR-V leaves a float outside of the integer's range undefined: the
+    result is the nearest integer, and 0 for NaN, as documented for the interpreter.
     """
     if source[0] == "i":
         number = integer(pattern, int(source[1:]), sign)
@@ -164,7 +160,7 @@ def _to_float(value: Real, negative: bool, target: str) -> int:
 
 
 def same(a: int, b: int, type: str) -> bool:
-    """True if two patterns are equal, or both NaN."""
+    """True if two patterns are equal, or both are NaN."""
     if a == b:
         return True
     return type[0] != "i" and FORMATS[type].is_nan(a) and FORMATS[type].is_nan(b)
@@ -182,7 +178,7 @@ def multiply_add(
     """
     Computes CM-23 on bit patterns: A * B modulo 2^bits, plus C, which wraps or saturates.
 
-    `signs` tells whether A, B, C and the result are signed, `widths` the components' bits.
+    `signs` states if A, B, C and the result are signed. `widths` are the components' bits.
     """
     columns = list(zip(*b, strict=True))
     rows: list[list[int]] = []

@@ -1,9 +1,10 @@
 """
-Operations on floats, each with its entry in Vulkan's precision table.
+Rules for operations on floats, with the error bounds of Vulkan's precision table.
 
-In the comments, u is one ULP of the result's type. The table has entries for binary32 and binary16;
-GLSL.std.450's transcendental functions do not exist for binary64. Comments give the formulas of
-inherited entries; their errors are added to first order and doubled, which covers the second order.
+In the comments, u is one ULP of the result's type. The table has entries for binary32 and
+binary16. GLSL.std.450's transcendental functions do not exist for binary64. Comments give the
+formulas of inherited entries. Their errors are added to first order and doubled, to cover the
+second order.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SMALL = ("f16", "f32")
 
 
 def ulps(number: float, why: str = "") -> LegalOf:
-    """Bounds the error by units in the last place of the exact result."""
+    """Returns a bound of `number` ULP around the exact result."""
 
     def legal(type: Type) -> Legal:
         dtype = type.dtype if type.is_float else DTYPES["f32"]
@@ -35,7 +36,7 @@ def ulps(number: float, why: str = "") -> LegalOf:
 
 
 def by_type(binary16: Bound, binary32: Bound, why: str) -> LegalOf:
-    """Uses another entry of the table for binary16."""
+    """Returns a bound with separate table entries for binary16 and binary32."""
     return lambda type: Legal(binary16 if type.scalar == "f16" else binary32, why)
 
 
@@ -51,18 +52,14 @@ def uniform(low: float, high: float) -> Draw:
 
 
 def _no_nan(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """
-    Draws numbers of both signs without NaN, infinities and zeros, whose sign a minimum may choose.
-    """
+    """Returns numbers without NaN, infinities and zeros (of two zeros, either is the minimum)."""
     plain = generator.uniform(-8, 8, shape)
     whole = np.rint(plain) + np.where(plain < 0, -1, 1)
     return np.where(generator.random(shape) < 0.3, whole, plain)
 
 
 def _quotient(type: Type) -> Legal:
-    """
-    Bounds a quotient by 2.5 ULP for divisors between the smallest normal number and its reciprocal.
-    """
+    """Bounds a quotient by 2.5 ULP if the divisor and its reciprocal are normal."""
     tiny = float(np.finfo(type.dtype).tiny)
 
     def domain(x: Array, y: Array) -> Array:
@@ -87,7 +84,7 @@ RULES.extend(
 )
 for _name in ("Floor", "Ceil", "Trunc", "RoundEven"):
     RULES.append(Rule(f"GL.{_name}", FLOATS, 1, simple(f"GL.{_name}")))
-# A fraction of one half may be rounded either way.
+# Halves may be rounded up or down.
 RULES.append(
     Rule(
         "GL.Round",
@@ -218,7 +215,7 @@ def _tanh(type: Type) -> Legal:
 
 
 def _arc(type: Type) -> Legal:
-    """Bounds atan, atan2: 4096 ULP (binary16: 5); the others are computed from them and sqrt."""
+    """Bounds atan and atan2 by 4096 ULP (binary16: 5), and the functions derived from atan."""
     number = 5 if type.scalar == "f16" else 4096
     return Legal(
         lambda r, *x: 2 * number * spacing(np.maximum(np.abs(r), 1), type.dtype),
@@ -298,9 +295,7 @@ def _legal_mix(type: Type) -> Legal:
 
 
 def _smooth(type: Type) -> Legal:
-    """
-    Bounds t * t * (3 - 2 t), t = clamp((x - low) / (high - low)): t is off by its operands' ULPs.
-    """
+    """Bounds t * t * (3 - 2 t), t = clamp((x - low) / (high - low)), with the error of t."""
 
     def bound(r: Array, low: Array, high: Array, x: Array) -> Array:
         sizes = sum(spacing(v, type.dtype) for v in (low, high, x))
@@ -402,7 +397,7 @@ RULES.extend([
 
 
 def _face_forward(type: Type) -> Legal:
-    """Compares the sign of dot(reference, i), except if the sum is near zero."""
+    """Compares the sign of dot(reference, i), unless the sum is near zero."""
 
     def domain(n: Array, i: Array, reference: Array) -> Array:
         products = i * reference
@@ -481,7 +476,7 @@ def _unpack(name: str, count: int) -> Callable[[Kernel, Type, Sequence[str]], tu
 
 
 def _rounded_to(scale: int) -> LegalOf:
-    """Compares a rounded result, except if the product with the scale is near a half."""
+    """Compares a rounded result, unless the product with the scale is near a half."""
 
     def domain(x: Array) -> Array:
         scaled = np.clip(x, -1, 1) * scale

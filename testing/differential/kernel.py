@@ -1,8 +1,8 @@
 """
-Represents a kernel as statements, so that statements which a result does not need can be removed.
+Represents a kernel as statements, so that unneeded statements can be removed.
 
-A statement is text that defines at most one value; its operands are found in the text. Each output
-is stored to its own buffer, so that the first wrong one shows the faulty statement. Before the
+A statement is text that defines at most one value. Its operands are found in the text. Each output
+has its own buffer, so that the first wrong buffer identifies the faulty statement. Before the
 body, the kernel loads the built-ins: `%id` in the grid, `%local` in the workgroup, `%lane`,
 `%subgroup`, `%group`.
 """
@@ -25,7 +25,7 @@ NAME = re.compile(r"%[A-Za-z_][\w]*")
 
 @dataclass(frozen=True)
 class Statement:
-    """Text, the value that it defines, and True if it has another effect."""
+    """Text, the name of the value that it defines, and True if it has a side effect."""
 
     text: str
     result: str | None = None
@@ -38,7 +38,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A storage buffer: an array of `element`s with `components` numbers each."""
+    """A storage buffer: an array of `element`s with `components` scalars each."""
 
     element: str
     array: Array
@@ -53,22 +53,19 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Output:
-    """
-    A buffer that is compared, the statement that made it, and the operands on which its bound
-    depends.
-    """
+    """A compared buffer, the statement that computes it, and the operands of its error bound."""
 
     buffer: int
     what: str
     used: int
-    """Number of an element's numbers that are written; the others are padding."""
+    """Number of scalars of an element that are written. The others are padding."""
     legal: Legal = EXACT
     operands: tuple[int, ...] = ()
-    """Buffers that hold the operands, element by element."""
+    """Indices of the buffers with the operands, element by element."""
 
 
 class Draws(np.random.Generator):
-    """Draws random numbers, and types that the machine supports."""
+    """A random generator that draws only types that the machine supports."""
 
     def __init__(self, seed: int | list[int], machine: Machine):
         super().__init__(np.random.PCG64(seed))
@@ -103,7 +100,7 @@ class Kernel:
     )
     names: int = 0
     attempt: int = 0
-    """Number of redraws for a machine that lacks a feature."""
+    """Number of redraws because the machine lacks a feature."""
 
     def __post_init__(self) -> None:
         self.rng: np.random.Generator = np.random.default_rng(self.seed)
@@ -118,7 +115,7 @@ class Kernel:
     # Writing
 
     def draw(self, add: Callable[[], object]) -> None:
-        """Adds the drawn statements; draws again while the machine lacks a feature for them."""
+        """Adds the statements of `add`, drawn again while the machine lacks a feature for them."""
         parts: tuple[list[Any], ...] = (self.buffers, self.body, self.outputs, self.globals)
         sizes = [len(part) for part in parts]
         while True:
@@ -129,18 +126,18 @@ class Kernel:
                 del part[size:]
 
     def name(self) -> str:
-        """Returns an unused name for a value."""
+        """Returns an unused value name."""
         self.names += 1
         return f"%v{self.names}"
 
     def op(self, text: str, effect: bool = False) -> str:
-        """Appends an operation with one result; returns its name."""
+        """Appends an operation with one result. Returns the result's name."""
         result = self.name()
         self.body.append(Statement(f"{result} = {text}", result, effect))
         return result
 
     def do(self, text: str) -> None:
-        """Appends a statement with an effect and without a result."""
+        """Appends a statement with a side effect and without a result."""
         self.body.append(Statement(text, None, True))
 
     def block(self, result: str | None, text: str, effect: bool = False) -> None:
@@ -148,18 +145,18 @@ class Kernel:
         self.body.append(Statement(text, result, effect))
 
     def constant(self, value: object, type: Type | str = "i32") -> str:
-        """Returns a constant; a vector has the value in all components."""
+        """Returns a constant. All components of a vector have the value."""
         if isinstance(type, Type) and type.count > 1:
             value = f"dense<{value}>"
         return self.op(f"spirv.Constant {value} : {type}")
 
     def buffer(self, element: str, array: Array, components: int = 1) -> int:
-        """Adds a buffer."""
+        """Adds a buffer and returns its index."""
         self.buffers.append(Buffer(element, np.ascontiguousarray(array), components))
         return len(self.buffers) - 1
 
     def pointer(self, buffer: int, index: str = "%id") -> str:
-        """Returns the pointer to an element."""
+        """Returns a pointer to an element of a buffer."""
         declared = self.buffers[buffer]
         base = self.op(f"spirv.mlir.addressof @b{buffer} : {declared.type}")
         return self.op(
@@ -168,12 +165,12 @@ class Kernel:
         )
 
     def load(self, buffer: int, index: str = "%id") -> str:
-        """Loads an element."""
+        """Returns an element of a buffer."""
         element = self.buffers[buffer].element
         return self.op(f'spirv.Load "StorageBuffer" {self.pointer(buffer, index)} : {element}')
 
     def input(self, type: Type, values: Array | None = None) -> tuple[str, int]:
-        """Loads a random value for each invocation; returns it and its buffer."""
+        """Loads a random value for each invocation. Returns its name and its buffer."""
         if values is None:
             values = drawn(self.rng, type, (self.invocations, type.count))
         padded = np.zeros((self.invocations, type.slots), type.dtype)
@@ -189,7 +186,7 @@ class Kernel:
         legal: Legal = EXACT,
         operands: Sequence[int] = (),
     ) -> None:
-        """Stores a value of each invocation for comparison. A boolean is stored as 0 or 1."""
+        """Stores a value of each invocation for comparison. Booleans are stored as 0 or 1."""
         if type.scalar == "i1":
             kind = type.of("i32")
             one, zero = self.constant(1, kind), self.constant(0, kind)
@@ -203,16 +200,13 @@ class Kernel:
         self.outputs.append(Output(number, what, type.count, legal, tuple(operands)))
 
     def result(self, buffer: int, what: str, legal: Legal = EXACT) -> None:
-        """Compares a buffer that statements have written themselves."""
+        """Marks a buffer that statements have written as an output."""
         self.outputs.append(Output(buffer, what, self.buffers[buffer].components, legal))
 
     # Reading
 
     def without(self, dropped: Collection[int]) -> Kernel:
-        """
-        Returns the kernel without some statements (by number), and without others that become
-        unused.
-        """
+        """Returns the kernel without the statements `dropped` and those that become unused."""
         kept = [s for i, s in enumerate(self.body) if i not in dropped]
         needed: set[str] = set()
         left: list[Statement] = []

@@ -1,8 +1,7 @@
 """
-Known bugs of drivers that explain disagreements; the docs have a kernel for each.
+Known driver bugs that explain differences. docs/differential.md has a minimal kernel for each.
 
-A test does not fail for a known bug, nor if the bug no longer occurs, because drivers get fixed.
-docs/differential.md lists the bugs with a minimal kernel each.
+Tests neither fail for a known bug, nor if the bug no longer occurs, because drivers get fixed.
 """
 
 from __future__ import annotations
@@ -19,17 +18,15 @@ from xdsl_spirv.testing.differential.types import Array
 
 @dataclass(frozen=True)
 class Known:
-    """
-    A known bug: `pattern` matches the descriptions of outputs; `anchor` is the section of the docs.
-    """
+    """A known bug. `pattern` matches descriptions of outputs. `anchor` is the docs' section."""
 
     driver: str
-    """Matches the names of the device and its driver."""
+    """Regular expression for the names of the device and its driver."""
     anchor: str
     pattern: str
     cause: str
     model: Callable[[Disagreement], Array] | None = None
-    """Computes the wrong result from the operands; other results are not explained."""
+    """Predicts the wrong result from the operands. Other results are not explained."""
 
     def explains(self, disagreement: Disagreement, driver: str) -> bool:
         if not re.search(self.driver, driver) or not re.search(
@@ -42,10 +39,7 @@ class Known:
 
 
 def dot_of_64_bits(disagreement: Disagreement) -> Array:
-    """
-    Computes the wrong results: signed forms wrap; the unsigned one adds the low 32 bits and
-    saturates to 32 bits.
-    """
+    """Predicts the results: signed forms wrap; unsigned ones saturate at 32 bits."""
     kernel, what = disagreement.kernel, disagreement.output.what
     *vectors, accumulator = (kernel.buffers[i].array for i in disagreement.output.operands)
     form = what.split(" ")[0]
@@ -63,7 +57,7 @@ def dot_of_64_bits(disagreement: Disagreement) -> Array:
 
 
 def rounded_twice(disagreement: Disagreement) -> Array:
-    """Computes the wrong results: the lower 31 bits are rounded, then their sum with 2^31."""
+    """Predicts the wrong results: the lower 31 bits are rounded, then their sum with 2^31."""
     (number,) = disagreement.output.operands
     bits = disagreement.kernel.buffers[number].array.view(np.uint32)
     low = (bits & np.uint32(0x7FFFFFFF)).astype(np.float32)
@@ -102,5 +96,5 @@ KNOWN = [
 
 
 def explanation(disagreement: Disagreement, driver: str = "llvmpipe") -> Known | None:
-    """Returns the known cause of a disagreement with a device, by default lavapipe."""
+    """Returns the known bug that explains a difference on a device, by default lavapipe."""
     return next((known for known in KNOWN if known.explains(disagreement, driver)), None)

@@ -1,16 +1,15 @@
 """
-Limits of the difference between two correct executions.
+Defines the allowed difference between two correct executions.
 
 Integers and booleans must be equal. Floats may differ by the error that Vulkan's table "Precision
-of core SPIR-V instructions" (and of GLSL.std.450) allows from the infinitely precise result, for
-which the interpreter's stands (computed in binary64, rounded once). The table gives units in the
-last place (ULP) and absolute errors; bounds that it derives ("inherited from ...") are derived
-here, too, with the formula in a comment. One more ULP is allowed for the rounding of the reference
-itself.
+of core SPIR-V instructions" (and of GLSL.std.450) allows from the exact result. The interpreter's
+result (computed in binary64, rounded once) represents the exact result, with one more ULP for its
+rounding. The table gives units in the last place (ULP) and absolute errors. Bounds that the table
+derives ("inherited from ...") are derived here with the formula in a comment.
 
-All NaNs count as equal, and so do +0 and -0. Subnormal numbers may be flushed to zero unless a
-kernel asks for them (VK_KHR_shader_float_controls): results of subnormal operands are not compared,
-and any result may be off by the smallest normal number. Operations that only move bits are exact.
+All NaNs are equal, and so are +0 and -0. Subnormal numbers may be flushed to zero unless a kernel
+forbids this (VK_KHR_shader_float_controls): results of subnormal operands are not compared, and
+any result may be off by the smallest normal number. Operations that only move bits are exact.
 """
 
 from __future__ import annotations
@@ -23,24 +22,21 @@ import numpy as np
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Bound: TypeAlias = Callable[..., Array]
-"""Computes the largest legal error from the reference result and the operands, in binary64."""
+"""Returns the largest legal error, from the reference result and the operands in binary64."""
 
 
 @dataclass(frozen=True)
 class Legal:
-    """
-    The legal results: `bound(result, *operands)` is the allowed error, besides `flush`; None means
-    equality.
-    """
+    """Legal results. `bound(result, *operands)` is the allowed error; None means equality."""
 
     bound: Bound | None = None
     why: str = "exact"
     domain: Callable[..., Array] | None = None
-    """Mask of the results that are compared, from the operands; None for all."""
+    """Returns a mask of the compared results from the operands. None compares all."""
     flush: bool = True
-    """True if subnormal numbers may count as zero."""
+    """True if subnormal numbers may be flushed to zero."""
     others: Callable[..., Array] | None = None
-    """An alternative correct result, from the operands in binary64."""
+    """Function of the operands in binary64 that returns another correct result."""
 
 
 EXACT = Legal()
@@ -65,9 +61,7 @@ def spacing(value: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def within(result: Array, expected: Array, allowed: Array) -> Array:
-    """
-    Returns a mask of the elements that are equal, both NaN, or differ by at most the allowed error.
-    """
+    """Returns a mask of elements that are equal, both NaN, or within the allowed error."""
     if result.dtype.kind != "f":
         return result == expected
     # If the bound reaches beyond the largest number, infinity is legal.

@@ -1,9 +1,8 @@
 """
-Describes the device for which kernels are generated: its grouping of invocations, and its matrix
-shapes.
+Describes the device for which kernels are generated: workgroups, subgroups, types, matrix shapes.
 
-A seed must always give the same kernel for lavapipe, so its list of choices may not grow. Other
-machines are read from a target's file.
+The lavapipe machine is fixed, because a seed must always give the same kernel. Other machines are
+read from target files.
 """
 
 from __future__ import annotations
@@ -14,20 +13,17 @@ from dataclasses import dataclass
 from xdsl_spirv.targets import CooperativeMatrixProperty, load
 
 Shape = tuple[int, int]
-"""Rows and columns."""
+"""Numbers of rows and columns."""
 KIND = {"s": "i", "u": "i"}
 FEATURES = {"i8": "int8", "i16": "int16", "i64": "int64", "f16": "float16", "f64": "float64"}
-"""Types that not every device has, with the feature of a target's file for each."""
+"""Optional types, with their feature in a target file."""
 CLUSTERED, ROTATE = "ClusteredReduce", "GroupNonUniformRotateKHR"
 WORD = re.compile(rf"(?:(?<![A-Za-wyz_])|(?<=[su]))[if]\d+\b|{CLUSTERED}|{ROTATE}")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """
-    The machine: launches have `groups` workgroups of `local` invocations, in subgroups of
-    `subgroup`.
-    """
+    """A device with launches of `groups` workgroups of `local` invocations."""
 
     name: str
     subgroup: int
@@ -36,11 +32,11 @@ class Machine:
     matrices: tuple[CooperativeMatrixProperty, ...]
     bfloat16: bool
     bfloat16_dot: bool
-    """True if it has OpDot for bfloat16."""
+    """True if the device supports OpDot on bfloat16."""
     padding: tuple[int, ...]
-    """Number of elements by which a matrix's lines may be longer than the matrix."""
+    """Possible numbers of padding elements after a matrix's line."""
     lacking: frozenset[str] = frozenset()
-    """Scalar types, and words of the dialect, that kernels for it must not contain."""
+    """Scalar types and operation names that kernels must not contain."""
 
     @property
     def invocations(self) -> int:
@@ -48,7 +44,7 @@ class Machine:
 
     @property
     def settled(self) -> bool:
-        """True if the kernels of its seeds are fixed and must not change."""
+        """True if the kernels of the machine's seeds must not change."""
         return self.name == "lavapipe"
 
     def lacks(self, text: str) -> bool:
@@ -56,7 +52,7 @@ class Machine:
         return not self.lacking.isdisjoint(WORD.findall(text))
 
     def shapes(self, use: str) -> dict[str, list[Shape]]:
-        """Returns the matrix shapes of a use (A, B or Acc) in the list, by component type."""
+        """Returns the listed matrix shapes for a use (A, B or Acc), by component type."""
         by_component: dict[str, list[Shape]] = {}
         for p in self.matrices:
             shape = {"A": (p.m, p.k), "B": (p.k, p.n), "Acc": (p.m, p.n)}[use]
@@ -68,12 +64,12 @@ class Machine:
 
 
 def component(name: str) -> str:
-    """Returns a property's element type in the dialect: integers without sign."""
+    """Returns a property's element type in the dialect, where integers are signless."""
     return KIND.get(name[0], name[0]) + name[1:]
 
 
 def machine(target: str = "lavapipe") -> Machine:
-    """Returns the machine that a target's file describes; raises `TargetError` if there is none."""
+    """Returns the machine that a target file describes. Raises `TargetError`."""
     device = load(target)
     lacking = {scalar for scalar, name in FEATURES.items() if name not in device.features}
     if "subgroup-rotate-clustered" not in device.features:
@@ -89,7 +85,7 @@ def machine(target: str = "lavapipe") -> Machine:
         tuple(p for p in device.cooperative_matrix if p.scope == "Subgroup"),
         "bfloat16-type" in device.features,
         "bfloat16-dot-product" in device.features,
-        # lavapipe accepts any; elsewhere lines begin at multiples of 16 bytes (ALIGN-03).
+        # lavapipe accepts any padding. Elsewhere lines are aligned to 16 bytes (ALIGN-03).
         (0, 0, 4, 8, 24) if lavapipe else (0, 0, 16, 32),
         frozenset(lacking),
     )

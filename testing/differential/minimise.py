@@ -1,9 +1,9 @@
 """
-Finds the smallest kernel that still disagrees: with one output and as few statements as possible.
+Minimises a kernel with a difference: one output and as few statements as possible.
 
-Every intermediate result of a family is an output if possible, so reducing the kernel to one output
-usually leaves a single operation. Then each statement is removed in turn, and its value replaced by
-another one of the same type; the candidates of a round run on the device in one batch.
+Almost every intermediate result of a family is an output, so reducing the kernel to one output
+usually leaves a single operation. Then each statement is removed in turn, and its value replaced
+by another one of the same type. All candidates of a round run on the device in one batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from xdsl_spirv.testing.differential.running import (
 from xdsl_spirv.testing.dispatches import Dispatch
 
 Run = Callable[[Sequence[Dispatch]], Sequence[str]]
-"""Runs jobs in place on the device; returns the error of each, or ""."""
+"""Function that runs jobs in place on the device and returns the error of each, or ""."""
 
 ROUNDS = 30
 TYPE = re.compile(r": (?:.*(?:->|to) )?([^:]+)$")
@@ -37,7 +37,7 @@ BROKEN = (ParseError, VerifyException, DiagnosticException, ProgramError, Interp
 
 
 def only(kernel: Kernel, buffer: int) -> Kernel:
-    """Returns the kernel with one output and the statements that it needs."""
+    """Returns the kernel with a single output and the statements that it needs."""
     outputs = [output for output in kernel.outputs if output.buffer == buffer]
     others = {output.buffer for output in kernel.outputs} - {buffer}
     written = {
@@ -49,7 +49,7 @@ def only(kernel: Kernel, buffer: int) -> Kernel:
 
 
 def _stores_to(kernel: Kernel, statement: Statement) -> int | None:
-    """Returns the buffer that a store writes, through an access chain."""
+    """Returns the buffer that a store statement writes, found through its access chain."""
     pointers = {s.result: s.text for s in kernel.body if s.result}
     if "Store" not in statement.text:
         return None
@@ -64,7 +64,7 @@ def _stores_to(kernel: Kernel, statement: Statement) -> int | None:
 
 
 def smaller(kernel: Kernel) -> list[Kernel]:
-    """Yields kernels with one statement less."""
+    """Returns all kernels with one statement less."""
     candidates: list[Kernel] = []
     for number, statement in enumerate(kernel.body):
         if statement.effect and statement.result is None:
@@ -79,10 +79,7 @@ def smaller(kernel: Kernel) -> list[Kernel]:
 
 
 def _stand_ins(kernel: Kernel, number: int) -> list[str]:
-    """
-    Returns values that can replace a statement's value: its operands of the same type, and the
-    first other one.
-    """
+    """Returns values that can replace a statement's value: its operands and an earlier value."""
     statement = kernel.body[number]
     type = _type(statement)
     if type is None:
@@ -93,7 +90,7 @@ def _stand_ins(kernel: Kernel, number: int) -> list[str]:
 
 
 def _type(statement: Statement) -> str | None:
-    """Returns the type of the value that a statement of one line defines."""
+    """Returns the type of the value that a single-line statement defines."""
     if "\n" in statement.text or statement.result is None:
         return None
     type = TYPE.search(statement.text)
@@ -113,9 +110,7 @@ def _substitute_value(kernel: Kernel, number: int, name: str) -> Kernel:
 
 
 def minimise(disagreement: Disagreement, run: Run) -> Kernel:
-    """
-    Returns a smaller kernel for which device and interpreter still disagree about the same output.
-    """
+    """Returns a smaller kernel on whose same output device and interpreter still disagree."""
     best = only(disagreement.kernel, disagreement.output.buffer)
     if not _disagreeing([best], run):
         return disagreement.kernel

@@ -1,7 +1,4 @@
-"""
-Records of onnxruntime's own operators for random graphs: the ones that its optimizer and tools
-write.
-"""
+"""Records of the com.microsoft operators that onnxruntime's optimizer and tools write."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from xdsl_spirv.testing.differential.onnx_references import CONTRIB, NotComputed
 
 
 def contrib(names: str, draw: Callable[[Draw], Any], bound: str = "sum") -> None:
-    """Declares operators of floats in f32, and of bytes."""
+    """Declares operators of onnxruntime. Inputs are f32 where f32 is allowed."""
 
     def of_f32(d: Draw) -> None:
         for position in range(len(d.schema.inputs)):
@@ -135,7 +132,7 @@ def _embed(d: Draw) -> None:
 
 
 def points(d: Draw) -> list[Operand]:
-    """Draws a scale and a zero point."""
+    """Returns random operands for a scale and a zero point."""
     return [scale(d), zero_point(d, d.dtype(0))]
 
 
@@ -157,7 +154,7 @@ def _byte_unary(d: Draw) -> None:
 
 def _byte_softmax(d: Draw) -> None:
     shape = d.shape(1, 3)
-    # onnxruntime multiplies by the integer part of 1 / scale.
+    # onnxruntime multiplies by the integer part of 1 / scale here.
     result = given(np.float32(d.pick((1 / 256, 0.01, 0.5)))), zero_point(d, d.dtype(0))
     axis, opset = d.axis(len(shape)), d.pick((12, 13))
     d.add(d.values(0, shape), *points(d), *result, axis=axis, opset=opset)
@@ -285,9 +282,7 @@ ELSEWHERE = (
 EXCEPTIONS: dict[tuple[str, str], str] = {
     **{(CONTRIB, n): "onnxruntime has no kernel on the CPU" for n in WITHOUT_KERNEL.split()},
     **{("com.ms.internal.nhwc", n): "onnxruntime has no kernel on the CPU" for n in NHWC.split()},
-    **{("ai.onnx.ml", n): "tests/frontends/test_onnx_classical.py draws it" for n in ML.split()},
+    **{("ai.onnx.ml", n): "tests/frontends/test_onnx_classical.py covers it" for n in ML.split()},
     **{(CONTRIB, n): "tests/frontends compares it with onnxruntime" for n in ELSEWHERE.split()},
 }
-"""
-onnxruntime's operators that the importer supports but random graphs do not have, with the reason.
-"""
+"""Operators that the importer supports but random graphs do not contain, with the reason."""

@@ -1,9 +1,8 @@
 """
-Draws one node of a random graph: types by ONNX's schema, values of operands, and attributes or
-inputs.
+Draws one node of a random graph: types, values of operands, attributes.
 
-A record of an operator gives shapes and attributes; the schema gives the allowed types, and the
-inputs and attributes of an opset. So one record is enough for all opsets.
+An operator's record determines shapes and attributes. ONNX's schema determines the allowed types,
+and which parameters are inputs or attributes in an opset. So one record covers all opsets.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ TYPES: dict[str, np.dtype[Any]] = {
 F32 = TYPES["tensor(float)"]
 
 OFTEN = 0.55
-"""Probability of f32 if it is allowed."""
+"""Probability of f32 if f32 is allowed."""
 
 SIZES = (1, 1, 1, 2, 2, 3, 3, 4, 5, 6, 8)
 
@@ -53,7 +52,7 @@ def _contrib_schemas() -> dict[str, Any]:
 
 @cache
 def schema_of(name: str, domain: str, opset: int) -> Any:
-    """Returns the operator's definition; raises `NotComputed` if the opset has none."""
+    """Returns the operator's schema. Raises `NotComputed` if the opset has none."""
     if domain == CONTRIB:
         if name not in _contrib_schemas():
             raise NotComputed(f"no schema of {name}")
@@ -70,7 +69,7 @@ def schema_of(name: str, domain: str, opset: int) -> Any:
 
 @dataclass(frozen=True)
 class Operand:
-    """Values, and a function that draws them for another shape."""
+    """Values, and a function that draws values of another shape."""
 
     array: Array
     remake: Callable[[tuple[int, ...]], Array]
@@ -85,7 +84,7 @@ class Operand:
 
 
 class Draw:
-    """A node that is being drawn."""
+    """A node under construction, with random choices."""
 
     def __init__(self, graph: RandomGraph, name: str, domain: str = "", pool: Sequence[Value] = ()):
         self.graph = graph
@@ -106,7 +105,7 @@ class Draw:
         return bool(self.rng.random() < part)
 
     def number(self, low: int, high: int) -> int:
-        """An integer, both ends included."""
+        """Returns a random integer, both ends included."""
         return int(self.rng.integers(low, high + 1))
 
     # Types
@@ -118,11 +117,11 @@ class Draw:
     def _kind(self, position: int) -> str:
         """Returns the name of an operand's type constraint, or its type."""
         formal = self._formal(position)
-        # onnx and onnxruntime name it differently.
+        # onnx and onnxruntime use different names for the attribute.
         return formal.type_str if hasattr(formal, "type_str") else formal.typeStr
 
     def allowed(self, position: int) -> list[np.dtype[Any]]:
-        """Returns the element types that an operand may have."""
+        """Returns the allowed element types of an operand."""
         kind = self._kind(position)
         names = next(
             (c.allowed_type_strs for c in self.schema.type_constraints if c.type_param_str == kind),
@@ -131,18 +130,18 @@ class Draw:
         return [TYPES[name] for name in names if name in TYPES]
 
     def dtype(self, position: int = 0) -> np.dtype[Any]:
-        """Returns the element type of an operand, drawn once for all operands of one constraint."""
+        """Returns an operand's element type. All operands of one constraint have the same type."""
         kind = self._kind(position)
         if kind not in self._types:
             allowed = self.allowed(position)
             if not allowed:
-                raise NotComputed(f"{self.name} takes no type that is drawn")
+                raise NotComputed(f"{self.name} accepts none of the drawn types")
             often = F32 in allowed and self.chance(OFTEN)
             self._types[kind] = F32 if often else self.pick(allowed)
         return self._types[kind]
 
     def use(self, dtype: Any, position: int = 0) -> None:
-        """Sets an operand's type; raises `NotComputed` if it is not allowed."""
+        """Sets an operand's type. Raises `NotComputed` if the type is not allowed."""
         if np.dtype(dtype) not in self.allowed(position):
             raise NotComputed(f"{self.name} of {np.dtype(dtype)}")
         self._types[self._kind(position)] = np.dtype(dtype)
@@ -159,17 +158,17 @@ class Draw:
         return tuple(self.size() for _ in range(rank))
 
     def axis(self, rank: int) -> int:
-        """Draws an axis, counted from either end."""
+        """Returns a random axis, counted from either end."""
         return int(self.rng.integers(-rank, rank)) if rank else 0
 
     def axes(self, rank: int, some: bool = True) -> list[int]:
-        """Draws several distinct axes, each counted from either end."""
+        """Returns distinct random axes, each counted from either end."""
         count = self.number(1 if some else 0, rank) if rank else 0
         chosen = self.rng.permutation(rank)[:count]
         return [int(a) - rank * int(self.rng.integers(2)) for a in chosen]
 
     def narrowed(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Draws a shape that broadcasts to another one."""
+        """Returns a random shape that broadcasts to the given one."""
         sizes = [1 if self.chance(0.3) else size for size in shape]
         return tuple(sizes[self.number(0, len(sizes)) if self.chance(0.3) else 0 :])
 
@@ -183,7 +182,7 @@ class Draw:
         high: float | None = None,
         dtype: Any = None,
     ) -> Operand:
-        """Draws an operand's values: from its type's whole range, or between numbers."""
+        """Returns an operand with random values from the type's full range, or between limits."""
         kind = np.dtype(dtype) if dtype is not None else self.dtype(position)
 
         def remake(shape: tuple[int, ...]) -> Array:
@@ -192,7 +191,7 @@ class Draw:
         return Operand(remake(tuple(shape)), remake)
 
     def main(self, least: int = 0, most: int = 4, **bounds: float) -> Operand | Value:
-        """Returns the first operand: from the pool if one fits, else of a random shape."""
+        """Returns the first operand: from the pool if one fits, otherwise of a random shape."""
         fits = [
             v for v in self.pool if least <= v.rank <= most and v.array.dtype in self.allowed(0)
         ]
@@ -205,7 +204,7 @@ class Draw:
         return self.values(0, self.shape(least, most), **bounds)
 
     def several(self, count: int, **bounds: float) -> list[Operand | Value]:
-        """Returns operands that are broadcast; half of the time the first one is `main`."""
+        """Returns operands whose shapes broadcast. The first one is `main` in half of the cases."""
         first = self.main(0, 4, **bounds)
         rest = [self.values(i, self.narrowed(first.shape), **bounds) for i in range(1, count)]
         if self.pool or self.chance(0.5):
@@ -216,10 +215,10 @@ class Draw:
 
     def add(self, *operands: Any, outputs: int | Sequence[bool] = 1, **named: Any) -> list[Value]:
         """
-        Adds the node. An operand is values (`Operand`), a list of numbers (a constant), or None.
+        Adds the node. An operand is a value (`Operand`), a list of numbers (a constant), or None.
 
-        A `named` value becomes an attribute or an input, depending on the opset, or is dropped;
-        from a tuple of choices, one or none is taken.
+        A `named` value becomes an attribute or an input, depending on the opset, or is dropped. A
+        tuple lists choices, of which at most one is used.
         """
         given = [self._value(i, operand) for i, operand in enumerate(operands)]
         attributes: dict[str, Any] = {}
@@ -273,7 +272,7 @@ def drawn(
     low: float | None,
     high: float | None,
 ) -> Array:
-    """Draws numbers of a type. Ties and the ends of the range are frequent."""
+    """Returns random numbers of a type. Ties and the ends of the range are frequent."""
     rng = g.rng
     if dtype == np.bool_:
         return rng.random(shape) < 0.5
@@ -302,7 +301,7 @@ def drawn(
 
 
 def _at_edges(dtype: np.dtype[Any], omitted: Sequence[str]) -> Array:
-    """Draws NaN, infinities, ties and extremes of a type, without the omitted kinds."""
+    """Returns NaN, infinities, ties and extremes of a type, without the omitted kinds."""
     numbers = np.concatenate([np.array(SPECIAL), _extremes(dtype)])
     info: Any = ml_dtypes.finfo(dtype)
     # The sum of squares of values up to this limit does not overflow.
@@ -320,7 +319,7 @@ def _at_edges(dtype: np.dtype[Any], omitted: Sequence[str]) -> Array:
 
 
 def _extremes(dtype: np.dtype[Any]) -> Array:
-    """Draws large, small and denormal numbers of a type."""
+    """Returns large, small and denormal numbers of a type."""
     info: Any = ml_dtypes.finfo(dtype)
     big, tiny, least = float(info.max), float(info.tiny), float(info.smallest_subnormal)
     ends = [big, -big, tiny, -tiny, least, -least, tiny / 2, big / 2, 88.0, -88.0, 710.0, 1e4, -1e4]
@@ -328,9 +327,7 @@ def _extremes(dtype: np.dtype[Any]) -> Array:
 
 
 def computed_sizes(g: RandomGraph, numbers: Array) -> Value:
-    """
-    Makes a list of numbers; dynamic sizes and their multiples are computed from inputs' shapes.
-    """
+    """Returns a list of integers. Dynamic sizes are computed from inputs' shapes."""
     flat = [int(n) for n in numbers.ravel()]
     if not any(_open_factor(n) for n in flat):
         return g.constant(numbers)
@@ -343,13 +340,13 @@ def _open_factor(number: int) -> int | None:
 
 
 def _computed_size(g: RandomGraph, number: int) -> Value:
-    """Makes a vector of one size."""
+    """Returns a vector with one size, computed from an input's shape."""
     factor = _open_factor(number)
     if factor is None:
         return g.constant(np.array([number]))
     sources = [(n, a.shape.index(factor)) for n, a in g.inputs.items() if factor in a.shape]
     if not sources:
-        raise NotComputed("an open size of no input")
+        raise NotComputed("a dynamic size that no input has")
     name, axis = sources[int(g.rng.integers(len(sources)))]
     shape = g.node("Shape", Value(name, g.inputs[name]))
     size = g.node("Gather", shape, g.constant(np.array([axis])))

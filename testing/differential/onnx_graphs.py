@@ -1,9 +1,9 @@
 """
-Builds random ONNX graphs; onnxruntime computes the values node by node.
+Builds random ONNX graphs. onnxruntime computes the values node by node.
 
-Graphs are made only with `onnx.helper` and numpy: they share no code with the importer that they
-test. Every node runs alone, without optimizations, so that the array, type and shape of each value
-are known as soon as its node is added.
+Graphs are made with `onnx.helper` and numpy only, and share no code with the tested importer.
+Every node runs separately, without optimizations, so that array, type and shape of each value are
+known immediately.
 """
 
 from __future__ import annotations
@@ -27,15 +27,13 @@ from xdsl_spirv.testing.differential.onnx_references import (
 OPSET = 21
 
 OPEN = (11, 13, 17)
-"""
-Sizes that mark dynamic dimensions: a dimension of an input with one of these sizes is left dynamic.
-"""
+"""Sizes that mark dynamic dimensions of inputs."""
 
 ONE = "one"
-"""The name of dynamic dimensions whose size can only be 1."""
+"""Name of dynamic dimensions whose size can only be 1."""
 
 OTHER_SIZES = (1, 2, 3, 4, 7, 8, 16, 19, 33)
-"""Values of dynamic sizes when the same program runs again."""
+"""Dynamic sizes for a second run of the same program."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +62,7 @@ class Run:
 
 @dataclass
 class RandomGraph:
-    """
-    A graph that is being drawn; names begin with `prefix`, so that several graphs fit into one
-    model.
-    """
+    """A graph under construction. `prefix` makes names unique when graphs are joined."""
 
     rng: np.random.Generator
     prefix: str = ""
@@ -78,24 +73,24 @@ class RandomGraph:
     results: dict[str, Array] = field(default_factory=dict[str, Array])
     read: set[str] = field(default_factory=set[str])
     open_sizes: bool = False
-    """If set, dimensions of the sizes in `OPEN` are left dynamic."""
+    """True if dimensions with the sizes in `OPEN` become dynamic."""
     static_share: float = 0.5
-    """Probability that a tensor is a constant if it may be an input."""
+    """Probability of a constant for tensors that may be inputs."""
     edges: bool = False
-    """If set, values are NaN, infinities, denormals and extremes."""
+    """True if values are NaN, infinities, denormals and extremes."""
     least_size: int = 1
-    """Lower limit of dynamic sizes, so that windows fit."""
+    """Least value of dynamic sizes, so that windows fit."""
     ones: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    """Dimensions of inputs that the model leaves dynamic and that are 1 in every run."""
+    """Dynamic dimensions of inputs whose size is 1 in every run."""
     omitted: Sequence[str] = ()
-    """Values that are not drawn: "nan", "inf", "huge" and "tiny" ones."""
+    """Kinds of values that are not drawn: "nan", "inf", "huge", "tiny"."""
     remake: dict[str, Callable[[tuple[int, ...]], Array]] = field(
         default_factory=dict[str, Callable[[tuple[int, ...]], Array]]
     )
-    """Draws an input again for another shape."""
+    """Functions that draw an input again with another shape."""
 
     def input(self, array: Any, remake: Callable[[tuple[int, ...]], Array] | None = None) -> Value:
-        """Returns a tensor that the caller gives."""
+        """Adds an input with the given value. `remake` draws it with another shape."""
         value = Value(f"{self.prefix}x{len(self.inputs)}", np.asarray(array))
         self.inputs[value.name] = value.array
         if remake is not None:
@@ -103,13 +98,13 @@ class RandomGraph:
         return value
 
     def constant(self, array: Any) -> Value:
-        """Returns a constant tensor of the model."""
+        """Adds a constant of the model."""
         value = Value(f"{self.prefix}c{len(self.constants)}", np.asarray(array))
         self.constants[value.name] = value.array
         return value
 
     def either(self, array: Any, remake: Callable[[tuple[int, ...]], Array] | None = None) -> Value:
-        """Returns an input or a constant, by chance; values of dynamic size are inputs."""
+        """Adds an input or a constant, at random. Values with dynamic sizes are inputs."""
         is_open = self.open_sizes and bool(set(np.shape(array)) & set(OPEN))
         if is_open or self.rng.random() >= self.static_share:
             return self.input(array, remake)
@@ -123,7 +118,7 @@ class RandomGraph:
         domain: str = "",
         **attributes: Any,
     ) -> list[Value]:
-        """Adds a node; returns its outputs, as onnxruntime computes them."""
+        """Adds a node. Returns its outputs with the values that onnxruntime computes."""
         helper = import_module("onnx.helper")
         names = [value.name if value is not None else "" for value in given]
         while names and not names[-1]:
@@ -142,21 +137,21 @@ class RandomGraph:
         return values
 
     def node(self, kind: str, *given: Value | None, **attributes: Any) -> Value:
-        """Adds a node with one output."""
+        """Adds a node with one output, and returns the output."""
         return self.nodes_of(kind, *given, **attributes)[0]
 
     @property
     def expected(self) -> dict[str, Array]:
-        """Returns the values that no node reads: the outputs."""
+        """Returns the outputs: the values that no node reads."""
         return {n: a for n, a in self.results.items() if n not in self.read}
 
     def runs(self) -> list[Run]:
-        """Returns the graph's outputs: for the drawn values, then for other dynamic sizes."""
+        """Returns the graph's runs: with the drawn values, then with other dynamic sizes."""
         first = Run(self.inputs, self.expected)
         return [first, *self._other_sizes()] if self.open_sizes else [first]
 
     def _other_sizes(self) -> list[Run]:
-        """Runs the model for other sizes; raises `NotComputed` if it cannot run for any."""
+        """Runs the model with other sizes. Raises `NotComputed` if no run is possible."""
         runs: list[Run] = []
         model = assemble_model([self])
         for _ in range(4):
@@ -170,18 +165,18 @@ class RandomGraph:
                 continue
             runs.append(Run(inputs, dict(zip(self.expected, results, strict=True))))
         if not runs:
-            raise NotComputed("of no other size")
+            raise NotComputed("the model cannot run with other sizes")
         return runs[:2]
 
     def _again(self, name: str, array: Array, sizes: dict[int, int]) -> Array:
         shape = tuple(sizes[size] if size in sizes else size for size in array.shape)
         other = self.remake[name](shape) if name in self.remake else array
         if other.shape != shape:
-            raise NotComputed(f"{name} is of one shape")
+            raise NotComputed(f"{name} has a fixed shape")
         return other
 
     def describe(self) -> str:
-        """Describes the nodes with their attributes, and the shapes of inputs and constants."""
+        """Returns the nodes, their attributes, and the shapes of inputs and constants."""
         get = import_module("onnx.helper").get_attribute_value
         nodes: list[str] = []
         for node in self.nodes:
@@ -229,7 +224,7 @@ def _declare_size(part: RandomGraph, size: int) -> str | int:
 
 
 def _outputs(graph: RandomGraph) -> list[Any]:
-    """Returns the outputs' declarations; for dynamic sizes only the rank is known."""
+    """Returns the declarations of outputs. With dynamic sizes, only the rank is declared."""
     helper = import_module("onnx.helper")
     return [
         helper.make_tensor_value_info(

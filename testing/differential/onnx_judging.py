@@ -4,12 +4,12 @@ Imports and runs random graphs, and compares the results with onnxruntime's.
     python -m xdsl_spirv.testing.differential.onnx_judging --seed 1 --count 5000 --jobs 16
     python -m xdsl_spirv.testing.differential.onnx_judging --count 5000 --scheduler tcp://host:8786
 
-A graph is named by its seed and number. It is judged on the reference interpreter, and with
-`--targets` also compiled for these targets in turn. A verdict is `ok`, `refused` (an error that
-names the unsupported part), `crash` (any other exception), `wrong`, or `not judged` (onnxruntime
-killed its process). If onnxruntime and onnx's own evaluator differ about a node, either result is
-accepted, and so is ONNX's definition in f64. `--out` writes the verdicts as JSON lines, `--script`
-prints a graph as a program.
+A graph is identified by seed and number. It is judged on the reference interpreter, and with
+`--targets` also compiled for one of the targets in turn. A verdict is `ok`, `refused` (an error
+that names the unsupported part), `crash` (any other exception), `wrong`, or `not judged`
+(onnxruntime killed its process). If onnxruntime and onnx's own evaluator differ on a node, either
+result is accepted, and so is ONNX's definition in f64. `--out` writes the verdicts as JSON lines,
+`--script` prints a graph as a program.
 """
 
 from __future__ import annotations
@@ -51,26 +51,26 @@ from xdsl_spirv.testing.differential.onnx_scripts import alone, script
 from xdsl_spirv.tools.options import Options
 
 SECONDS, MEMORY = 300.0, 16 << 30
-"""Limits of time and memory for a graph."""
+"""Limits of a graph in seconds and bytes."""
 
 RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 3e-5, "float64": 3e-5}
-"""Allowed relative difference, of the element or of the largest one."""
+"""Allowed difference relative to the element or to the largest element, by bound."""
 
 SMALLEST = {"float16": 1e-7, "bfloat16": 1.2e-38, "float32": 1.2e-38, "float64": 1.2e-38}
-"""Magnitudes that count as zero: denormals may be flushed."""
+"""Magnitudes that count as zero, because denormals may be flushed."""
 
 NUDGE = 2.0**-21
-"""Relative change of the inputs of several nodes, to find results that depend on a tie."""
+"""Relative change of several nodes' inputs, to detect results that depend on a tie."""
 
 TIES = 0.05
-"""Fraction of a result's integers (at least one) that may be on a tie between two steps."""
+"""Share of an integer result (at least one element) that may be on a tie between two steps."""
 
 ORDINARY = ("single", "several", "quantized", "open", "control", "contrib")
 
 REFUSALS = (FrontendError, ProgramError, DiagnosticException, InterpreterError)
 
 OTHERS = {"onnx.reference": run_evaluator, "the definition in f64": run_definition}
-"""References that decide where onnxruntime deviates from ONNX."""
+"""Further references, which decide when onnxruntime deviates from ONNX."""
 
 Execute = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
@@ -97,10 +97,7 @@ class Verdict:
 def random_graph(
     seed: int, number: int, kinds: Sequence[str] = ORDINARY
 ) -> tuple[str, RandomGraph]:
-    """
-    Returns the graph of a seed and a number, and its kind. Graphs that no reference supports are
-    drawn again.
-    """
+    """Returns kind and graph of (seed, number). Unsupported graphs are drawn again."""
     for attempt in range(200):
         rng = np.random.default_rng([seed, number, attempt])
         kind = kinds[int(rng.integers(len(kinds)))]
@@ -113,19 +110,17 @@ def random_graph(
                 return kind, graph
         except NotComputed:
             continue
-    raise NotComputed(f"no graph could be drawn for {seed}/{number}")
+    raise NotComputed(f"no reference supports any of the graphs drawn for {seed}/{number}")
 
 
 def judge(
     graph: RandomGraph, target: str = "", runs: Sequence[Run] | None = None
 ) -> tuple[str, str]:
-    """
-    Returns the verdict and its detail, from the reference interpreter or a program for a target.
-    """
+    """Returns verdict and detail of a graph on the reference interpreter or a target."""
     try:
         runs = graph.runs() if runs is None else runs
     except NotComputed:
-        # Without other sizes, a dynamic size is like a static one.
+        # A graph that runs with one size only does not test its dynamic sizes.
         graph.open_sizes = False
         runs = graph.runs()
     try:
@@ -145,7 +140,7 @@ def judge(
 
 
 def executor(graphs: Sequence[RandomGraph], target: str) -> Execute:
-    """Runs graphs as one model: on the reference interpreter, or compiled for a target."""
+    """Returns a function that runs graphs as one model on the reference or a target."""
     shapes = [a.shape for graph in graphs if graph.open_sizes for a in graph.inputs.values()]
     dims = {f"size{size}": None for shape in shapes for size in shape if size in OPEN}
     dims |= {ONE: None for graph in graphs if graph.ones}
@@ -174,7 +169,7 @@ def compared(graph: RandomGraph, run: Run, results: Mapping[str, Array]) -> tupl
     if len(graph.nodes) > 1:
         allowed = _sensitivity(graph, run)
         if not _differing(results, run.expected, bound, allowed):
-            return "ok", "within the change by a nudge of the inputs"
+            return "ok", "within the change after a nudge of the inputs"
     for name, reference in OTHERS.items():
         try:
             truth = reference(assemble_model([graph]), run.inputs)
@@ -182,7 +177,7 @@ def compared(graph: RandomGraph, run: Run, results: Mapping[str, Array]) -> tupl
             continue
         other = dict(zip(graph.expected, truth, strict=True))
         if not _differing(results, other, bound):
-            return "ok", f"as {name} has it, onnxruntime differs"
+            return "ok", f"equal to {name}, different from onnxruntime"
     return "wrong", wrong
 
 
@@ -190,9 +185,10 @@ def right_node_by_node(
     graph: RandomGraph, target: str, run: Run, results: Mapping[str, Array]
 ) -> bool:
     """
-    True if each node is right for the operands that we computed ourselves.
+    True if each node is right for the operands that we computed.
 
-    This is needed if the references differ about two nodes, and each is wrong about one of them.
+    This is needed if the references differ on two nodes, and each reference is wrong on one of
+    them.
     """
     whole = replace(graph, read=set[str]())
     values = executor([whole], target)(run.inputs)
@@ -203,7 +199,7 @@ def right_node_by_node(
 
 
 def _is_right(part: RandomGraph) -> bool:
-    """True if a node's results equal a reference's for its operands."""
+    """True if a node's results equal a reference's for the same operands."""
     try:
         truth = run_model(assemble_model([part]), part.inputs)
     except NotComputed:
@@ -223,7 +219,7 @@ def bound_of(graph: RandomGraph) -> str:
 
 
 def _sensitivity(graph: RandomGraph, run: Run) -> dict[str, Array]:
-    """Returns the change of the results when floating-point inputs and constants are nudged."""
+    """Returns the change of the results after nudging floating-point inputs and constants."""
     changes = {name: np.zeros(a.shape) for name, a in run.expected.items()}
     model = assemble_model([graph])
     for sign in (1, -1):
@@ -248,7 +244,7 @@ def _differing(
     bound: str,
     allowed: Mapping[str, Array] | None = None,
 ) -> str:
-    """Describes the first result that differs from the expected one."""
+    """Describes the first result that differs from the expected one. Returns "" if none does."""
     for name, truth in expected.items():
         computed = results[name]
         if computed.shape != truth.shape or computed.dtype != truth.dtype:
@@ -286,11 +282,11 @@ def _close(computed: Array, truth: Array, bound: str, allowed: Any) -> Any:
     return near | (a == b) | (np.isnan(a) & np.isnan(b))
 
 
-# Many
+# Judging many graphs
 
 
 def judged(seed: int, kinds: Sequence[str], targets: Sequence[str], number: int) -> list[Verdict]:
-    """Returns the verdicts on one graph: on the reference, then for one of the targets in turn."""
+    """Returns a graph's verdicts on the reference, and for one of the targets in turn."""
     start = time.perf_counter()
     kind, graph = random_graph(seed, number, kinds)
     operators = tuple(dict.fromkeys(node.op_type for node in graph.nodes))
@@ -311,17 +307,17 @@ def judged(seed: int, kinds: Sequence[str], targets: Sequence[str], number: int)
 
 
 def _cause(graph: RandomGraph, target: str) -> str:
-    """Describes the first node that is wrong by itself."""
+    """Describes the first node that is wrong when it runs separately."""
     if len(graph.nodes) == 1:
         return ""
     for part in alone(graph):
         if judge(part, target)[0] == "wrong":
             return f"alone: {part.describe()[:600]}"
-    return "no node is wrong by itself"
+    return "every node is right when it runs separately"
 
 
 def graph_job(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The job kind `graph`: returns its verdicts; raises `Wrong` with them if one is bad."""
+    """Runs a job of kind `graph` and returns its verdicts. Raises `Wrong` if one is bad."""
     verdicts = judged(data["seed"], data["kinds"], data["targets"], data["number"])
     tables = [asdict(verdict) for verdict in verdicts]
     bad = [str(verdict) for verdict in verdicts if verdict.kind in ("wrong", "crash")]
@@ -339,8 +335,7 @@ def verdicts_of(
     store: Store | None = None,
 ) -> Iterator[Verdict]:
     """
-    Yields the verdicts on graphs of a seed: in order and in this process, or as the jobs of an
-    engine end.
+    Yields the verdicts on a seed's graphs: in order in this process, or as an engine's jobs end.
 
     In jobs, a graph that kills its process (onnxruntime sometimes does) is `not judged`.
     """
@@ -359,7 +354,7 @@ def verdicts_of(
 
 
 def main() -> int:
-    """Draws, judges and counts graphs; returns 1 if one is wrong or crashes."""
+    """Draws, judges and counts graphs. Returns 1 if one is wrong or crashes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0)
@@ -376,7 +371,7 @@ def main() -> int:
     if unknown:
         parser.error(f"there is no kind {unknown[0]!r}; there are: {', '.join(KINDS)}")
     if options.count < 1 or options.jobs < 1:
-        parser.error("--count and --jobs are 1 or more: nothing would be judged")
+        parser.error("--count and --jobs must be at least 1")
     if options.script:
         print(script(random_graph(options.seed, options.start, kinds)[1]))
         return 0

@@ -1,7 +1,4 @@
-"""
-Kinds of random graphs: single operators, several operators, edge values, dynamic sizes, chains
-of operators, quantized graphs, control flow.
-"""
+"""Kinds of random graphs: operators, edge values, dynamic sizes, quantization, control flow."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ OLDEST = 7
 CONTROL = ("If", "Loop", "Scan")
 
 DATA = ("Constant", "NonZero", "Unique", "NonMaxSuppression", "Compress")
-"""Operators whose shapes cannot be dynamic."""
+"""Operators that are not drawn with dynamic sizes, because data determines their shapes."""
 
 NOT_AT_EDGES = ("RNN", "GRU", "LSTM", "LRN")
 OMITTED: dict[str, tuple[str, ...]] = {
@@ -43,17 +40,17 @@ OMITTED: dict[str, tuple[str, ...]] = {
     "OneHot": ("nan", "inf", "huge"),
 }
 """
-Edge values with which operators are not drawn.
+Kinds of edge values that are not drawn for an operator.
 
 docs/onnx.md gives the reasons under "Where no reference decides", also for values that records
-leave out.
+omit.
 """
 
 LENGTHS = (2, 3, 3, 4, 5)
 
 
 def opset_of(rng: np.random.Generator, record: Record) -> int:
-    """Returns an opset that has the operator; often 21."""
+    """Returns a random opset that has the operator. 21 is frequent."""
     opset = 21 if rng.random() < 0.3 else int(rng.integers(OLDEST, NEWEST + 1))
     if record.domain:
         return 21
@@ -75,20 +72,20 @@ def _ordinary(only_chains: bool = False) -> list[Record]:
 
 
 def single(g: RandomGraph) -> None:
-    """Returns a graph of one operator."""
+    """Fills the graph with one operator."""
     record = chosen(g.rng, _ordinary())
     g.opset = opset_of(g.rng, record)
     record.draw(Draw(g, record.name, record.domain))
 
 
 def contrib(g: RandomGraph) -> None:
-    """Returns a graph of one of onnxruntime's own operators."""
+    """Fills the graph with one of onnxruntime's own operators."""
     record = chosen(g.rng, [r for r in RECORDS.values() if r.domain])
     record.draw(Draw(g, record.name, record.domain))
 
 
 def edge(g: RandomGraph) -> None:
-    """Returns a graph of one operator on NaN, infinities, denormals and extremes."""
+    """Fills the graph with one operator on NaN, infinities, denormals and extremes."""
     g.edges = True
     record = chosen(g.rng, [r for r in _ordinary() if r.name not in NOT_AT_EDGES])
     g.omitted = OMITTED.get(record.name, ("huge",) if record.bound == "sum" else ())
@@ -97,7 +94,7 @@ def edge(g: RandomGraph) -> None:
 
 
 def several(g: RandomGraph) -> None:
-    """Returns a graph of operators that read each other's results."""
+    """Fills the graph with operators that read each other's results."""
     records = _ordinary(only_chains=True)
     record = chosen(g.rng, records)
     g.opset = opset_of(g.rng, record)
@@ -116,12 +113,12 @@ def several(g: RandomGraph) -> None:
 
 
 def _newest(g: RandomGraph) -> list[Value]:
-    """Returns the results of the newest node."""
+    """Returns the results of the last node."""
     return [Value(name, g.results[name]) for name in g.nodes[-1].output if name]
 
 
 def open_sizes(g: RandomGraph) -> None:
-    """Returns a graph of one or several operators on inputs with dynamic sizes."""
+    """Fills the graph with one or several operators on inputs with dynamic sizes."""
     g.open_sizes = True
     g.static_share = 0.6
     if g.rng.random() < 0.6:
@@ -136,31 +133,28 @@ def open_sizes(g: RandomGraph) -> None:
 
 
 def control(g: RandomGraph) -> None:
-    """Returns a graph with an If, Loop or Scan."""
+    """Fills the graph with an If, Loop or Scan."""
     record = RECORDS["", str(g.rng.choice(CONTROL))]
     g.opset = opset_of(g.rng, record)
     record.draw(Draw(g, record.name))
 
 
 def quantized(g: RandomGraph) -> None:
-    """
-    Returns a graph of an operator between DequantizeLinear and QuantizeLinear, as exporters write
-    it.
-    """
+    """Fills the graph with an operator between DequantizeLinear and QuantizeLinear."""
     g.opset = int(g.rng.integers(13, NEWEST + 1))
     g.static_share = 1.0
     QUANTIZED[int(g.rng.integers(len(QUANTIZED)))](g, QDQ(g))
 
 
 class QDQ:
-    """Quantizes and dequantizes values."""
+    """Adds nodes that quantize and dequantize values."""
 
     def __init__(self, g: RandomGraph):
         self.g = g
         self.kind = np.dtype((np.uint8, np.int8)[int(g.rng.choice(2))])
 
     def points(self, step: float) -> tuple[Value, Value]:
-        """Draws a scale and a zero point of activations."""
+        """Returns a random scale and zero point of activations."""
         zero = {0: 0, 1: 128 if self.kind == np.uint8 else 0}.get(
             int(self.g.rng.integers(3)), int(self.g.rng.integers(1, 100))
         )
@@ -251,7 +245,7 @@ def _quantized_others(g: RandomGraph, q: QDQ) -> None:
 
 
 def _dynamic(g: RandomGraph, q: QDQ) -> None:
-    """Adds dynamic quantization, as onnxruntime's tool writes it."""
+    """Adds dynamic quantization in the form of onnxruntime's tool."""
     d = Draw(g, "MatMul")
     k, n = d.number(1, 9), d.number(1, 6)
     x = q.floats(*d.shape(1, 2), d.number(1, 4), k)
@@ -283,6 +277,6 @@ KINDS: dict[str, Callable[[RandomGraph], None]] = {
 }
 
 EXCEPTIONS = onnx_operators_rest.EXCEPTIONS | onnx_contrib.EXCEPTIONS
-"""Operators that the importer supports but random graphs do not have, with the reason."""
+"""Operators that the importer supports but random graphs do not contain, with the reason."""
 
 __all__ = ["EXCEPTIONS", "KINDS", "RECORDS", "RandomGraph"]

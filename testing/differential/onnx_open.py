@@ -1,6 +1,8 @@
 """
-Chains of nodes over dynamic sizes, as exporters leave them: padding, sums along dynamic dimensions,
-broadcasts from sizes of 1, and dynamic dimensions whose size can only be 1.
+Random chains of nodes on dynamic sizes, in the forms that exporters write.
+
+They contain padding, sums along dynamic dimensions, broadcasts from sizes of 1, and dynamic
+dimensions whose size can only be 1.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ SIZES = (1, 1, 2, 3, 4, 5, 8)
 
 
 def open_chain(g: RandomGraph) -> None:
-    """Returns a chain of 2 to 5 nodes whose first input has one or two dynamic dimensions."""
+    """Fills the graph with 2 to 5 nodes. The first input has one or two dynamic dimensions."""
     g.open_sizes = True
     rank = int(g.rng.integers(1, 5))
     shape = [_pick(g, SIZES) for _ in range(rank)]
@@ -85,10 +87,7 @@ def _pad(g: RandomGraph, x: Value) -> Value:
 
 
 def _spread(g: RandomGraph, x: Value) -> Value:
-    """
-    Broadcasts with a constant whose sizes are 1, or the static sizes, and sometimes with more
-    dimensions.
-    """
+    """Broadcasts with a constant of sizes 1 or static sizes, sometimes with more dimensions."""
     shape = [1 if s in OPEN or g.rng.random() < 0.5 else s for s in x.shape]
     shape = [_pick(g, SIZES) for _ in range(int(g.rng.integers(2)))] + shape
     return g.node(str(g.rng.choice(["Add", "Mul", "Max"])), x, g.constant(_numbers(g, *shape)))
@@ -100,18 +99,18 @@ def _join(g: RandomGraph, x: Value) -> Value:
 
 def _transpose(g: RandomGraph, x: Value) -> Value:
     if not x.rank:
-        raise NotComputed("a scalar has no order")
+        raise NotComputed("a scalar cannot be transposed")
     return g.node("Transpose", x, perm=g.rng.permutation(x.rank).tolist())
 
 
 def _product(g: RandomGraph, x: Value) -> Value:
     if not x.rank or x.shape[-1] in OPEN:
-        raise NotComputed("the summed dimension is open")
+        raise NotComputed("the summed dimension is dynamic")
     return g.node("MatMul", x, g.constant(_numbers(g, x.shape[-1], _pick(g, SIZES))))
 
 
 def _gram(g: RandomGraph, x: Value) -> Value:
-    """Multiplies a tensor by itself; the summed dimension may be dynamic."""
+    """Multiplies a tensor by itself. The summed dimension may be dynamic."""
     if x.rank < 2:
         raise NotComputed("no matrix")
     order = [*range(x.rank - 2), x.rank - 1, x.rank - 2]

@@ -1,9 +1,9 @@
 """
 Records of ONNX's operators for random graphs: elementwise, shapes, reductions.
 
-A record draws one node: sizes are small and often 1, sometimes 0; axes are negative half of the
-time; attributes are at their edges. `bound` is the allowed difference of a float result: none
-(`exact`), relative to each element (`each`), or to the largest one (`sum`).
+A record draws one node. Sizes are small, often 1 and sometimes 0. Half of the axes are negative.
+Attributes have edge values. `bound` is the allowed difference of a float result: none (`exact`),
+relative to each element (`each`), or relative to the largest element (`sum`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from xdsl_spirv.testing.differential.onnx_references import NotComputed, tensor_
 
 @dataclass(frozen=True)
 class Record:
-    """Draws a node of an operator."""
+    """An operator, with a function that draws a node."""
 
     name: str
     domain: str
     draw: Callable[[Draw], Any]
     bound: str
     chains: bool
-    """True if its first operand may be any other node's result."""
+    """True if the first operand may be the result of any other node."""
 
 
 RECORDS: dict[tuple[str, str], Record] = {}
@@ -43,13 +43,13 @@ def record(
     domain: str = "",
     chains: bool = True,
 ) -> None:
-    """Declares operators that are drawn alike."""
+    """Declares operators that share a function to draw nodes."""
     for name in names.split():
         RECORDS[domain, name] = Record(name, domain, draw, bound, chains)
 
 
 def apart_from_zero(x: Operand) -> Operand:
-    """Draws a divisor: for integers neither 0 nor -1."""
+    """Returns a divisor operand: integers are neither 0 nor -1."""
 
     def remake(shape: tuple[int, ...]) -> Any:
         values = x.remake(shape)
@@ -106,7 +106,7 @@ record("Dropout", lambda d: _dropout(d), "exact")
 def _shrink(d: Draw) -> None:
     x = d.main(low=-20, high=20) if d.dtype().kind in "iu" else d.main()
     if x.array.dtype.kind in "iu" and np.abs(x.array.astype(float)).max(initial=0) > 100:
-        raise NotComputed("onnxruntime computes in f32, whose sum may fit no integer")
+        raise NotComputed("onnxruntime computes in f32, and the sum may exceed the integer's range")
     d.add(x, lambd=(0.5, 0.2, 1.5), bias=(0.0, 0.25))
 
 
@@ -174,12 +174,10 @@ def _clip(d: Draw) -> None:
 
 
 def _castable(d: Draw, to: np.dtype[Any] | None = None) -> Operand | Value:
-    """
-    Draws numbers that fit any type, so that only the conversion of fitting numbers is compared.
-    """
+    """Returns numbers within the range of every type, because other conversions are undefined."""
     target = to if to is not None else d.dtype(1)
     if d.pool and d.pool[-1].array.dtype.kind not in "iub" and target.kind in "iu":
-        raise NotComputed("what does not fit an integer is not defined")
+        raise NotComputed("conversions beyond an integer's range are undefined")
     if d.dtype(0).kind in "iub" and target.kind in "iub":
         return d.main()
     if target.kind not in "iu":
@@ -342,7 +340,7 @@ def _space_to_depth(d: Draw) -> None:
 
 
 def _range(d: Draw) -> None:
-    """Draws constants, because shapes must not depend on data from the caller."""
+    """Adds a Range of constants, because shapes must not depend on the caller's data."""
     d.graph.static_share = 1.0
     start, delta = d.number(-5, 5), d.pick((1, 2, -1, -3))
     values = [start, start + delta * d.number(-1, 6) + d.number(0, 1), delta]
@@ -398,9 +396,11 @@ def _reduce(d: Draw) -> None:
     low = 1 if d.name == "ReduceLogSum" else -9
     x = d.main(low=low, high=9) if d.dtype().kind in "iu" else d.main()
     if d.name == "ReduceLogSumExp" and x.array.dtype.kind in "iu":
-        raise NotComputed("onnxruntime cuts off every power")
+        raise NotComputed("onnxruntime truncates every power")
     if d.name in ("ReduceL2", "ReduceLogSum") and x.array.dtype.kind == "i" and d.pool:
-        raise NotComputed("the sum may overflow below 0, where no root or logarithm is")
+        raise NotComputed(
+            "the sum may overflow to a negative number, which has no root or logarithm"
+        )
     if d.name == "ReduceMean" and x.array.dtype.kind in "iu" and d.pool:
         if x.array.size and np.abs(x.array.astype(np.float64)).max() > 2**50:
             raise NotComputed("references divide in f64")
@@ -415,7 +415,7 @@ def _reduce(d: Draw) -> None:
 def _arg(d: Draw) -> None:
     x = d.main(least=1)
     if d.pool and np.isnan(x.array.astype(float)).any():
-        raise NotComputed("the place of NaN in the order is not defined")
+        raise NotComputed("the position of NaN in the order is undefined")
     axis = d.axis(x.rank)
     axis = axis % x.rank if d.schema.since_version < 11 else axis
     d.add(x, axis=(axis,), keepdims=(0, 1), select_last_index=(0, 1))
@@ -424,7 +424,7 @@ def _arg(d: Draw) -> None:
 def _softmax(d: Draw) -> None:
     x = d.main(least=1)
     if d.name == "Hardmax" and d.schema.since_version < 13 and d.dtype() != np.float32:
-        raise NotComputed("onnx's evaluator knows no opset before 13")
+        raise NotComputed("onnx's evaluator does not support opsets before 13")
     axis = d.axis(x.rank)
     d.add(x, axis=(axis % x.rank if d.schema.since_version < 11 else axis,))
 
@@ -482,7 +482,9 @@ record("LRN", lambda d: _response(d), "sum")
 def _response(d: Draw) -> None:
     x = d.main(4, 4)
     if d.dtype() == np.float64:
-        raise NotComputed("onnxruntime has no kernel, onnx's evaluator counts other channels")
+        raise NotComputed(
+            "onnxruntime has no kernel, and onnx's evaluator counts channels differently"
+        )
     d.add(x, size=d.pick((1, 3, 5)), alpha=(0.1, 1e-4), beta=(0.75, 0.5), bias=(1.0, 2.0))
 
 

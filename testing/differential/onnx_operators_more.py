@@ -16,7 +16,7 @@ from xdsl_spirv.testing.differential.onnx_references import NotComputed, tensor_
 
 
 def window(d: Draw, rank: int, pool: bool = False) -> dict[str, Any]:
-    """Draws attributes of a window that fits any image of at least 8 in each dimension."""
+    """Returns random attributes of a window that fits images of at least 8 in each dimension."""
     kernel = [d.number(1, 3) for _ in range(rank)]
     given: dict[str, Any] = {"kernel_shape": kernel}
     if d.chance(0.5):
@@ -37,7 +37,7 @@ def window(d: Draw, rank: int, pool: bool = False) -> dict[str, Any]:
 
 
 def spatial(d: Draw, rank: int) -> list[int]:
-    """Draws spatial sizes; dynamic ones are any sizes that the window fits."""
+    """Returns random spatial sizes. Dynamic sizes are large enough for the window."""
     if d.graph.open_sizes:
         d.graph.least_size = 7
         return [d.pick((11, 13, 17)) for _ in range(rank)]
@@ -50,11 +50,11 @@ def _pool(d: Draw) -> None:
     x = d.values(0, (d.number(1, 2), d.number(1, 3), *spatial(d, rank)))
     outputs = 1
     if d.name == "MaxPool" and d.schema.since_version < 8 and d.dtype() != np.float32:
-        raise NotComputed("onnx's evaluator knows no opset before 8")
+        raise NotComputed("onnx's evaluator does not support opsets before 8")
     if d.name == "MaxPool" and d.schema.since_version >= 8:
         outputs = d.number(1, 2)
     if d.name == "LpPool" and (d.schema.since_version < 11 or d.dtype() == np.float64):
-        raise NotComputed("an integer p of old, or onnx's evaluator alone")
+        raise NotComputed("p is an integer in old opsets, or only onnx's evaluator has a kernel")
     d.add(
         x,
         outputs=outputs,
@@ -67,7 +67,7 @@ def _pool(d: Draw) -> None:
 
 def _conv(d: Draw) -> None:
     if d.graph.edges and d.dtype() == np.float64:
-        raise NotComputed("onnx's evaluator multiplies no padding")
+        raise NotComputed("onnx's evaluator ignores padding in products")
     rank = d.number(1, 3) if d.name == "Conv" else d.number(1, 2)
     given = window(d, rank)
     groups, per_group, out = d.pick((1, 1, 2, 3)), d.number(1, 3), d.number(1, 3)
@@ -102,7 +102,7 @@ record("GlobalAveragePool GlobalLpPool", _global, "sum")
 
 
 def products(d: Draw, batch: bool = True) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Draws shapes of two matrices or stacks of matrices."""
+    """Returns random shapes of two matrices or stacks of matrices for a product."""
     m, k, n = d.size(), d.size() or 1, d.size()
     stack = tuple(d.size() for _ in range(d.number(0, 2))) if batch else ()
     a, b = (*stack, m, k), (*d.narrowed(stack), k, n)
@@ -177,9 +177,9 @@ record("Det", lambda d: d.add(d.values(0, (*d.shape(0, 2), *[d.number(1, 4)] * 2
 
 
 def indices(d: Draw, position: int, shape: Any, size: int, dtype: Any = None) -> Operand:
-    """Draws indices among `size` elements, from either end."""
+    """Returns random indices of `size` elements, counted from either end."""
     if not size:
-        raise NotComputed("no element to index")
+        raise NotComputed("there is no element to index")
     kind = np.dtype(dtype) if dtype is not None else d.dtype(position)
     low = -size if d.schema.since_version >= 11 else 0
     return d.values(position, shape, low, size - 1, kind)
@@ -203,7 +203,7 @@ def _gather_elements(d: Draw) -> None:
 
 
 def _places(d: Draw, outer: Any, sizes: Any) -> Operand:
-    """Draws tuples of indices."""
+    """Returns random index tuples."""
     columns = [indices(d, 1, outer, s, np.int64).array for s in sizes]
     table = np.stack(columns, -1) if columns else np.zeros((*outer, 0), np.int64)
     return Operand(table, lambda shape: table)
@@ -218,7 +218,7 @@ def _gather_nd(d: Draw) -> None:
 
 
 def _combinations(d: Draw) -> tuple[str, ...]:
-    """Draws reductions; for edge values, none for which the references treat NaN differently."""
+    """Returns reductions. For edge values, references must agree on their NaN handling."""
     return ("none", "add", "mul", *(() if d.graph.edges else ("max", "min")))
 
 
@@ -232,7 +232,7 @@ def _scatter_elements(d: Draw) -> None:
     reduction = d.pick(_combinations(d)) if new else None
     shape = [d.number(1, s) if s and d.chance(0.4) else s for s in x.shape]
     rng = np.random.default_rng(d.number(0, 1 << 30))
-    # If updates only replace, no place is written twice.
+    # Without a reduction, no position is written twice.
     places = rng.permuted(
         np.broadcast_to(
             _along_axis(np.arange(size), axis, x.rank),
@@ -315,7 +315,7 @@ def _reverse_sequence(d: Draw) -> None:
 def _compress(d: Draw) -> None:
     x = d.main(least=1)
     if d.graph.open_sizes:
-        raise NotComputed("the condition may be longer than another size")
+        raise NotComputed("the condition may be longer than the dimension")
     axis = d.axis(x.rank) if d.chance(0.7) else None
     axis = axis % x.rank if axis is not None and d.schema.since_version < 11 else axis
     count = int(np.prod(x.shape)) if axis is None else x.shape[axis]
@@ -334,7 +334,7 @@ def _eye_like(d: Draw) -> None:
 
 
 def _constant_input(d: Draw, **named: Any) -> None:
-    """An input whose data determines the shape is a constant."""
+    """Makes an input constant if its data determines a shape."""
     x = d.values(0, d.shape(1, 3), -3, 3)
     d.add(d.graph.constant(x.array), **named)
 
@@ -368,7 +368,7 @@ COORDINATES = (
 
 
 MIXED = [np.dtype(name) for name in ("float32", "float16", "int32", "int8", "uint8")]
-"""Element types that onnxruntime mixes."""
+"""Element types that onnxruntime allows to differ between operands."""
 
 
 def _resize(d: Draw) -> None:
@@ -376,7 +376,7 @@ def _resize(d: Draw) -> None:
     mode = d.pick(("nearest", "linear", "cubic") if version >= 11 else ("nearest", "linear"))
     rank = 2 if mode == "cubic" or d.chance(0.6) else d.pick((1, 3)) if version >= 11 else 2
     if mode != "nearest" and d.dtype() not in MIXED:
-        raise NotComputed("onnxruntime has no kernel, onnx's evaluator rounds otherwise")
+        raise NotComputed("onnxruntime has no kernel, and onnx's evaluator rounds differently")
     factors = (1.0, 2.0, 3.0, 0.5, 1.5, 0.6, 2.7)
     if d.dtype() not in MIXED:
         # onnx's evaluator rounds positions in f64, onnxruntime in f32.
@@ -389,7 +389,7 @@ def _resize(d: Draw) -> None:
     way = d.pick(COORDINATES)
     scales = [1.0, 1.0] + [float(d.pick(factors)) for _ in range(rank)]
     if way == "half_pixel_symmetric" and (mode == "nearest" or d.dtype().kind in "iu"):
-        raise NotComputed("the positions lie on elements, except for a rounding")
+        raise NotComputed("the positions are at elements up to a rounding error")
     if way == "align_corners" and d.dtype().kind in "iu":
         scales = [float(max(1, round(s))) for s in scales]
     if version < 11:
@@ -407,7 +407,7 @@ def _resize(d: Draw) -> None:
         roi[: rank + 2][whole], roi[rank + 2 :][whole] = 0, 1
         named["extrapolation_value"] = 0.5
         if d.dtype() != np.float32:
-            raise NotComputed("a crop of another type")
+            raise NotComputed("the crop has another type")
     if mode == "nearest":
         named["nearest_mode"] = ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")
     if mode == "cubic":

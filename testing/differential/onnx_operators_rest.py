@@ -1,7 +1,4 @@
-"""
-Records of ONNX's operators for random graphs: quantization, recurrence, attention, signals, control
-flow.
-"""
+"""Records of ONNX's operators for random graphs: recurrence, attention, signals, control flow."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ BYTES = (np.uint8, np.int8)
 
 
 def given(array: Any) -> Operand:
-    """Values that are the same for every shape."""
+    """Returns an operand whose values are the same for every shape."""
     return Operand(np.asarray(array), lambda _: np.asarray(array))
 
 
@@ -39,7 +36,7 @@ def zero_point(d: Draw, dtype: Any, shape: Any = ()) -> Operand:
 
 
 def _axis_and_shape(d: Draw, x: Any) -> tuple[Any, Any, dict[str, Any]]:
-    """Draws the axis and shape of a scale's values: one for all, or along an axis."""
+    """Returns a random axis and the shape of its scales: one for all, or one per index."""
     if x.rank and d.schema.since_version >= 13 and d.chance(0.4):
         axis = d.axis(x.rank)
         return (x.shape[axis],), axis, {"axis": axis}
@@ -52,7 +49,7 @@ def _quantize(d: Draw) -> None:
         d.use(np.float32) if not d.pool else None
         x = d.main()
     if d.dtype(0) == ml_dtypes.bfloat16 and d.schema.since_version < 23:
-        raise NotComputed("the definition does not say in which type it divides")
+        raise NotComputed("the definition leaves the type of the division open")
     shape, _, named = _axis_and_shape(d, x)
     kinds = [t for t in d.allowed(2) if t.itemsize == 1 or d.schema.since_version >= 21]
     dtype = d.pick(kinds)
@@ -219,7 +216,7 @@ def _attention(d: Draw) -> None:
     d.add(
         *(d.values(i, s) for i, s in enumerate(shapes)),
         mask,
-        # Hidden scores are not computed; in ONNX's definition their NaN stays.
+        # We skip masked scores, but ONNX's definition propagates their NaN.
         is_causal=(0,) if d.graph.edges else (0, 1),
         scale=(0.5,),
         softcap=(2.0,),
@@ -365,7 +362,7 @@ def _if(d: Draw) -> None:
 def _add_with_graph(
     d: Draw, operands: list[Value | None], outer: list[Value], outputs: int = 1, **named: Any
 ) -> None:
-    """Adds a node whose graphs see values around it: the reference runs everything as one model."""
+    """Adds a node with subgraphs that read outer values. The reference runs all as one model."""
     helper: Any = import_module("onnx.helper")
     from xdsl_spirv.testing.differential.onnx_references import model_of, run_model
 
@@ -389,7 +386,7 @@ def _add_with_graph(
 
 
 def _loop(d: Draw) -> None:
-    """Draws a sum over iterations, until a condition; every iteration's state is kept."""
+    """Adds a loop that sums until a condition holds, and collects the state of every iteration."""
     helper: Any = import_module("onnx.helper")
     g, shape = d.graph, d.shape(0, 2)
     x = g.input(d.rng.standard_normal(shape).astype(np.float32))
@@ -436,7 +433,7 @@ def _loop(d: Draw) -> None:
 def _scan(d: Draw) -> None:
     helper: Any = import_module("onnx.helper")
     if d.schema.since_version < 9:
-        raise NotComputed("a batch of its own")
+        raise NotComputed("the operator has a batch dimension in this opset")
     g, inner, axis = d.graph, d.shape(1, 2), d.number(0, 1)
     state = g.input(d.rng.standard_normal(inner).astype(np.float32))
     time = d.number(1, 4)
@@ -450,7 +447,7 @@ def _scan(d: Draw) -> None:
         [_declare_value(f"{p}n", state.array), _declare_value(f"{p}y", state.array)],
     )
     directions = [d.number(0, 1)]
-    # onnxruntime divides by 0 when it transposes a result without elements.
+    # onnxruntime divides by 0 when it transposes an empty result.
     along = d.number(0, 1) if 0 not in inner else 0
     _add_with_graph(
         d,
@@ -479,10 +476,13 @@ LISTS = (
 TRAINING = "ai.onnx.preview.training"
 EXCEPTIONS: dict[tuple[str, str], str] = {
     **{("", name): "no two references draw the same numbers" for name in RANDOM.split()},
-    **{("", name): "values are not tensors: onnx's node cases cover it" for name in LISTS.split()},
     **{
-        (TRAINING, name): "a step of training: onnx's node cases cover it"
+        ("", name): "its values are not tensors; onnx's node cases cover it"
+        for name in LISTS.split()
+    },
+    **{
+        (TRAINING, name): "it is a training step; onnx's node cases cover it"
         for name in ("Adagrad", "Adam", "Momentum")
     },
 }
-"""Operators that the importer supports but random graphs do not have, with the reason."""
+"""Operators that the importer supports but random graphs do not contain, with the reason."""

@@ -1,11 +1,10 @@
 """
-Computes the expected results of a node: by onnxruntime without optimizations, else by onnx's own
-evaluator.
+Computes the expected results of a node by onnxruntime without optimizations, or onnx's evaluator.
 
-onnxruntime has no kernels of narrow floats for most operators: such a node runs in f32 and its
+onnxruntime has no kernels on narrow floats for most operators. Such a node runs in f32 and its
 results are rounded once, which is closer to the definition than an evaluator that rounds at each
-step. ONNX's definition decides in the end: operators expanded to the functions that define them, in
-f64.
+step. In case of doubt ONNX's definition in f64 decides: operators are expanded to the functions
+that define them.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ IR_VERSION = 10
 CONTRIB = "com.microsoft"
 
 FLOAT, DOUBLE = 1, 11
-"""ONNX's numbers of f32 and f64."""
+"""ONNX's type ids of f32 and f64."""
 
 FLOATS = (FLOAT, 10, 16)
-"""ONNX's numbers of f32, f16 and bf16."""
+"""ONNX's type ids of f32, f16 and bf16."""
 
 TYPE_ATTRIBUTES = ("to", "dtype", "stash_type")
-"""Attributes that name the type of the result."""
+"""Attributes that name the result's type."""
 
 NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 
 
 class NotComputed(Exception):
-    """No reference supports a node: the draw is repeated."""
+    """No reference supports a node, so the node is drawn again."""
 
 
 def tensor_type(array: Array) -> int:
-    """Returns ONNX's number of an array's element type."""
+    """Returns ONNX's id of an array's element type."""
     return import_module("onnx.helper").np_dtype_to_tensor_dtype(array.dtype)
 
 
@@ -51,7 +50,7 @@ def model_of(
     constants: Mapping[str, Array],
     opset: int,
 ) -> Any:
-    """Returns a model of nodes."""
+    """Returns a model of the nodes."""
     helper, numpy_helper = import_module("onnx.helper"), import_module("onnx.numpy_helper")
     tensors = [numpy_helper.from_array(a, n) for n, a in constants.items()]
     graph = helper.make_graph(nodes, "random", inputs, outputs, tensors)
@@ -62,7 +61,7 @@ def model_of(
 
 
 def evaluated(node: Any, given: dict[str, Array], opset: int) -> list[Array]:
-    """Returns the reference's results for a single node; raises `NotComputed`."""
+    """Returns the reference's results of a single node. Raises `NotComputed`."""
     helper = import_module("onnx.helper")
     inputs = [helper.make_tensor_value_info(n, tensor_type(a), a.shape) for n, a in given.items()]
     outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
@@ -70,9 +69,7 @@ def evaluated(node: Any, given: dict[str, Array], opset: int) -> list[Array]:
 
 
 def run_model(model: Any, given: Mapping[str, Array]) -> list[Array]:
-    """
-    Returns a model's results by the first reference that has its kernels; raises `NotComputed`.
-    """
+    """Returns a model's results by the first reference with kernels. Raises `NotComputed`."""
     narrow = [a.dtype for a in given.values() if a.dtype in NARROW]
     try:
         if ml_dtypes.bfloat16 in narrow:
@@ -92,7 +89,7 @@ def run_model(model: Any, given: Mapping[str, Array]) -> list[Array]:
 
 
 def _run_nodes(model: Any, given: Mapping[str, Array]) -> list[Array]:
-    """Returns a model's results, each node by its own reference."""
+    """Returns a model's results with a separate choice of the reference for each node."""
     to_array = import_module("onnx.numpy_helper").to_array
     values = {t.name: to_array(t) for t in model.graph.initializer} | dict(given)
     (opset,) = (o.version for o in model.opset_import if not o.domain)
@@ -105,10 +102,10 @@ def _run_nodes(model: Any, given: Mapping[str, Array]) -> list[Array]:
 
 
 def _run_wide(model: Any, given: Mapping[str, Array]) -> list[Array]:
-    """Runs a node of narrow floats in f32; its results of that type are rounded."""
+    """Runs a node on narrow floats in f32, and rounds its results to the narrow type."""
     (node,) = model.graph.node
     if node.op_type in ("Cast", "CastLike", "BitCast", "QuantizeLinear", "DequantizeLinear"):
-        raise NotComputed("the result depends on the type")
+        raise NotComputed("the result depends on the operands' type")
     narrow = next(a.dtype for a in given.values() if a.dtype in NARROW)
     wide = {n: a.astype(np.float32) if a.dtype in NARROW else a for n, a in given.items()}
     copy = type(model)()
@@ -124,7 +121,7 @@ def _run_wide(model: Any, given: Mapping[str, Array]) -> list[Array]:
 
 
 def run_evaluator(model: Any, given: Mapping[str, Array]) -> list[Array]:
-    """Returns the results of onnx's own evaluator; raises `NotComputed`."""
+    """Returns the results of onnx's own evaluator. Raises `NotComputed`."""
     evaluator = import_module("onnx.reference").ReferenceEvaluator
     try:
         with np.errstate(all="ignore"):
@@ -137,10 +134,10 @@ def run_evaluator(model: Any, given: Mapping[str, Array]) -> list[Array]:
 
 def run_definition(model: Any, given: Mapping[str, Array]) -> list[Array]:
     """
-    Returns a model's results by ONNX's definitions in f64, rounded once; raises `NotComputed`.
+    Returns a model's results by ONNX's definitions in f64, rounded once. Raises `NotComputed`.
 
-    Operators that ONNX defines as functions of others are expanded, so that faster formulas and
-    intermediate roundings have no effect; integers wrap like their types.
+    Operators that ONNX defines as functions are expanded, so that faster formulas and intermediate
+    roundings have no effect. Integers wrap as their types require.
     """
     make_value = import_module("onnx.helper").make_tensor_value_info
     try:
@@ -169,7 +166,7 @@ def _is_float(array: Array) -> bool:
 
 
 def _widen(graph: Any) -> None:
-    """Converts the floats of a graph to f64: constants, and attributes that name types."""
+    """Converts constants and type attributes of a graph from narrower floats to f64."""
     to_array, from_array = (
         getattr(import_module("onnx.numpy_helper"), name) for name in ("to_array", "from_array")
     )
@@ -192,7 +189,7 @@ def _widen(graph: Any) -> None:
 
 
 def _as_declared(array: Array, value: Any) -> Array:
-    """Converts integers to the type in the definition, because the evaluator's sums are wider."""
+    """Converts integers to the declared type, because the evaluator's sums are wider."""
     number = value.type.tensor_type.elem_type
     if array.dtype.kind not in "iu" or not number:
         return array
@@ -200,7 +197,7 @@ def _as_declared(array: Array, value: Any) -> Array:
 
 
 def run_onnxruntime(model: Any, given: Mapping[str, Array]) -> list[Array]:
-    """Returns a model's results without any optimization; raises `NotComputed`."""
+    """Returns onnxruntime's results without optimizations. Raises `NotComputed`."""
     runtime = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 4

@@ -30,7 +30,7 @@ print("computed", run_reference(import_onnx(model), inputs))
 
 
 def alone(graph: RandomGraph) -> Iterator[RandomGraph]:
-    """Makes every node a separate graph; constants stay constants, other operands become inputs."""
+    """Yields every node as a separate graph. Operands that are not constants become inputs."""
     for node in graph.nodes:
         part = RandomGraph(graph.rng, graph.prefix, graph.opset)
         for name in node.input:
@@ -56,7 +56,7 @@ def script(graph: RandomGraph) -> str:
 
 
 def _literal(array: Array) -> str:
-    """Formats an array in Python, bit by bit."""
+    """Returns a Python expression for an array, exact to the bit."""
     data = np.ascontiguousarray(array).tobytes().hex()
     return (
         f"np.frombuffer(bytes.fromhex({data!r}), np.dtype({array.dtype.name!r}))"

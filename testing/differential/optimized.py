@@ -1,8 +1,8 @@
 """
-Compares one shader before and after an optimizer: the interpreter must give the same memory.
+Compares a shader before and after an optimizer: the interpreter must give the same memory.
 
-Each binary runs as it is, and again after decoding and encoding. Buffers have made-up contents, so
-that any shader runs whose only resources are buffers and push constants.
+Each binary runs directly, and again after decoding and encoding. Buffers have generated contents,
+so that every shader whose only resources are buffers and push constants can run.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from xdsl_spirv.testing.structured_flow import KEYS, TABLE
 from xdsl_spirv.tools.khronos import spirv_val, tool
 
 BYTES = 1 << 14
-"""The size of a made-up buffer."""
+"""Size of a generated buffer in bytes."""
 STEPS = 200_000
-"""Number of blocks after which a run is stopped: made-up numbers may make a loop long."""
+"""Limit of executed blocks: generated values may make a loop long."""
 
 OPTIONS = Options(robust=True, max_steps=STEPS)
 
@@ -50,7 +50,7 @@ class Case:
 
 
 def compile_glsl(glslang: Sequence[str], source: Path, env: str = "vulkan1.1") -> bytes:
-    """Compiles a shader. Raises `CompileError`."""
+    """Returns the binary of a GLSL shader. Raises `CompileError`."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.spv"
         command = [*glslang, "-V", "--amb", "--target-env", env, str(source), "-o", str(out)]
@@ -61,7 +61,7 @@ def compile_glsl(glslang: Sequence[str], source: Path, env: str = "vulkan1.1") -
 
 
 def optimize(binary: bytes, passes: Sequence[str]) -> bytes:
-    """Runs spirv-opt's passes on a binary. Raises `CompileError`, `ToolMissing`."""
+    """Returns a binary after spirv-opt's passes. Raises `CompileError`, `ToolMissing`."""
     with tempfile.TemporaryDirectory() as folder:
         before, after = Path(folder) / "a.spv", Path(folder) / "b.spv"
         before.write_bytes(binary)
@@ -73,15 +73,13 @@ def optimize(binary: bytes, passes: Sequence[str]) -> bytes:
 
 
 def generated_case(binary: bytes) -> Case:
-    """Makes a shader of `structured_flow.generate` with its buffers."""
+    """Returns the case of a shader from `structured_flow.generate`."""
     keys, table = np.array(KEYS, np.uint32), np.array(TABLE, np.uint32)
     return Case(binary, {(0, 0): keys, (0, 1): table, (0, 2): np.zeros(32, np.uint32)})
 
 
 def made_up_case(binary: bytes, seed: int = 0) -> Case:
-    """
-    Makes a case of any shader, with small integers, and small floats where the type has floats.
-    """
+    """Returns a case of any shader. Buffers contain small integers, or small floats by type."""
     rng = np.random.default_rng(seed)
     buffers: dict[Place, Array] = {}
     for op in decode(binary).body.block.ops:
@@ -98,7 +96,7 @@ def made_up_case(binary: bytes, seed: int = 0) -> Case:
 
 
 def _mark_floats(type: Attribute | None, words: Array) -> None:
-    """Marks the words that hold binary32 in memory that begins with a value of a type."""
+    """Sets the mask of words that are binary32 in memory that starts with a value of the type."""
     if not len(words):
         return
     match type:
@@ -122,17 +120,14 @@ def _mark_floats(type: Attribute | None, words: Array) -> None:
 def run(
     case: Case, binary: bytes | None = None, options: Options = OPTIONS
 ) -> Mapping[Place, Array]:
-    """
-    Returns the memory after one workgroup of the first entry point; raises the interpreter's
-    errors.
-    """
+    """Returns the memory after one workgroup of the first entry point."""
     return run_module(case, decode(case.binary if binary is None else binary), options)
 
 
 def run_module(
     case: Case, module: ModuleOp, options: Options = OPTIONS, name: str | None = None
 ) -> Mapping[Place, Array]:
-    """Runs a decoded module like `run`; `name` is another entry point."""
+    """Runs a decoded module like `run`. `name` selects another entry point."""
     module.verify()
     buffers = {place: array.copy() for place, array in case.buffers.items()}
     entry = next(op for op in module.body.block.ops if isinstance(op, EntryPointOp))
@@ -142,7 +137,7 @@ def run_module(
 
 
 def differences(case: Case, optimized: bytes, expected: Mapping[Place, Array]) -> list[str]:
-    """Returns the problems of an optimized binary, as it is and re-encoded."""
+    """Returns the problems of an optimized binary, before and after re-encoding."""
     found: list[str] = []
     module = decode(optimized)
     again = encode(module)
@@ -159,9 +154,7 @@ def differences(case: Case, optimized: bytes, expected: Mapping[Place, Array]) -
 
 
 def same(one: Array, other: Array) -> bool:
-    """
-    True if two buffers hold the same words, or floats that differ by a few units in the last place.
-    """
+    """True if two buffers have equal words, or floats within a few units in the last place."""
     if np.array_equal(one, other):
         return True
     if one.dtype != np.uint32:

@@ -1,10 +1,10 @@
 """
 Rules for single operations on values of each invocation: types, text, and legal results.
 
-Operands that would make a result undefined (a zero divisor, a shift by the width or more, a float
-outside the integer's range) are corrected by preceding instructions, so that the operation gets
-every defined value. `chained` rules have exactly one legal result, independent of the signs of
-zeros and of NaNs; random programs consist of them.
+Operands with undefined results (a zero divisor, a shift by the width or more, a float outside the
+integer's range) are corrected by preceding instructions. `chained` rules have exactly one legal
+result, which does not depend on the signs of zeros and NaNs. Random programs consist of chained
+rules.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Draw: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], Array]
 
 @dataclass(frozen=True)
 class Rule:
-    """`emit(kernel, type, operands)` writes the operation and returns its result and type."""
+    """An operation. `emit(kernel, type, operands)` writes it and returns (result, type)."""
 
     name: str
     scalars: tuple[str, ...]
@@ -34,7 +34,7 @@ class Rule:
     legal: Callable[[Type], Legal] = lambda type: EXACT
     counts: tuple[int, ...] = (1, 2, 3, 4)
     draws: tuple[Draw | None, ...] = ()
-    """Distributions of operands, if not all values are defined; None for all values."""
+    """Distributions of the operands. None draws from all values."""
     chained: bool = False
 
 
@@ -47,10 +47,7 @@ def moved(type: Type) -> Legal:
 
 
 def simple(name: str, result: Callable[[Type], Type] | None = None) -> Emit:
-    """
-    Makes the rule of `spirv.NAME operands : type`, with a result of the operands' type or another
-    one.
-    """
+    """Returns the rule of `spirv.NAME operands : type`. The result type is `result(type)`."""
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
         written = k.op(f"spirv.{name} {', '.join(values)} : {type}")
@@ -60,17 +57,17 @@ def simple(name: str, result: Callable[[Type], Type] | None = None) -> Emit:
 
 
 def select(k: Kernel, condition: str, a: str, b: str, type: Type) -> str:
-    """Selects `a` where the condition holds, else `b`, component by component."""
+    """Selects `a` if the condition holds, otherwise `b`, component by component."""
     return k.op(f"spirv.Select {condition}, {a}, {b} : {type.of('i1')}, {type}")
 
 
 def masked(k: Kernel, value: str, type: Type, mask: int) -> str:
-    """Masks the low bits of a value."""
+    """Returns the value with all bits outside of `mask` cleared."""
     return k.op(f"spirv.BitwiseAnd {value}, {k.constant(mask, type)} : {type}")
 
 
 def replaced(k: Kernel, value: str, type: Type, bad: int, good: int) -> str:
-    """Replaces one number by another."""
+    """Replaces the number `bad` by `good`."""
     is_bad = k.op(f"spirv.IEqual {value}, {k.constant(bad, type)} : {type}")
     return select(k, is_bad, k.constant(good, type), value, type)
 
@@ -87,7 +84,7 @@ def _signed_division(name: str) -> Emit:
 
 
 def _signed_remainder(name: str) -> Emit:
-    """Vulkan leaves the result for a negative operand undefined without maintenance8."""
+    """Emits a remainder of nonnegative operands: Vulkan leaves others undefined."""
     anyhow = _signed_division(name)
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
@@ -118,7 +115,7 @@ def _shift(name: str) -> Emit:
 
 
 def _member(name: str, number: int, counted: str = "") -> Emit:
-    """Extracts a member of the pair that is the operation's result."""
+    """Extracts a member of the struct that is the operation's result."""
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
         pair = f"!spirv.struct<({type}, {type})>"
@@ -176,7 +173,7 @@ for _name in ("BitFieldSExtract", "BitFieldUExtract"):
 
 
 def _clamp(low: str, high: str, name: str) -> Emit:
-    """Orders the limits of a clamp: otherwise the result is undefined."""
+    """Orders the limits of a clamp, because the result is undefined otherwise."""
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
         x, a, b = values
@@ -223,7 +220,7 @@ def _select_whole(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Ty
 
 
 def _legal_order(type: Type) -> Legal:
-    """A comparison and a choice may become a minimum, so results for NaN are not compared."""
+    """Skips results for NaN, because drivers may replace a comparison and a select by a minimum."""
     if not type.is_float:
         return EXACT
     return Legal(None, "exact apart from NaN", lambda a, b: ~(np.isnan(a) | np.isnan(b)))
@@ -310,7 +307,7 @@ def _to_float(name: str, target: str) -> Emit:
 
 
 def limits(source: str, target: str, sign: bool) -> tuple[float, float]:
-    """Returns the smallest and the largest number of a float type that an integer type can hold."""
+    """Returns the least and greatest float that fits an integer type."""
     info = np.iinfo(DTYPES[target] if sign else DTYPES[target].name.replace("int", "uint"))
     kind = DTYPES[source].type
     low, high = (
@@ -325,7 +322,7 @@ def limits(source: str, target: str, sign: bool) -> tuple[float, float]:
 
 
 def float_constant(value: float) -> str:
-    """Formats a number for MLIR."""
+    """Formats a float for MLIR."""
     return f"{value:.17e}"
 
 
@@ -350,7 +347,7 @@ def _to_bool(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
 
 
 def _legal_narrowing(target: str) -> Callable[[Type], Legal]:
-    """Allows binary64 to be converted to binary16 through binary32."""
+    """Allows a conversion from binary64 to binary16 to round to binary32 first."""
 
     def legal(type: Type) -> Legal:
         if (type.scalar, target) != ("f64", "f16"):
@@ -394,14 +391,14 @@ RULES.append(Rule("to bool", INTEGERS, 1, _to_bool, chained=True))
 
 
 def _bitcast(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
-    """Casts to a scalar of another kind and the same width."""
+    """Casts to a scalar of equal width and another kind."""
     same = {"i16": "f16", "i32": "f32", "i64": "f64", "f16": "i16", "f32": "i32", "f64": "i64"}
     result = type.of(same[type.scalar])
     return k.op(f"spirv.Bitcast {values[0]} : {type} to {result}"), result
 
 
 def _bitcast_split(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
-    """Casts a scalar to a vector of its halves, and back with the halves exchanged."""
+    """Casts a scalar to a vector of its halves, swaps them, and casts back."""
     narrow = {"i16": "i8", "i32": "i16", "i64": "i32"}[type.scalar]
     parts = Type(narrow, 2)
     split = k.op(f"spirv.Bitcast {values[0]} : {type} to {parts}")

@@ -1,4 +1,4 @@
-"""Runs a kernel on the interpreter, makes its binary for a device, and compares two runs."""
+"""Runs a kernel on the interpreter, encodes it for a device, and compares two runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def module_of(kernel: Kernel) -> SPIRVModuleOp:
 
 
 def buffers_of(kernel: Kernel) -> Buffers:
-    """Copies the kernel's remaining buffers, by number."""
+    """Returns copies of the kernel's buffers by index."""
     text = kernel.text()
     return {
         i: buffer.array.copy() for i, buffer in enumerate(kernel.buffers) if f"@b{i} bind" in text
@@ -51,7 +51,7 @@ def interpret(
     subgroup_size: int | None = None,
     rounding: Rounding = "nearest-even",
 ) -> Buffers:
-    """Returns the buffers after a run on the interpreter, independent of the subgroup size."""
+    """Returns the buffers after a run on the interpreter, for any subgroup size."""
     buffers = buffers_of(kernel)
     dispatch(
         module or module_of(kernel),
@@ -68,16 +68,14 @@ def interpret(
 
 
 def choices(kernel: Kernel, module: SPIRVModuleOp | None = None) -> list[Buffers]:
-    """
-    Returns the buffers after runs with the other choice that devices have: bfloat16's rounding.
-    """
+    """Returns the buffers after runs with other legal behaviour: bfloat16 rounding toward zero."""
     if "bf16" not in kernel.text():
         return []
     return [interpret(kernel, module, rounding="toward-zero")]
 
 
 def job_of(kernel: Kernel, module: SPIRVModuleOp | None = None) -> Dispatch:
-    """Returns the run as a job for a device."""
+    """Returns the kernel's launch as a job for a device."""
     return Dispatch(
         encode(module or module_of(kernel)),
         "main",
@@ -91,16 +89,16 @@ def job_of(kernel: Kernel, module: SPIRVModuleOp | None = None) -> Dispatch:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """An output that differs by more than is legal, with its first wrong element."""
+    """An output with an illegal difference, and its first wrong element."""
 
     kernel: Kernel
     output: Output
     index: tuple[int, ...]
     expected: object
     results: Array
-    """The device's results of the whole output."""
+    """The device's values of the whole output."""
     wrong: Array
-    """The elements that differ."""
+    """Mask of the wrong elements."""
 
     def __str__(self) -> str:
         where = ", ".join(map(str, self.index))
@@ -125,9 +123,9 @@ def disagreements(
     others: Sequence[Mapping[int, Array]] = (),
 ) -> list[Disagreement]:
     """
-    Returns every output in which two runs differ by more than is legal.
+    Returns every output with an illegal difference between two runs.
 
-    `others` are runs with the `choices` that a device has: an output agrees as a whole with one.
+    `others` are the runs of `choices`: an output must agree completely with one of the runs.
     """
     differences: list[Disagreement] = []
     for output in kernel.outputs:
@@ -143,7 +141,7 @@ def disagreements(
 
 
 def _wrong(kernel: Kernel, output: Output, result: Array, expected: Mapping[int, Array]) -> Array:
-    """Mask of the elements that differ from a run's by more than is legal."""
+    """Returns a mask of the elements with an illegal difference."""
     truth = _used(expected[output.buffer], output.used)
     wrong = ~within(result, truth, _allowed_error(kernel, output, truth, expected))
     if output.legal.others is not None:
@@ -156,7 +154,7 @@ def _used(array: Array, used: int) -> Array:
 
 
 def _claimed_elements(kernel: Kernel, output: Output, shape: tuple[int, ...]) -> Array:
-    """Mask of the elements that are compared."""
+    """Returns a mask of the compared elements."""
     operands = [kernel.buffers[i].array for i in output.operands]
     claimed = np.ones(shape, bool)
     if output.legal.flush:
@@ -170,7 +168,7 @@ def _claimed_elements(kernel: Kernel, output: Output, shape: tuple[int, ...]) ->
 
 
 def _operands(kernel: Kernel, output: Output) -> list[Array]:
-    """Returns the operands' numbers in binary64, as rows of invocations without padding."""
+    """Returns the operands in binary64 without padding, one row per invocation."""
     arrays = [kernel.buffers[i] for i in output.operands]
     return [
         buffer.array[:, : 3 if "<3x" in buffer.element else None].astype(np.float64)

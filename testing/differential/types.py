@@ -28,7 +28,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 
 @dataclass(frozen=True)
 class Type:
-    """A scalar or a vector of 2 to 4 of them."""
+    """A scalar type, or a vector of 2 to 4 scalars."""
 
     scalar: str
     count: int = 1
@@ -50,14 +50,11 @@ class Type:
 
     @property
     def slots(self) -> int:
-        """
-        Number of scalars from one element of an array to the next: a vector of 3 takes as much as
-        one of 4.
-        """
+        """Array stride in scalars. A vector of 3 has the stride of a vector of 4."""
         return 4 if self.count == 3 else self.count
 
     def of(self, scalar: str) -> Type:
-        """Returns the type of as many components of another scalar."""
+        """Returns the type with the same number of components of another scalar type."""
         return Type(scalar, self.count)
 
 
@@ -67,7 +64,7 @@ BOOL = Type("i1")
 
 
 def edges(type: Type) -> list[Any]:
-    """Returns numbers at which operations often go wrong."""
+    """Returns numbers at which operations often fail."""
     if not type.is_float:
         info = np.iinfo(type.dtype)
         return [
@@ -92,7 +89,7 @@ def edges(type: Type) -> list[Any]:
 
 
 def drawn(generator: np.random.Generator, type: Type, shape: tuple[int, ...]) -> Array:
-    """Draws values of all magnitudes; a quarter of them are edge cases."""
+    """Returns random values of all magnitudes. A quarter of them are edge cases."""
     if type.is_float:
         low, high = (-14, 15) if type.scalar == "f16" else (-40, 40)
         plain = generator.uniform(-2, 2, shape) * 2.0 ** generator.integers(low, high, shape)

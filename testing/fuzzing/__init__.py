@@ -1,1 +1,1 @@
-"""Fuzzing: damages files of every kind that is read, and checks the readers' answers."""
+"""Fuzzing: damages files of every readable kind, and checks the readers' results."""

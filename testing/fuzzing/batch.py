@@ -1,9 +1,9 @@
 """
-The job kind `fuzz`: damaged inputs for one reader, each determined by its number and the seeds.
+The job kind `fuzz`: damaged inputs for one reader.
 
-An input can be reproduced from the job's data. A forked process reads the inputs and reports each
-as soon as it is done. If it dies or hangs, the next unreported input was the cause, and another
-process continues after it.
+The job's data determines each input, so that it can be reproduced. A forked process reads the
+inputs and reports each result immediately. If the process dies or hangs, the first unreported
+input is the cause, and another process continues after that input.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from xdsl_spirv.tools.messages import failure
 FUZZ = "fuzz"
 
 SLOW = 5.0
-"""Limit of processor time for an input in one reader, in seconds."""
+"""Limit of processor time of one input in seconds."""
 HANGS = 30.0
-"""Seconds after which a process that does not finish an input is ended."""
+"""Seconds after which a process that does not finish an input is killed."""
 LARGEST = 1 << 16
-"""Largest input, in bytes; larger ones are cut."""
+"""Maximum size of an input in bytes. Larger inputs are cut."""
 BATCH_SECONDS = 1.0
-"""Limit of processor time for a batch, however many inputs are left."""
+"""Limit of processor time of a batch in seconds. Remaining inputs are skipped."""
 DIED = "died"
 
 
@@ -55,19 +55,19 @@ def _late(number: int, frame: FrameType | None) -> None:
 
 
 def readers_of(place: str) -> Mapping[str, Reader]:
-    """Imports the table `module:name`."""
+    """Imports the table of readers `module:name`."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 
 
 @cache
 def seeds_of(kind: str, folder: str | None) -> tuple[bytes, ...]:
-    """Returns the files of a kind in a folder; by default in this checkout."""
+    """Returns a folder's files of a kind, by default from this checkout."""
     return tuple(all_of(kind) if folder is None else in_folder(Path(folder) / kind))
 
 
 def attempt(reader: Reader, data: bytes) -> tuple[str, str]:
-    """Returns the outcome of an input, and the traceback if that is a fault."""
+    """Returns the outcome of an input, and the traceback of a fault."""
     before = time.process_time()
     signal.signal(signal.SIGVTALRM, _late)
     signal.setitimer(signal.ITIMER_VIRTUAL, SLOW)
@@ -99,7 +99,7 @@ def _coverage() -> Coverage:
 
 @cache
 def _warm(place: str, name: str, folder: str | None) -> None:
-    """Reads one of a reader's seeds, so that imports do not count for the first input."""
+    """Reads one of a reader's seeds, so that the first input's time does not include imports."""
     reader = readers_of(place)[name]
     attempt(reader, seeds_of(reader.seeds, folder)[0])
     gc.collect()
@@ -107,7 +107,7 @@ def _warm(place: str, name: str, folder: str | None) -> None:
 
 
 def input_of(data: Mapping[str, Any], number: int) -> bytes:
-    """Returns the input of a number; arbitrary bytes if damage made an invalid file."""
+    """Returns the input with an index. If the damage fails, bytes of a seed are damaged instead."""
     reader = readers_of(data["readers"])[data["reader"]]
     seeds = [*seeds_of(reader.seeds, data["seeds"]), *data["grown"]]
     rng = random.Random(f"{data['seed']} {data['reader']} {number}")
@@ -118,11 +118,11 @@ def input_of(data: Mapping[str, Any], number: int) -> bytes:
 
 
 SEEN: set[Line] = set()
-"""Lines that inputs of this process's jobs reached."""
+"""Lines that inputs of earlier jobs in this process reached."""
 
 
 def _read(data: Mapping[str, Any], first: int, results: Connection) -> None:
-    """Gives a reader the inputs from a number on, and reports each; at the end the seconds."""
+    """Runs a reader on the inputs from index `first` on. Sends each result, then the seconds."""
     reader, coverage = readers_of(data["readers"])[data["reader"]], _coverage()
     begun, number, last = time.process_time(), first, data["first"] + data["count"]
     while number < last and time.process_time() - begun < BATCH_SECONDS:
@@ -138,10 +138,7 @@ def _read(data: Mapping[str, Any], first: int, results: Connection) -> None:
 
 @dataclass
 class Batch:
-    """
-    The outcome of a job's inputs: outcomes by name, faults with their tracebacks, and inputs that
-    reached lines that none had reached in this process.
-    """
+    """Results of a job: outcomes by name, faults with tracebacks, inputs that reached new lines."""
 
     data: Mapping[str, Any]
     done: int = 0
@@ -151,7 +148,7 @@ class Batch:
     grown: list[list[Any]] = field(default_factory=list[list[Any]])
 
     def stretch(self) -> None:
-        """Reads inputs until one ends its process, or until the batch's time is up."""
+        """Reads inputs until one ends its process, or the batch's time is over."""
         results, sending = Pipe(duplex=False)
         process = os.fork()
         if not process:
@@ -167,7 +164,7 @@ class Batch:
             self._add("BROKEN", f"status {status}\nDied" if how == DIED else how, [])
 
     def _hear(self, results: Connection) -> str:
-        """Receives the process's messages; returns how it ended if some are missing."""
+        """Receives the process's results. Returns how the process ended if results are missing."""
         while results.poll(HANGS):
             try:
                 told = results.recv()
@@ -177,7 +174,7 @@ class Batch:
                 self.seconds += told
                 return ""
             self._add(*told)
-        return f"it hangs for {HANGS:g} s\nHangs"
+        return f"the input hangs for {HANGS:g} s\nHangs"
 
     def _add(self, outcome: str, trace: str, lines: list[Line]) -> None:
         damaged = input_of(self.data, self.data["first"] + self.done) if trace or lines else b""
@@ -191,7 +188,7 @@ class Batch:
 
 
 def fuzz(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a batch's figures: the number of inputs `done`, or the missing module."""
+    """Returns a batch's results: the number of inputs `done`, or the name of a missing module."""
     try:
         _warm(data["readers"], data["reader"], data["seeds"])
     except ImportError as error:

@@ -1,8 +1,8 @@
 """
 Finds inputs that reach a line for the first time, at almost no cost.
 
-Python 3.12 and later report each line once, after which reports for it are disabled, so that a line
-costs only the first time. Older versions report no lines: there, only the seeds are damaged.
+In Python 3.12 and later, the first report of a line disables further reports, so that only the
+first execution costs time. Older versions report no lines, and only the seeds are damaged.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from types import CodeType
 from typing import Any, TypeAlias
 
 Line: TypeAlias = tuple[str, int]
-"""A file and the number of a line."""
+"""A file name and a line number."""
 
 TOOL = 4
-"""One of the tool numbers that sys.monitoring leaves free."""
+"""A tool id of sys.monitoring that is free for applications."""
 
 
 class Coverage:
-    """The lines of this package and of xDSL that have run in this process."""
+    """Records the executed lines of this package and of xDSL in this process."""
 
     def __init__(self):
         self.lines: list[Line] = []
-        """Lines reached for the first time since the last query."""
+        """Lines reached for the first time since the last call of `news`."""
         monitoring: Any = getattr(sys, "monitoring", None)
         self.works = monitoring is not None
         if self.works:
@@ -38,7 +38,7 @@ class Coverage:
         return self._disable
 
     def end(self) -> None:
-        """Ends the measurement, so that another one can begin."""
+        """Ends the recording, so that another object can record."""
         if self.works:
             monitoring: Any = sys.monitoring  # pyright: ignore
             monitoring.free_tool_id(TOOL)

@@ -1,7 +1,8 @@
 """
-Damages files: bytes anywhere, text token by token, JSON part by part, ONNX field by field.
+Damages files: bytes, tokens of text, parts of JSON, fields of ONNX models.
 
-Every function takes a random generator and a valid file's content, and returns damaged content.
+Every function takes a random generator and the content of a valid file, and returns damaged
+content.
 """
 
 from __future__ import annotations
@@ -27,9 +28,7 @@ KINDS = (
     re.compile(r"(?:s|u)?[if]\d+|index|x\w+"),
     re.compile(r"\w+"),
 )
-"""
-Kinds of tokens that may replace each other: numbers, values, symbols, operations, types, words.
-"""
+"""Token patterns by kind: numbers, values, symbols, operations, types, words."""
 
 INTERESTING = (0, 1, 0x7F, 0x80, 0xFF)
 WORDS = (
@@ -65,7 +64,7 @@ OTHERS: tuple[Json, ...] = (None, True, [], {}, [None], [[[[]]]], {"x": 1})
 
 
 def damage_bytes(rng: random.Random, data: bytes) -> bytes:
-    """Changes, removes or doubles one to four bytes or runs of bytes, or cuts the end off."""
+    """Changes, removes or doubles one to four bytes or ranges, or truncates the data."""
     changed = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         if not changed:
@@ -91,10 +90,10 @@ def damage_bytes(rng: random.Random, data: bytes) -> bytes:
 
 def damage_text(rng: random.Random, text: str) -> str:
     """
-    Replaces one or two tokens of a text by others of their kind, sometimes of any kind.
+    Replaces one or two tokens of a text by others of the same kind, rarely of any kind.
 
-    In half of the texts, all occurrences are replaced, and also numbers within types: the result
-    can often be parsed, and reaches verifiers and passes.
+    In half of the texts, all occurrences of the token are replaced, also numbers in types. Such
+    texts often parse and reach verifiers and passes.
     """
     if rng.randrange(2):
         return _damage_consistently(rng, text)
@@ -141,7 +140,7 @@ def places(value: Json, path: Path = ()) -> Iterator[Path]:
 
 
 def damage_json(rng: random.Random, value: Json) -> Json:
-    """Removes, doubles or replaces one to three parts of a JSON value, also by hostile ones."""
+    """Removes, doubles or replaces one to three parts of a JSON value, also by hostile values."""
     value = json.loads(json.dumps(value))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         value = _damage_part(rng, value)
@@ -176,7 +175,7 @@ DEEP = 20_000
 
 
 def deepen(rng: random.Random, text: str) -> str:
-    """Wraps one of the numbers or words of a JSON value in very many brackets."""
+    """Wraps a number or word of a JSON text in many nested brackets."""
     at = rng.choice([match.end() for match in re.finditer(r"[:,\[] ?", text)] or [0])
     return f"{text[:at]}{'[' * DEEP}{text[at:]}"
 
@@ -196,12 +195,12 @@ def damage_message(rng: random.Random, message: Any) -> None:
             else:
                 setattr(holder, field.name, _other(rng, getattr(holder, field.name), ()))
         except (ValueError, TypeError):
-            # The value does not fit the field: an enumeration, or one of fewer bits.
+            # The value does not fit the field (an enumeration, or a smaller integer).
             continue
 
 
 def _fields(message: Any) -> list[tuple[Any, Any]]:
-    """Yields every field that is set in a message, with the message that contains it."""
+    """Yields every field that is set in a message, with the message that contains the field."""
     pairs: list[tuple[Any, Any]] = []
     waiting = [message]
     while waiting:

@@ -1,10 +1,9 @@
 """
-The readers of untrusted bytes: the damage to their inputs, and the conditions on each.
+The readers of untrusted bytes, with functions that damage their inputs.
 
 A reader returns a word for the result of an input. It may raise errors for which the command line
-has a message; any other exception is our defect, and so is an `AssertionError` for data that
-changed in a round trip. Readers of SPIR-V (testing/mutation.py) catch the errors that they may
-raise.
+has a message. Any other exception is a defect, and so is an `AssertionError` for data that changed
+in a round trip. Readers of SPIR-V (testing/mutation.py) catch their allowed errors.
 """
 
 from __future__ import annotations
@@ -60,22 +59,20 @@ from xdsl_spirv.testing.semantic_mutation import mutate_meaning
 Seeds = Sequence[bytes]
 
 CONTEXTS = 200
-"""
-Number of inputs that one xDSL context reads, so that names defined by modules do not accumulate.
-"""
+"""Number of inputs for each xDSL context, which accumulates names of its modules."""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader; `seeds` names the files that it damages: their folder, or another reader's."""
+    """A reader. `seeds` is the folder of the files to damage, which several readers may share."""
 
     seeds: str
     damage: Callable[[random.Random, Seeds], bytes]
     read: Callable[[bytes], str]
     share: float
-    """Fraction of the processor's time."""
+    """Share of the processor time."""
     strict: bool = False
-    """True if it catches the errors that it may raise."""
+    """True if the reader catches its allowed errors."""
 
 
 # SPIR-V
@@ -94,7 +91,7 @@ def _words(rng: random.Random, seeds: Seeds) -> bytes:
 
 
 def _instructions(rng: random.Random, seeds: Seeds) -> bytes:
-    """Makes an input of which a reader of text gets beyond the header."""
+    """Makes an input that has a valid header."""
     choice = rng.randrange(8)
     if choice == 0:
         return _words(rng, seeds)
@@ -104,21 +101,21 @@ def _instructions(rng: random.Random, seeds: Seeds) -> bytes:
 
 
 def _meaning(rng: random.Random, seeds: Seeds) -> bytes:
-    """Makes the same kind of input; half of them are grammatical with another meaning."""
+    """Makes a grammatical module with another meaning, or an input of `_instructions`."""
     if rng.randrange(2):
         return mutate_meaning(rng, rng.choice(seeds))
     return _instructions(rng, seeds)
 
 
 def _read_assembly(data: bytes) -> str:
-    """Assembles, disassembles and assembles again; the words must be equal."""
+    """Assembles, disassembles and assembles again. The words must be equal."""
     try:
         binary = assemble(data.decode("utf-8", "surrogateescape"))
     except SPIRVAssemblyError:
         return "refused"
     encoded = binary.encode()
     if assemble(disassemble(binary, raw_ids=True, tolerant=True)).encode() != encoded:
-        raise AssertionError("the disassembly assembles to other words")
+        raise AssertionError("assembling the disassembly changes the words")
     return "assembled"
 
 
@@ -142,15 +139,15 @@ def _fresh_context() -> Context:
 
 
 RESOURCE = re.compile(r"dense_resource<\w+>")
-"""A process keeps resources, and renames the resources of later modules."""
+"""Resource names, which xDSL makes unique within a process."""
 
 
 def _read_mlir(data: bytes) -> str:
-    """Parses and prints; printed text must parse again and print the same."""
+    """Parses and prints. The printed text must parse again and print the same."""
     ctx = _fresh_context()
     once = _print_module(parse_text(data.decode(errors="replace"), ctx=ctx))
     if RESOURCE.sub("x", _print_module(parse_text(once, ctx=ctx))) != RESOURCE.sub("x", once):
-        raise AssertionError("printed text prints differently")
+        raise AssertionError("printing the parsed text again changes the text")
     return "printed"
 
 
@@ -196,7 +193,7 @@ def _damaged_model(rng: random.Random, seeds: Seeds) -> bytes:
 
 
 PLACES = ("", "0", "-4", "4096", "junk", "9" * 30, "\0", "x\0y", "x" * 5000, "..", ".", "/", "1e3")
-"""Values for a tensor's external data: the file's name, an offset, a length."""
+"""Values for a tensor's external data: file name, offset, length."""
 
 
 def _read_onnx(data: bytes) -> str:
@@ -215,7 +212,7 @@ def _read_onnx(data: bytes) -> str:
 
 @cache
 def _folder() -> tuple[Any, Path]:
-    """Returns a folder in memory if there is one; it is removed with the process."""
+    """Returns a folder, in memory if possible, that is removed when the process ends."""
     memory = Path("/dev/shm")
     holder = tempfile.TemporaryDirectory(
         prefix="xdsl-spirv-fuzz-", dir=memory if memory.is_dir() else None
@@ -230,7 +227,7 @@ def _file(name: str, data: bytes) -> Path:
 
 
 def _damaged_weights(rng: random.Random, seeds: Seeds) -> bytes:
-    """Damages the references of a model to its initializers in a separate file."""
+    """Damages a model's references to external initializers."""
     from onnx import ModelProto, TensorProto
 
     model = ModelProto.FromString(rng.choice(seeds))
@@ -255,7 +252,7 @@ def _read_weights(data: bytes) -> str:
 
 
 def _read_ttir(data: bytes) -> str:
-    """Reads a kernel of Triton, and converts it to tiles."""
+    """Parses a kernel of Triton, and converts the kernel to tiles."""
     from xdsl_spirv.frontends.triton.convert import convert, kernel_of
     from xdsl_spirv.frontends.triton.reading import read
 
@@ -326,9 +323,7 @@ NAMES = ("a", "b", "n")
 
 
 def _read_expression(data: bytes) -> str:
-    """
-    Evaluates an expression of sizes both by reading and by compiling; the numbers must be equal.
-    """
+    """Evaluates a size expression by parsing and by compiling. The results must be equal."""
     text = data.decode(errors="replace")
     values: dict[str, int] = dict(zip(NAMES, (3, 5, 64), strict=True))
     number = evaluate(text, values, "the size")
@@ -338,7 +333,7 @@ def _read_expression(data: bytes) -> str:
 
 
 def _program_files(data: bytes) -> Mapping[str, bytes]:
-    """Splits one file into a directory: lengths and names come first."""
+    """Unpacks the files of a directory. The first line has names and lengths as JSON."""
     names, _, rest = data.partition(b"\n")
     files: dict[str, bytes] = {}
     for name, size in json.loads(names).items():
@@ -347,14 +342,14 @@ def _program_files(data: bytes) -> Mapping[str, bytes]:
 
 
 def pack_program(files: Mapping[str, bytes]) -> bytes:
-    """Packs the files of a program's directory into one, which `program` damages."""
+    """Packs the files of a program's directory into one file."""
     sizes = {name: len(content) for name, content in files.items()}
     return json.dumps(sizes).encode() + b"\n" + b"".join(files.values())
 
 
 MANIFEST, LAYERS = "program.json", "layers.json"
 SMALL_GRID, SMALL_BYTES = 64, 1 << 16
-"""Limits of a program that is run, in workgroups and bytes: larger ones only take longer."""
+"""Limits of workgroups and bytes of a program that is run, to save time."""
 
 
 def _damaged_program(rng: random.Random, seeds: Seeds) -> bytes:
@@ -372,10 +367,7 @@ def _damaged_program(rng: random.Random, seeds: Seeds) -> bytes:
 
 
 def _with_numbers(rng: random.Random, data: bytes) -> bytes:
-    """
-    Returns a manifest with a push constant and a shape of any numbers, which valid ones seldom
-    have.
-    """
+    """Returns a manifest with random extreme numbers as push constant and shape."""
     manifest = json.loads(data)
     dispatch, buffer = (rng.choice(manifest[key]) for key in ("dispatches", "buffers"))
     value = rng.choice((*NUMBERS, *WORDS))
@@ -409,7 +401,7 @@ def _read_program(data: bytes) -> str:
 
 
 def _input(buffer: Buffer) -> Any:
-    """Returns the contents of an input whose dynamic sizes are 3."""
+    """Returns the contents of an input. Its dynamic sizes are 3."""
     if buffer.kind == "scalar":
         return 3
     shape = tuple(size if isinstance(size, int) else 3 for size in buffer.shape)

@@ -1,7 +1,8 @@
 """
-The valid files that the fuzzer damages, by kind: the inputs of this checkout's tests.
+The valid files that the fuzzer damages, by kind: inputs of this checkout's tests.
 
-`python -m xdsl_spirv.testing.fuzzing.seeds FOLDER` writes them, for a machine without the tests.
+`python -m xdsl_spirv.testing.fuzzing.seeds FOLDER` writes the files for machines without the
+tests.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from xdsl_spirv.testing.fuzzing.readers import PIPELINE, pack_program
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 SMALL = 2_000
-"""Largest module that is damaged, in bytes: in small modules, changes are likely to matter."""
+"""Maximum size of a seed module in bytes. Small modules make effective changes likely."""
 GRAPHS, KERNELS = 60, 24
-"""Numbers of random graphs and kernels taken from differential testing."""
+"""Numbers of random graphs and kernels from differential testing."""
 PASSES = re.compile(r"(?:-p|--passes)[ =]+(?:'([^']*)'|\"([^\"]*)\"|(\S+))")
 
 EXPRESSIONS = (
@@ -53,7 +54,7 @@ def texts() -> Iterator[tuple[str, str]]:
     for path in sorted((TESTS / "filecheck").rglob("*.mlir")):
         text = path.read_text()
         if "diagnostics" in text or "RUN: not" in text:
-            # Refused as it is.
+            # The test expects an error.
             continue
         named = PASSES.search(text.partition("\n")[0])
         chosen = next(filter(None, named.groups()), "") if named else ""
@@ -121,7 +122,7 @@ def _gguf() -> Iterator[bytes]:
     yield gguf_header({"general.architecture": "llama", "a": 1, "b": [1, -2], "c": [[1], [2]]})
     values = {"t": ["a", "b" * 40], "e": 0.5, "f": True, "general.alignment": 32}
     head = gguf_header(values)
-    # Name, dimensions, format and place of each tensor: f32 of 2 x 3, Q8_0 of 2 x 32.
+    # Name, dimensions, format and offset of each tensor: f32 of 2 x 3, Q8_0 of 2 x 32.
     listed = b"".join(
         struct.pack("<Q1sIQQIQ", 1, name, 2, columns, 2, number, place)
         for name, columns, number, place in ((b"d", 3, 0, 0), (b"q", 32, 8, 32))
@@ -209,7 +210,7 @@ def in_folder(folder: Path) -> list[bytes]:
 
 
 def all_of(kind: str) -> list[bytes]:
-    """Returns the inputs of the tests, and those that reached new lines when the fuzzer ran."""
+    """Returns the inputs of the tests, and inputs with new coverage from earlier fuzzing."""
     return [*KINDS[kind](), *in_folder(TESTS / "fuzzing" / kind)]
 
 

@@ -70,7 +70,7 @@ def test_a_script(tmp_path: Path):
     [
         ("SHADER vertex v GLSL", "a vertex shader"),
         ("IMAGE texture FORMAT x", "IMAGE x"),
-        ("BUFFER b DATA_TYPE int32 SIZE 3 FILE TEXT x.txt", "the file x.txt, which is not there"),
+        ("BUFFER b DATA_TYPE int32 SIZE 3 FILE TEXT x.txt", "the missing file x.txt"),
         ("EXPECT plain EQ_RGB 1", "EXPECT EQ_RGB"),
         ("BUFFER b DATA_TYPE R8_SRGB DATA 1 END", "the type R8_SRGB"),
     ],
@@ -130,7 +130,7 @@ def test_a_script_in_the_older_language():
         ("[vertex shader]\n", "[vertex shader]"),
         ("[test]\nclear color 1 1 1 1\n", "clear color"),
         ("[test]\nssbo 0 subdata quat 0 1\n", "the type quat"),
-        ("[test]\ncompute 1 1 1\ncompute entrypoint a\n", "an entry point behind a run"),
+        ("[test]\ncompute 1 1 1\ncompute entrypoint a\n", "an entry point after a run"),
     ],
 )
 def test_refusals_of_the_older_language(text: str, what: str):

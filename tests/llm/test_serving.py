@@ -227,7 +227,7 @@ def test_a_model_that_fails_is_a_servers_error(service: Served):
     asked: dict[str, Any] = {"model": "tiny", "prompt": "Hello", "max_tokens": 4, "temperature": 0}
     service.session.fails = True
     for streams in (False, True):
-        with pytest.raises(openai.InternalServerError, match="the device is gone"):
+        with pytest.raises(openai.InternalServerError, match="the device is lost"):
             service.client().completions.create(**asked, stream=streams)
     service.session.fails = False
     text = service.client().completions.create(**asked).choices[0].text

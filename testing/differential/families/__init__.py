@@ -1,8 +1,8 @@
 """
-Families of generated kernels, each a function that fills an empty `Kernel`.
+Families of generated kernels. Each family is a function that fills an empty `Kernel`.
 
-Seeds take the families in turn and everything else at random, so that any range of seeds covers all
-families.
+Consecutive seeds use the families in turn, so that any range of seeds covers all families. All
+other choices are random.
 """
 
 from __future__ import annotations
@@ -45,21 +45,18 @@ ORDER = [
     "muladd", "operations", "memory", "control", "operations", "programs", "shared", "cooperative",
     "operations", "divergent", "atomic", "constants", "operations", "matrices", "programs", "dot",
 ]  # fmt: skip
-"""Families by seed: families with more variety come more often."""
+"""Families by seed. Families with more variety occur more often."""
 
 
 ATTEMPTS = 1_000
-"""Number of times that a kernel is redrawn if it needs a feature that its machine lacks."""
+"""Maximum number of redraws if a kernel needs a feature that its machine lacks."""
 
 BFLOAT16_ORDER = [*ORDER, "bfloat16", "muladd", "bfloat16", "cooperative"]
-"""
-Families by seed for machines with bfloat16, with more of the matrix families, which have more
-variety.
-"""
+"""Families by seed for machines with bfloat16. Matrix families occur more often."""
 
 
 def generate(seed: int, family: str | None = None, machine: Machine = LAVAPIPE) -> Kernel:
-    """Generates the kernel of a seed, optionally of a given family, by default for lavapipe."""
+    """Returns the kernel of a seed, by default for lavapipe and the seed's family."""
     order = [name for name in (BFLOAT16_ORDER if machine.bfloat16 else ORDER) if has(machine, name)]
     chosen = family or order[seed % len(order)]
     for attempt in range(ATTEMPTS):
@@ -67,7 +64,9 @@ def generate(seed: int, family: str | None = None, machine: Machine = LAVAPIPE) 
         FAMILIES[chosen](kernel)
         if not machine.lacks(kernel.text()):
             return kernel
-    raise ValueError(f"{machine.name} lacks features that the family {chosen} needs")
+    raise ValueError(
+        f"{machine.name} lacks features that every kernel of the family {chosen} needs"
+    )
 
 
 def has(machine: Machine, family: str) -> bool:

@@ -1,12 +1,12 @@
 """
 SPV_KHR_bfloat16: conversions of every bit pattern, dot products, and moves of values.
 
-A device rounds to bfloat16 to nearest even or toward zero (BF-07); `running.choices` has both.
-Values that pass through binary32 may be flushed there.
+A device rounds to bfloat16 to nearest even or toward zero (BF-07), and `running.choices` returns
+both results. Values converted through binary32 may be flushed to zero.
 
-lavapipe has no bfloat16, so there this family compares a module with the result of a pass on it.
-Buffers hold the bits. A result in bfloat16 is compared by its bits if it cannot be a NaN, else as
-binary32.
+lavapipe has no bfloat16. There, this family compares a module with the result of a lowering pass.
+Buffers contain bit patterns. A bfloat16 result is compared by its bits if it cannot be NaN,
+otherwise as binary32.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TIES = (0x3F808000, 0x3F818000, 0x7F7F8000, 0x7F7F7FFF, 0x00008000, 0x80008001, 
 
 
 def bfloat16(k: Kernel) -> None:
-    """Random conversions, moves and dot products."""
+    """Fills the kernel with random conversions, moves and dot products."""
     for _ in range(ROUNDS):
         ways = [_to_float, _from_float, _dot, _through_memory, _through_loop, _through_function]
         if not (k.machine.settled or k.machine.bfloat16_dot):
@@ -38,7 +38,7 @@ def _name(count: int) -> str:
 
 
 def _patterns(k: Kernel, count: int, finite: bool = False) -> Array:
-    """Writes bit patterns, padded as buffers pad vectors."""
+    """Returns random bit patterns, padded like vectors in buffers."""
     shape = (k.invocations, 4 if count == 3 else count)
     plain = k.rng.integers(0, 1 << 16, shape, np.uint16)
     if finite:
@@ -54,7 +54,7 @@ def _input(k: Kernel, count: int, finite: bool = False) -> str:
 
 
 def _output(k: Kernel, value: str, count: int, what: str) -> None:
-    """Compares a result by its bits."""
+    """Adds an output that is compared bit by bit."""
     slots = 4 if count == 3 else count
     number = k.buffer(_name(count), np.zeros((k.invocations, slots), np.int16), slots)
     k.do(f'spirv.Store "StorageBuffer" {k.pointer(number)}, {value} : {_name(count)}')
@@ -62,7 +62,7 @@ def _output(k: Kernel, value: str, count: int, what: str) -> None:
 
 
 def _as_float(k: Kernel, value: str, count: int, what: str, legal: Legal | None = None) -> None:
-    """Compares a result as binary32, where all NaNs are equal."""
+    """Adds an output that is compared as binary32, where all NaNs are equal."""
     wide = Type("f32", count)
     value = k.op(f"spirv.FConvert {value} : {_name(count)} to {wide}")
     k.output(value, wide, what, legal or Legal())
@@ -78,9 +78,7 @@ def _to_float(k: Kernel, count: int) -> None:
 
 
 def _legal_flushed(type: Type) -> Legal:
-    """
-    Allows a subnormal number to be 0 in binary32, through which every conversion goes (BF-06).
-    """
+    """Allows 0 for a binary32 subnormal, because conversions pass through binary32 (BF-06)."""
     if type.scalar != "f64":
         return Legal()
     return Legal(lambda r: np.where(np.abs(r) < TINY, TINY, 0.0), "exact apart from subnormals")
@@ -131,7 +129,7 @@ def _through_memory(k: Kernel, count: int) -> None:
 
 
 def _through_loop(k: Kernel, count: int) -> None:
-    """Carries a value around a loop; it is added to in binary32 and rounded each time."""
+    """Carries a value around a loop that adds in binary32 and rounds in each iteration."""
     type, wide = _name(count), Type("f32", count)
     start, step = _input(k, count, finite=True), _input(k, count, finite=True)
     rounds = int(k.rng.integers(1, 6))
@@ -160,13 +158,13 @@ def _through_loop(k: Kernel, count: int) -> None:
     if k.machine.settled:
         _output(k, result, count, what)
     else:
-        # Each addend may be flushed, and the sum.
+        # Each addend and the sum may be flushed.
         legal = Legal(lambda r: (rounds + 1) * TINY + 0 * r, "exact apart from subnormals")
         _as_float(k, result, count, what, legal)
 
 
 def _through_function(k: Kernel, count: int) -> None:
-    """Passes a struct with the value as argument and result of a function."""
+    """Passes a struct that contains the value as argument and result of a function."""
     type = _name(count)
     struct = f"!spirv.struct<({type}, i32)>"
     function = f"swap{len(k.functions)}"

@@ -1,6 +1,4 @@
-"""
-Control flow: nested loops with early exits, switches, function calls, returns from the middle.
-"""
+"""Kernels with control flow: loops with early exits, switches, calls, returns within loops."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from xdsl_spirv.testing.differential.types import I32, INTEGERS, Type
 
 
 def control_flow(k: Kernel) -> None:
-    """Writes one construct of each kind."""
+    """Fills the kernel with one construct of each kind."""
     _nested_loops(k)
     _switch(k)
     _call(k)
@@ -22,7 +20,7 @@ def _small(k: Kernel, limit: int) -> str:
 
 
 def _nested_loops(k: Kernel) -> None:
-    """Writes a loop in a loop, both with early exits and with trip counts by lane."""
+    """Writes two nested loops with early exits, whose trip counts differ by lane."""
     outer, inner, last = _small(k, 6), _small(k, 9), k.constant(int(k.rng.integers(2, 9)))
     factor = k.constant(int(k.rng.integers(2, 100)))
     r = k.name()
@@ -65,7 +63,7 @@ def _nested_loops(k: Kernel) -> None:
 
 
 def _switch(k: Kernel) -> None:
-    """Writes a switch with different values for each case; two cases share a block."""
+    """Writes a switch with a different value for each case. Two cases share a block."""
     selector, value = _small(k, 5), k.input(I32)[0]
     r = k.name()
     n = r[1:]
@@ -95,7 +93,7 @@ def _switch(k: Kernel) -> None:
 
 
 def _call(k: Kernel) -> None:
-    """A function that returns from the middle of a loop."""
+    """Writes a function that returns from within a loop, and calls it."""
     type = Type(str(k.rng.choice(INTEGERS)))
     step = int(k.rng.integers(1, 50))
     k.functions.append(f"""
@@ -133,7 +131,7 @@ def _call(k: Kernel) -> None:
 
 
 def _variables(k: Kernel) -> None:
-    """Function variables written under a condition, and an array of them by an index."""
+    """Writes Function variables under a condition, and an array of them by a dynamic index."""
     type = Type(str(k.rng.choice(INTEGERS)), int(k.rng.integers(1, 5)))
     array = f"!spirv.array<4 x {type}>"
     a, b = k.input(type)[0], k.input(type)[0]

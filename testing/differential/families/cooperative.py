@@ -1,10 +1,10 @@
 """
-SPV_KHR_cooperative_matrix: what a device's property list has, 8x8x8 per subgroup of 8 on lavapipe.
+Kernels with SPV_KHR_cooperative_matrix, for the properties that a device lists.
 
-A matrix comes from a storage buffer or from Workgroup memory, by rows or columns, with lines padded
-beyond the matrix, through pointers to scalars or vectors; every subgroup has tiles of its own.
-Component-wise work is exact: integers of their whole range, floats that are small multiples of 1/2.
-Buffers of bfloat16 hold its bits.
+Matrices are loaded from storage buffers or Workgroup memory, row-major or column-major, with
+padded strides, through pointers to scalars or vectors. Every subgroup has its own tiles.
+Component-wise operations are exact: integers of the full range, floats that are small multiples of
+1/2. Buffers of bfloat16 contain bit patterns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 @dataclass(frozen=True)
 class Kind:
-    """A matrix type."""
+    """A matrix type: component type, use, rows and columns."""
 
     scalar: str
     use: str
@@ -46,12 +46,12 @@ class Kind:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The dtype of its numbers."""
+        """Dtype of the components."""
         return BFLOAT16 if self.scalar == "bf16" else DTYPES[self.scalar]
 
     @property
     def stored(self) -> np.dtype[np.generic]:
-        """The type of the buffers that hold it."""
+        """Dtype of the buffers that contain the matrix."""
         return np.dtype(np.int16) if self.scalar == "bf16" else DTYPES[self.scalar]
 
     def of(self, scalar: str) -> Kind:
@@ -59,7 +59,7 @@ class Kind:
 
 
 def kind_of(k: Kernel, use: str, scalar: str | None = None) -> Kind:
-    """One that the device's list has."""
+    """Returns a matrix type with the given use that the device lists."""
     shapes = k.machine.shapes(use)
     scalar = str(k.rng.choice(tuple(shapes))) if scalar is None else scalar
     choices = shapes[scalar]
@@ -68,13 +68,13 @@ def kind_of(k: Kernel, use: str, scalar: str | None = None) -> Kind:
 
 
 def tiles(k: Kernel) -> int:
-    """Number of matrices of each kind in a launch."""
+    """Returns the number of matrices of each kind in a launch, one for each subgroup."""
     return k.invocations // k.machine.subgroup
 
 
 @dataclass(frozen=True)
 class Place:
-    """Layout of tiles in a buffer: `stride` elements from one line to the next."""
+    """Memory layout of tiles in a buffer. `stride` is the distance of lines in elements."""
 
     kind: Kind
     layout: str
@@ -83,12 +83,12 @@ class Place:
 
     @property
     def tile(self) -> int:
-        """Elements from one tile to the next."""
+        """Distance of tiles in elements."""
         by_rows = self.layout == "RowMajor"
         return self.stride * (self.kind.rows if by_rows else self.kind.columns)
 
     def index(self, count: int) -> Array:
-        """The element of each (tile, row, column)."""
+        """Returns the element index of each (tile, row, column)."""
         tile, row, column = np.ogrid[:count, : self.kind.rows, : self.kind.columns]
         line, within = (row, column) if self.layout == "RowMajor" else (column, row)
         return tile * self.tile + line * self.stride + within
@@ -103,7 +103,7 @@ def place(k: Kernel, kind: Kind) -> Place:
 
 
 def values_for(k: Kernel, kind: Kind) -> Array:
-    """Matrices for all tiles."""
+    """Returns random matrices for all tiles."""
     shape = (tiles(k), kind.rows, kind.columns)
     if kind.is_float:
         return (k.rng.integers(-8, 9, shape) / 2).astype(kind.dtype)
@@ -114,7 +114,7 @@ def values_for(k: Kernel, kind: Kind) -> Array:
 
 
 def subgroup_start(k: Kernel, where: Place) -> str:
-    """The index of the subgroup's tile, in elements of the buffer."""
+    """Adds code for the offset of the subgroup's tile, in elements of the buffer."""
     per_group = k.constant(k.machine.local[0] // k.machine.subgroup)
     first = k.op(f"spirv.IMul %group, {per_group} : i32")
     tile = k.op(f"spirv.IAdd {first}, %subgroup : i32")
@@ -122,14 +122,14 @@ def subgroup_start(k: Kernel, where: Place) -> str:
 
 
 def load(k: Kernel, kind: Kind, values: Array | None = None) -> str:
-    """A matrix of random values from memory."""
+    """Adds a load of a random matrix from memory. Returns the name of its value."""
     where, any_values = place(k, kind), values is None
     values = values_for(k, kind) if values is None else values
     data = np.zeros(tiles(k) * where.tile, kind.dtype)
     data[where.index(tiles(k))] = values
     element = kind.scalar if where.vector == 1 else f"vector<{where.vector}x{kind.scalar}>"
     buffer = k.buffer(element, data.view(kind.stored), where.vector)
-    # Few wide elements are not enough for each invocation to copy one.
+    # The copy needs at least one element for each invocation.
     if k.rng.random() < 0.3 and where.tile // where.vector % k.machine.subgroup == 0:
         return _through_workgroup(k, buffer, where)
     pointer = k.pointer(buffer, subgroup_start(k, where))
@@ -141,7 +141,7 @@ def load(k: Kernel, kind: Kind, values: Array | None = None) -> str:
 
 
 def _stride(k: Kernel, where: Place, zero: bool) -> str:
-    """A constant; 0, so that all lines are the first; or a specialization or push constant."""
+    """Returns a stride: a constant, a specialization or push constant, or 0 (all lines equal)."""
     number = where.stride // where.vector
     choice = k.rng.random()
     if choice < 0.1 and zero:
@@ -164,7 +164,7 @@ def _stride(k: Kernel, where: Place, zero: bool) -> str:
 
 
 def _through_workgroup(k: Kernel, buffer: int, where: Place) -> str:
-    """Each invocation copies its share to Workgroup memory first."""
+    """Adds a copy to Workgroup memory by all invocations, and a load from the copy."""
     element = k.buffers[buffer].element
     share = where.tile // where.vector // k.machine.subgroup
     array = f"!spirv.array<{share * k.machine.local[0]} x {element}>"
@@ -190,7 +190,7 @@ def _through_workgroup(k: Kernel, buffer: int, where: Place) -> str:
 
 
 def store(k: Kernel, value: str, kind: Kind, what: str, legal: Array | None = None) -> None:
-    """Write a matrix of each subgroup and compare it; `legal` is the error allowed."""
+    """Adds a store of a matrix of each subgroup, as an output. `legal` is the allowed error."""
     where = place(k, kind)
     element = kind.scalar if where.vector == 1 else f"vector<{where.vector}x{kind.scalar}>"
     size = tiles(k) * where.tile
@@ -225,9 +225,9 @@ INTEGER_OPERATIONS = (
 FLOAT_OPERATIONS = ("FAdd", "FSub", "FMul", "FDiv", "FNegate", "scalar", "copy", "insert", "call",
                     "splat")  # fmt: skip
 BFLOAT16_OPERATIONS = ("copy", "insert", "splat", "composite", "null")
-"""There is no arithmetic in it."""
+"""Operations on bfloat16 matrices, which have no arithmetic."""
 ADDED = ("composite", "null")
-"""Components of every matrix on machines without names of their own in seeds."""
+"""Further operations on machines whose kernels may change (`Machine.settled` is False)."""
 CONVERSIONS = (
     ("f16", "f32", "FConvert"), ("f32", "f16", "FConvert"), ("i32", "f32", "ConvertSToF"),
     ("f32", "i32", "ConvertFToS"), ("f16", "i32", "ConvertFToS"), ("i32", "f16", "ConvertSToF"),
@@ -243,7 +243,7 @@ ADDED_CONVERSIONS = (
 
 
 def components(k: Kernel) -> None:
-    """Loads, component-wise operations and stores."""
+    """Fills the kernel with loads, component-wise operations and stores."""
     for _ in range(3):
         kind = kind_of(k, str(k.rng.choice(["A", "B", "Acc", "Acc"])))
         first = load(k, kind)
@@ -265,7 +265,7 @@ def components(k: Kernel) -> None:
 
 
 def conversions(k: Kernel, use: str) -> list[tuple[str, Kind, Kind]]:
-    """Instructions between two matrices of one shape that the device's list has."""
+    """Returns conversions (instruction, source, target) between listed types of equal shape."""
     shapes = k.machine.shapes(use)
     rows = CONVERSIONS if k.machine.settled else (*CONVERSIONS, *ADDED_CONVERSIONS)
     return [
@@ -325,7 +325,7 @@ def _component_wise(k: Kernel, name: str, value: str, kind: Kind) -> str:
 
 
 def _by_array(k: Kernel, value: str, kind: Kind) -> str:
-    """A matrix kept in an array of them in a Function variable, by pointer in a function."""
+    """Passes a matrix through an array of matrices in a Function variable, and by pointer."""
     array = f"!spirv.array<2 x {kind}>"
     function = f"keep{len(k.functions)}"
     add = "FAdd" if kind.is_float else "IAdd"
@@ -350,7 +350,7 @@ def _by_array(k: Kernel, value: str, kind: Kind) -> str:
 
 
 def _by_component(k: Kernel, value: str, kind: Kind) -> str:
-    """One added to every component that an invocation holds, by extract and insert."""
+    """Adds one to every component of an invocation by extract and insert."""
     scalar, add = kind.scalar, "FAdd" if kind.is_float else "IAdd"
     one = k.constant("1.0" if kind.is_float else 1, "f32" if scalar == "bf16" else scalar)
     for number in range(kind.rows * kind.columns // k.machine.subgroup):
@@ -368,7 +368,7 @@ def _by_component(k: Kernel, value: str, kind: Kind) -> str:
 
 
 def multiply_add(k: Kernel) -> None:
-    """Chains of one to three MulAdds of a listed combination."""
+    """Fills the kernel with chains of one to three MulAdds of a listed combination."""
     listed = k.machine.matrices[int(k.rng.integers(len(k.machine.matrices)))]
     m, n, depth = listed.shape
     k.cooperative_matrix.append((m, n, depth, *listed.types))
@@ -388,7 +388,7 @@ def multiply_add(k: Kernel) -> None:
         wide = a.astype(np.float64), b.astype(np.float64)
         centre = centre + wide[0] @ wide[1]
         magnitude = magnitude + np.abs(wide[0]) @ np.abs(wide[1])
-    # Two executions may lie on either side of the centre.
+    # The two executions may err in opposite directions.
     bound = contraction_bound(rounds * depth, result.scalar.replace("i", "s"))
     allowed = None if exact else 2 * bound.evaluate(centre, magnitude)
     what = f"{rounds} MulAdd {', '.join(listed.types)}{'' if exact else ', rounded'}"
@@ -400,7 +400,7 @@ def multiply_add(k: Kernel) -> None:
 
 
 def operands(listed: CooperativeMatrixProperty) -> str:
-    """The cooperative-matrix operands of a line of the list."""
+    """Returns the cooperative-matrix operands of a listed property."""
     names = [
         f"{name}Signed"
         for name, type in zip(("A", "B", "C", "Result"), listed.types, strict=True)

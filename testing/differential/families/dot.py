@@ -1,9 +1,9 @@
 """
-SPV_KHR_integer_dot_product: every form, component width, length and result width.
+Kernels with SPV_KHR_integer_dot_product: every form, component width, length and result width.
 
-A saturating form is undefined if the sum of the products alone exceeds the result's type (DOT-17).
-So its components are small if the result is narrow, and the accumulator is near the ends of the
-range, where the addition saturates (DOT-16).
+A saturating form is undefined if the sum of the products exceeds the result's type before the
+accumulator is added (DOT-17). So the components are small if the result is narrow. The accumulator
+is near the ends of its range, where the addition saturates (DOT-16).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WIDTHS = (8, 16, 32, 64)
 
 
 def dot_products(k: Kernel) -> None:
-    """Applies random forms to random vectors."""
+    """Fills the kernel with random forms on random vectors."""
     for _ in range(PRODUCTS):
         k.draw(lambda: _dot(k))
 
@@ -57,10 +57,11 @@ def _dot(k: Kernel) -> None:
 
 def _with_signs(k: Kernel, operands: list[str], type: Type, form: str) -> str:
     """
-    Converts the vectors to signed or unsigned types; only the form decides how they are read.
+    Converts the vectors to signed or unsigned types. The form decides how their bits are
+    interpreted.
 
-    An unsigned form does not accept signed types (DOT-08); only the mixed form accepts two types
-    (DOT-09), and the second must not be signed (DOT-10).
+    An unsigned form does not accept signed types (DOT-08). Only the mixed form accepts two
+    different types (DOT-09), and the second one must not be signed (DOT-10).
     """
     kinds = [str(k.rng.choice(["si", "ui"])), "ui"]
     if form.startswith("U"):
@@ -74,7 +75,7 @@ def _with_signs(k: Kernel, operands: list[str], type: Type, form: str) -> str:
 
 
 def _largest(form: str, side: int, width: int, count: int, result: int) -> int:
-    """Returns the largest magnitude for which `count` products fit the result."""
+    """Returns the largest magnitude for which a sum of `count` products fits the result."""
     room = (1 << (result - (not form.startswith("U")))) - 1
     return min((1 << (width - 1)) - 1, int((room / count) ** 0.5))
 

@@ -1,8 +1,8 @@
 """
-Group-non-uniform operations and rotations over full subgroups, and in branches.
+Kernels with group-non-uniform operations and rotations, on full subgroups and in branches.
 
-In a branch the operations are over the invocations that took it, which Vulkan guarantees for a
-selection in uniform control flow. Only active invocations are read.
+In a branch the operations apply to the invocations that took it, which Vulkan guarantees for a
+selection in uniform control flow. Results are read only from active invocations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _type(k: Kernel, scalars: tuple[str, ...]) -> Type:
 
 
 def group_operations(k: Kernel) -> None:
-    """Applies random operations of the whole family."""
+    """Fills the kernel with random operations of all kinds."""
     for _ in range(OPERATIONS):
         k.draw(lambda: k.rng.choice(np.array(_KINDS, dtype=object))(k))
 
@@ -44,7 +44,7 @@ def _vote(k: Kernel) -> None:
     value = k.op(f"spirv.GroupNonUniform{name} <Subgroup> {_boolean(k)} : i1")
     k.output(value, BOOL, name)
     type = _type(k, INTEGERS)
-    # Every other subgroup holds one value.
+    # The values of every second subgroup are uniform.
     values = k.rng.integers(0, 100, (k.invocations, type.count))
     rows = np.arange(k.invocations) // k.machine.subgroup
     values = np.where((rows % 2 == 0)[:, None], values[rows * k.machine.subgroup], values)
@@ -72,7 +72,7 @@ def _ballot(k: Kernel) -> None:
         f"spirv.GroupNonUniformBallotBitExtract <Subgroup> {ballot}, {index} : {BALLOT}, i32"
     )
     k.output(bit, BOOL, "BallotBitExtract")
-    # Never empty: the result would be undefined.
+    # The ballot is never zero, because the result would be undefined.
     true = k.op("spirv.Constant true")
     everyone = k.op(f"spirv.GroupNonUniformBallot <Subgroup> {true} : {BALLOT}")
     full = k.op(f"spirv.BitwiseOr {ballot}, {everyone} : {BALLOT}")
@@ -91,7 +91,7 @@ def _exchange(k: Kernel) -> None:
         moved, _ = k.input(I32, k.rng.integers(0, k.machine.subgroup, (k.invocations, 1)))
         index = moved
     if name in ("ShuffleUp", "ShuffleDown"):
-        # Only lanes that have a source lane; the others take a delta of 0.
+        # Lanes without a source lane use a delta of 0.
         edge = f"spirv.SLessThan %lane, {index} : i32"
         if name == "ShuffleDown":
             last = k.constant(k.machine.subgroup - 1 - mask)
@@ -140,7 +140,7 @@ def _reduce(k: Kernel, name: str, operation: str) -> None:
 
 
 def _summable(k: Kernel, name: str, type: Type) -> tuple[str, Legal]:
-    """Returns numbers whose sums and products are exact in any order."""
+    """Returns values whose sums and products are exact in any order."""
     shape = (k.invocations, type.count)
     if name == "FMul":
         values: Array = k.rng.choice([-2.0, -1.0, 1.0, 2.0, 0.5], shape)
@@ -157,7 +157,7 @@ _KINDS: list[Callable[[Kernel], None]] = [
 
 
 def rotations(k: Kernel) -> None:
-    """SPV_KHR_subgroup_rotate: deltas beyond the subgroup, constant or not, all cluster sizes."""
+    """Fills the kernel with SPV_KHR_subgroup_rotate: all kinds of deltas and cluster sizes."""
     for _ in range(OPERATIONS):
         scalars = (*INTEGERS, *FLOATS)
         type = _type(k, scalars)
@@ -181,7 +181,7 @@ def rotations(k: Kernel) -> None:
 
 
 def in_branches(k: Kernel) -> None:
-    """Applies reductions, scans and ballots to the invocations that took a branch."""
+    """Applies reductions, scans and ballots to the invocations of a branch."""
     for _ in range(4):
         type = Type(str(k.rng.choice(["i32", "i32", "i64", "i16"])))
         value, _ = k.input(type)

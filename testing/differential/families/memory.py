@@ -1,4 +1,4 @@
-"""Memory: structs and arrays with offsets, Workgroup memory with barriers, atomics, constants."""
+"""Kernels with memory accesses: structs and arrays, Workgroup memory, atomics, constants."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Member:
 
 
 def _struct(k: Kernel) -> tuple[list[Member], int]:
-    """Returns members aligned as in std430, with occasional gaps, and the stride of the struct."""
+    """Returns random members aligned as in std430 with some gaps, and the stride of the struct."""
     members: list[Member] = []
     at, largest = 0, 4
     for _ in range(int(k.rng.integers(2, 5))):
@@ -81,9 +81,9 @@ def layouts(k: Kernel) -> None:
     for buffer, what in zip(copies, ("whole", "by elements", "CopyMemory"), strict=True):
         k.result(buffer, f"{text}, {what}")
     _dynamic_element(k, pointers[0], text, members)
-    if not k.machine.lacking:  # Target files do not tell if a device has variable pointers.
+    if not k.machine.lacking:  # Target files do not list variable pointers.
         _variable_pointer(k)
-    # A struct is loaded as a whole only if its members' types have arithmetic.
+    # The struct is loaded as a whole only if the machine supports arithmetic on all member types.
     for scalar in sorted({member.type.scalar for member in members}):
         value, buffer = k.input(Type(scalar))
         name = "FAdd" if scalar[0] == "f" else "IAdd"
@@ -92,7 +92,7 @@ def layouts(k: Kernel) -> None:
 
 
 def _variable_pointer(k: Kernel) -> None:
-    """Reads one of two elements of a buffer through a selected pointer."""
+    """Reads one of two elements of a buffer through a pointer from OpSelect."""
     type = Type(str(k.rng.choice((*INTEGERS, *FLOATS))), int(k.rng.integers(1, 5)))
     _, buffer = k.input(type)
     mirrored = k.op(f"spirv.BitwiseXor %id, {k.constant(int(k.rng.integers(k.invocations)))} : i32")
@@ -116,7 +116,7 @@ def _place(k: Kernel, base: str, text: str, path: list[str], type: Type) -> str:
 def _copy_member(
     k: Kernel, source: str, target: str, text: str, number: int, member: Member
 ) -> None:
-    """Copies a member; vectors also scalar by scalar."""
+    """Copies a member. Vectors are also copied scalar by scalar."""
     for element in range(member.length or 1):
         path = [k.constant(number)] + ([k.constant(element)] if member.length else [])
         paths, type = [path], member.type
@@ -145,9 +145,7 @@ def _dynamic_element(k: Kernel, base: str, text: str, members: list[Member]) -> 
 
 
 def workgroup_memory(k: Kernel) -> None:
-    """
-    Each invocation reads a value that another one of its workgroup has written, and writes again.
-    """
+    """Exchanges values between invocations of a workgroup through Workgroup memory, twice."""
     count = k.machine.local[0]
     for number in range(3):
         type = Type(str(k.rng.choice((*INTEGERS, *FLOATS))), int(k.rng.choice([1, 1, 2, 3, 4])))
@@ -176,9 +174,7 @@ CELLS = 4
 
 
 def atomics(k: Kernel) -> None:
-    """
-    Updates some cells from several invocations in any order, and others from one invocation each.
-    """
+    """Updates some cells by several invocations in any order, and others by one each."""
     for _ in range(4):
         type = Type(str(k.rng.choice(["i32", "i32", "i64"])))
         name = str(k.rng.choice(COMMUTATIVE))
@@ -239,7 +235,7 @@ def _shared_counter(k: Kernel) -> None:
 
 
 def constants(k: Kernel) -> None:
-    """Specialization constants and operations on them, push constants, composites."""
+    """Fills the kernel with specialization constants, push constants and composites."""
     numbers = [int(x) for x in k.rng.integers(-(2**31), 2**31, 3)]
     for number in range(3):
         default = int(k.rng.integers(-100, 100))

@@ -1,4 +1,4 @@
-"""Single operations on random values and edge cases, a dozen in each kernel; matrices of floats."""
+"""Kernels with single operations on random values and edge cases, and with float matrices."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ OPERATIONS = 8
 
 
 def operations(k: Kernel) -> None:
-    """Applies random rules to random types."""
+    """Fills the kernel with random rules on random types."""
     for _ in range(OPERATIONS):
         k.draw(lambda: apply(k, RULES[int(k.rng.integers(len(RULES)))]))
 
 
 def apply(k: Kernel, rule: Rule, scalar: str | None = None, count: int | None = None) -> None:
-    """Applies one rule to its own inputs."""
+    """Applies one rule to new inputs."""
     scalar = scalar or str(k.rng.choice(rule.scalars))
     type = Type(scalar, count or int(k.rng.choice(rule.counts)))
     values: list[str] = []
@@ -47,7 +47,7 @@ def apply(k: Kernel, rule: Rule, scalar: str | None = None, count: int | None = 
 
 
 def matrices(k: Kernel) -> None:
-    """Applies transposition, products and sums to matrices of small integers."""
+    """Fills the kernel with transpositions, products and sums of matrices of small integers."""
     rows, columns = (int(k.rng.integers(2, 5)) for _ in range(2))
     column, row = Type("f32", rows), Type("f32", columns)
     matrix, turned = (f"!spirv.matrix<{n} x {t}>" for n, t in ((columns, column), (rows, row)))
@@ -82,7 +82,7 @@ def matrices(k: Kernel) -> None:
 
 
 def _square_functions(k: Kernel) -> None:
-    """Computes determinant and inverse of matrices near the identity."""
+    """Adds determinant and inverse of matrices near the identity."""
     n = int(k.rng.integers(2, 5))
     column = Type("f32", n)
     matrix = f"!spirv.matrix<{n} x {column}>"

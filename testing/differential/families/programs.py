@@ -1,8 +1,8 @@
 """
-Random typed programs: operations on earlier values, through selections, loops and variables.
+Random typed programs: operations on earlier values, with selections, loops and variables.
 
-Only `chained` rules are used, so that every value has exactly one legal result; every eighth value
-and the last ones are outputs.
+Only `chained` rules are used, so that every value has exactly one legal result. Every eighth value
+and the last values are outputs.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Pool:
         self.values.setdefault(type, []).append(value)
 
     def pick(self, type: Type) -> str:
-        """Picks a value, preferring later ones."""
+        """Returns a random value of the type, preferably a late one."""
         values = self.values[type]
         return values[-1 - min(int(self.k.rng.geometric(0.35)) - 1, len(values) - 1)]
 
 
 def programs(k: Kernel) -> None:
-    """Writes a sequence of operations, some of them inside selections and loops."""
+    """Fills the kernel with a sequence of operations, some of them in selections and loops."""
     pool = Pool(k)
     width = int(k.rng.integers(1, 5))
     scalars = {str(s) for s in k.rng.choice(INTEGERS, 2)} | {
@@ -49,7 +49,9 @@ def programs(k: Kernel) -> None:
             values = drawn(k.rng, type, (k.invocations, width))
             unclear = subnormal(values)
             if not (k.machine.settled or type.scalar in INTEGERS):
-                unclear |= np.isnan(values)  # A comparison and a choice may become a minimum.
+                unclear |= np.isnan(
+                    values
+                )  # A driver may replace a comparison and a select by a minimum.
             pool.add(type, k.input(type, np.where(unclear, 0, values))[0])
         pool.add(type, k.constant(1 if scalar[0] == "i" else "1.5", type))
     statements: list[tuple[str, Type, str]] = []
@@ -93,17 +95,14 @@ def _fitting(k: Kernel, pool: Pool) -> tuple[Rule, Type]:
 
 
 def condition(k: Kernel) -> str:
-    """
-    Makes a condition that is true for some of the invocations: by lane, by subgroup, or for all or
-    none.
-    """
+    """Returns a condition that holds for some, all or no invocations."""
     bit = k.constant(int(k.rng.choice([1, 2, 4, 8, 32, 64])))
     masked = k.op(f"spirv.BitwiseAnd %id, {bit} : i32")
     return k.op(f"spirv.INotEqual {masked}, %zero : i32")
 
 
 def _integer(k: Kernel, pool: Pool) -> Type:
-    """Picks a type with integer arithmetic."""
+    """Returns a random type with integer arithmetic."""
     types = [t for t in pool.values if t.scalar in INTEGERS]
     return types[int(k.rng.integers(len(types)))]
 
@@ -134,9 +133,7 @@ def _selection(k: Kernel, pool: Pool) -> tuple[str, Type, str]:
 
 
 def _loop(k: Kernel, pool: Pool) -> tuple[str, Type, str]:
-    """
-    Writes a loop of up to seven iterations, either different for each lane or the same for all.
-    """
+    """Writes a loop of up to seven iterations. The trip count is uniform or differs by lane."""
     type = _integer(k, pool)
     start, step = pool.pick(type), pool.pick(type)
     name = str(k.rng.choice(["IAdd", "IMul", "BitwiseXor", "ISub"]))
