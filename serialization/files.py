@@ -20,10 +20,8 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """
-    Replaces a file atomically. Raises `OSError` and leaves the old file unchanged on failure.
-
-    Follows a symbolic link. Writes directly to a path that is not a regular file (a pipe,
-    `/dev/stdout`).
+    Replaces a file atomically, or raises `OSError` and leaves the old file unchanged. Follows
+    symbolic links. Writes directly to a path that is not a regular file (`/dev/stdout`).
     """
     target = Path(path)
     if target.exists() and not target.is_file():
@@ -48,8 +46,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
 @contextmanager
 def beside(target: Path) -> Generator[Path]:
     """
-    Makes a scratch folder in the parent of `target`, for `put_in_place`, and removes it at the
-    end.
+    Makes a scratch folder in the parent of `target`, and removes it at the end.
 
     First cleans up after processes that were killed while they replaced `target`: removes their
     scratch folders and restores the old `target`. A locked folder belongs to a running process.
@@ -76,9 +73,8 @@ def put_in_place(new: Path, target: Path) -> None:
     """
     Replaces `target` (if it exists) by a folder that `beside` made.
 
-    On Linux the two folders are exchanged atomically, so `target` always exists. Other systems
-    rename the old `target` first. If the process is killed in between, the next `beside` restores
-    `target`.
+    Linux exchanges the folders atomically. Other systems rename the old `target` first; if the
+    process is killed in between, the next `beside` restores `target`.
     """
     for _ in range(ATTEMPTS):
         try:

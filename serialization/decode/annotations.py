@@ -32,9 +32,7 @@ CACHE_CONTROLS: dict[int, type[KeyedAttr]] = {
     Decoration.CacheControlLoadINTEL: CacheControlLoadAttr,
     Decoration.CacheControlStoreINTEL: CacheControlStoreAttr,
 }
-"""
-Decorations for which MLIR has special attributes. Their value is always a list of such attributes.
-"""
+"""Decorations with special attributes in MLIR, which are always elements of a list."""
 
 
 class Note(NamedTuple):
@@ -153,8 +151,7 @@ class Annotations:
         self, id: int, operand: Callable[[int], Attribute], but: Sequence[Decoration] = ()
     ) -> dict[str, Attribute]:
         """
-        Returns an id's decorations as attributes, in the module's order, without the decorations
-        in `but`.
+        Returns an id's decorations as attributes, in the module's order; omits `but`.
 
         `operand` converts an id that is a decoration's parameter to an attribute.
         """

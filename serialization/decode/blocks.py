@@ -1,7 +1,5 @@
 """
-Finds the blocks of a function in a binary: their instructions and branches.
-
-Instructions are given by their indices and are not decoded.
+Finds the blocks of a function in a binary: the indices of their instructions, and their branches.
 """
 
 from __future__ import annotations

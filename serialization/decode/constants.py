@@ -36,10 +36,7 @@ class ConstantReader:
         self._values: dict[int, Attribute | None] = {}
 
     def value(self, id: int) -> Attribute | None:
-        """
-        Returns a constant's value; None for other instructions and for values that no attribute
-        can hold.
-        """
+        """Returns a constant's value; None if the id is not a constant or has no attribute."""
         if id not in self._values:
             self._values[id] = self._read(id)
         return self._values[id]
@@ -69,10 +66,7 @@ class ConstantReader:
                 return None
 
     def scalar(self, id: int) -> IntegerAttr | FloatAttr | None:
-        """
-        Returns a scalar constant's number. Returns None for a NaN whose payload a Python float
-        loses.
-        """
+        """Returns a scalar constant; None for a NaN whose payload a Python float loses."""
         row = self.index.definitions[id]
         at, self.index.at = self.index.at, row
         operand = self.index.raw[row].operands[2]
@@ -116,7 +110,6 @@ class ConstantReader:
         return ArrayAttr([v for v in values if v is not None])
 
     def _vector(self, t: VectorType, parts: Sequence[int]) -> Attribute | None:
-        """Makes a `dense` literal from the components' bits."""
         element = t.get_element_type()
         if t.get_shape() != (len(parts),) or not isinstance(element, IntegerType | AnyFloat):
             return None

@@ -17,9 +17,7 @@ from dataclasses import dataclass, field
 from xdsl_spirv.upstream.dominance import Dominators
 
 MAX_NESTING = 60
-"""
-Functions with deeper nesting do not get regions, since regions are read and written recursively.
-"""
+"""Functions with deeper nesting get no regions, since regions are processed recursively."""
 
 
 @dataclass(slots=True)
@@ -130,10 +128,7 @@ class _Finder:
         return self.result.of_header.get(label) or self.result.region[label]
 
     def _place(self, label: int) -> bool:
-        """
-        Determines a block's region, and the construct if the block is a header. Returns False if
-        regions cannot express the control flow.
-        """
+        """Determines a block's region and construct. False if regions cannot express them."""
         result, block = self.result, self.blocks[label]
         if label == self.entry:
             around = None
@@ -161,9 +156,7 @@ class _Finder:
         return True
 
     def _branches(self, block: BasicBlock) -> bool:
-        """
-        True if all branches of a block stay in its region, or are exits that regions can express.
-        """
+        """True if all branches of a block stay in its region or are allowed exits."""
         if block.merge is not None and block.continue_target is None:
             if block.unconditional or not block.successors:
                 return False
@@ -211,9 +204,7 @@ class _Finder:
         (result.top if around is None else around.blocks).append(label)
 
     def _entered_once(self, label: int, loop: Construct) -> bool:
-        """
-        True if exactly one block outside of the loop branches to it, and has no other successor.
-        """
+        """True if one block enters the loop, and this block has no other successor."""
         sources = [s for s in self.sources.get(label, ()) if self._inner(s) is not loop]
         if len(sources) != 1:
             return False

@@ -55,9 +55,9 @@ def decode(data: bytes | bytearray | memoryview[Any], *, unchecked: bool = False
 @cache
 def _settle_layouts() -> None:
     """
-    Makes one operation with all fields set, which lets CPython store fields inside later objects.
-    CPython reserves room for the fields of the first few objects of a class. xDSL sets the links
-    to neighbours late, so without this call each operation would need a dictionary of 230 bytes.
+    Makes one operation with all fields set. CPython reserves room for the fields that the first
+    objects of a class have. xDSL sets links to neighbours late, so without this call each
+    operation would need a dictionary of 230 bytes.
     """
     operations = Block([cls.create() for cls in (ModuleOp, *OPERATIONS, ModuleOp)])
     Region([Block(), operations, Block()])
@@ -87,9 +87,7 @@ def _decode(raw: binary.RawModule, *, unchecked: bool) -> ModuleOp:
 
 
 def _attempt(index: ModuleIndex, *, checked: bool) -> ModuleOp:
-    """
-    Decodes the module once. `checked` carries each instruction whose operation does not verify.
-    """
+    """Decodes the module once. `checked` carries instructions whose operations do not verify."""
     try:
         return ModuleDecoder(index, checked=checked).decode()
     except SPIRVDecodeError:
@@ -165,7 +163,6 @@ class ModuleDecoder:
         return module
 
     def _graphs(self) -> list[Operation]:
-        """Decodes the graphs. Their entry points are put at the module's end."""
         rows = np.flatnonzero(self.index.raw.opcodes == opcode_of("OpGraphARM")).tolist()
         if not rows:
             return []

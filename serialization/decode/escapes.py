@@ -27,9 +27,7 @@ CHAINS = (
     spv.CopyObjectOp,
 )
 REPEATED = ("OpLoad", "OpImage", "OpSampledImage", "OpImageTexelPointer", "OpCopyObject")
-"""
-Carried instructions on images, samplers and texels that are repeated where their value is used.
-"""
+"""Carried instructions on images, samplers and texels that are repeated at their uses."""
 
 
 def lead_out(function: spv.FuncOp, escaping: Iterable[SSAValue]) -> None:
@@ -49,16 +47,12 @@ class _WaysOut:
         self.graph = spv.FlowGraph(function.body)
         self.idom = self.graph.dominators.immediate()
         self.names: dict[tuple[SSAValue, int], SSAValue] = {}
-        """
-        (Value, node where the value is out of scope) -> the value that replaces it in this node.
-        """
+        """(Value, node outside of its scope) -> the value that replaces it in the node."""
         self.repeated: dict[int, Operation] = {}
         """Node -> the last operation that was repeated at its start."""
         self.undefined: dict[Attribute, SSAValue] = {}
         self.renamed: list[tuple[SSAValue, int]] = []
-        """
-        (Value, node) for each new argument or result that replaces the value from this node on.
-        """
+        """(Value, node) for each new argument or result that replaces the value in the node."""
         self.results: dict[Operation, list[OpResult]] = {}
         """Construct -> its additional results, which `finish` appends."""
 
@@ -151,10 +145,7 @@ def _is_repeated(value: SSAValue) -> bool:
 
 
 def _pass(end: Operation, further: Sequence[tuple[Block | None, SSAValue]]) -> None:
-    """
-    Adds operands to a terminator: pairs of a target (None without successors) and the value for
-    it.
-    """
+    """Adds operands to a terminator: pairs of a target (None without successors) and a value."""
     if not end.successors:
         end.operands = [*end.operands, *(value for _, value in further)]
         return

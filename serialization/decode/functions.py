@@ -157,7 +157,6 @@ class FunctionDecoder:
             self._made[label] = Block(arg_types=types)
 
     def _bind(self, label: int, values: Sequence[SSAValue], block: Block) -> None:
-        """Defines the ids of a block's phis as `values`."""
         for row, value in zip(self.blocks[label].phis, values, strict=True):
             id = self.index.word(self.rows[row], 2)
             self.values.define(id, value)
@@ -210,7 +209,6 @@ class FunctionDecoder:
             return
 
     def _loop_of(self, label: int) -> int | None:
-        """Returns the header of the innermost construct that contains a block's branch."""
         inner = self._inner(label)
         return None if inner is None else inner.header
 
@@ -218,8 +216,8 @@ class FunctionDecoder:
         self, construct: Construct, results: list[SSAValue], block: Block
     ) -> tuple[int, list[SSAValue] | None]:
         """
-        Continues the surrounding block with a construct's merge block. Returns the merge block's
-        label, and the values of its phis if it is a loop's header.
+        Continues the surrounding block with a construct's merge block. Returns the merge block,
+        and its phis if it is a loop's header.
         """
         label = construct.merge
         if self._loop_at(label) is not None:
@@ -311,7 +309,6 @@ class FunctionDecoder:
         return constructs.of_header.get(label) or constructs.region[label]
 
     def _passed(self, label: int, target: int) -> list[SSAValue]:
-        """Returns the values that a branch passes to the phis of its target."""
         values: list[SSAValue] = []
         self.index.pass_values(len(self.blocks[target].phis))
         for row in self.blocks[target].phis:
@@ -328,9 +325,7 @@ class FunctionDecoder:
         return values
 
     def _way(self, label: int, target: int) -> tuple[Block, int]:
-        """
-        Returns the target block of a branch, and the number of constructs that the branch leaves.
-        """
+        """Returns a branch's target block, and the number of constructs that the branch leaves."""
         own, constructs = self._inner(label), self.constructs
         if constructs is None:
             return self._made[target], 0
@@ -353,10 +348,7 @@ class FunctionDecoder:
         return cls(levels, self._passed(label, target))
 
     def _branch(self, label: int, target: int, block: Block) -> tuple[Block, list[SSAValue]]:
-        """
-        Returns the block and operands for a branch. An exit from the region gets an inserted
-        block.
-        """
+        """Returns the block and operands for a branch. Inserts a block for an exit."""
         way, levels = self._way(label, target)
         if not levels:
             return way, self._passed(label, target)
@@ -367,7 +359,6 @@ class FunctionDecoder:
         return leaving, []
 
     def _terminate(self, label: int, block: Block) -> None:
-        """Adds the terminator of a block."""
         rows = self.blocks[label]
         row = self.index.at = rows.terminator
         words, name = self.rows[row], self.index.name(row)

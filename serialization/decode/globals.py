@@ -72,10 +72,7 @@ class GlobalTable:
         self._name_entry_points()
 
     def _name_entry_points(self) -> None:
-        """
-        Gives functions and graphs the names of their entry points, before other ids can take these
-        names.
-        """
+        """Names functions and graphs after their entry points, before other ids take the names."""
         opcodes = [_opcode(name) for name in ("OpEntryPoint", "OpGraphEntryPointARM")]
         for row in np.flatnonzero(np.isin(self.index.raw.opcodes, opcodes)).tolist():
             self.index.at = row
@@ -143,8 +140,7 @@ class GlobalTable:
 
     def symbol(self, id: int) -> str:
         """
-        Returns the symbol of an id outside of functions, whose operation is made at the first
-        call.
+        Returns the symbol of an id outside of functions. The first call makes its operation.
 
         Raises `SPIRVDecodeError` for an id that is inside a function or undefined.
         """
@@ -212,10 +208,7 @@ class GlobalTable:
         return variable
 
     def read_attributes(self, id: int) -> dict[str, Attribute]:
-        """
-        Returns the decorations of a function or variable as attributes. Linkage becomes one
-        attribute.
-        """
+        """Returns the decorations of a function or variable, with linkage as one attribute."""
         linkage = self.annotations.find(id, spv.Decoration.LinkageAttributes)
         but = () if linkage is None else (spv.Decoration.LinkageAttributes,)
         attributes = self.annotations.attributes(id, self.operand, but)
@@ -243,10 +236,7 @@ class GlobalTable:
         return constant
 
     def _spec_composite(self, symbol: str, words: Sequence[int]) -> Operation | None:
-        """
-        Makes `spirv.SpecConstantComposite` if all constituents are specialization constants; else
-        None.
-        """
+        """Makes an operation if all constituents are specialization constants; else None."""
         t, id = self.types.type(self.index.word(words, 1)), self.index.word(words, 2)
         names = [self.index.name(self.index.definitions.get(i, 0)) for i in words[3:]]
         types = spv.constituent_types(t)
@@ -260,9 +250,7 @@ class GlobalTable:
         return composite
 
     def _spec_replicated(self, symbol: str, words: Sequence[int]) -> Operation | None:
-        """
-        Makes the dialect's operation if the constituent is a specialization constant; else None.
-        """
+        """Makes an operation if the constituent is a specialization constant; else None."""
         t, id = self.types.type(self.index.word(words, 1)), self.index.word(words, 2)
         name = self.index.name(self.index.definitions.get(self.index.word(words, 3), 0)) or ""
         if not name.startswith("OpSpecConstant"):
@@ -303,11 +291,7 @@ class GlobalTable:
     # Operands
 
     def operand(self, id: int) -> Attribute:
-        """
-        Returns the attribute for an id operand, which must be defined outside of functions.
-
-        Raises `SPIRVDecodeError` otherwise.
-        """
+        """Returns the attribute for an id, which must be defined outside of functions."""
         attribute = self.attribute(id)
         if attribute is None:
             raise self.index.error(f"%{id} is defined inside a function")
@@ -428,10 +412,7 @@ class GlobalTable:
         return operations
 
     def notes(self) -> list[Operation]:
-        """
-        Makes carried instructions for decorations and names that attributes of types and constants
-        cannot hold.
-        """
+        """Makes carried instructions for decorations and names that attributes cannot hold."""
         placed: list[tuple[int, spv.RawGlobalOp]] = []
         for id, note, member in self.types.notes.values():
             placed.append((note.row, self._note(self.types.type(id), note, member)))
@@ -456,7 +437,6 @@ class GlobalTable:
 
     @staticmethod
     def _is_held(type_name: str, note: Note) -> bool:
-        """True if a type's attribute holds this decoration."""
         strided = ("OpTypeArray", "OpTypeRuntimeArray", "OpTypePointer")
         return type_name == "OpTypeStruct" or (
             type_name in strided and note.decoration == spv.Decoration.ArrayStride

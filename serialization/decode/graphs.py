@@ -38,9 +38,7 @@ def read_entry_points(module: Module, graphs: Sequence[GraphOp]) -> list[GraphEn
 
 
 def read_graph(module: Module, start: int) -> GraphOp:
-    """
-    Decodes the graph whose first instruction has the index `start`. Raises `SPIRVDecodeError`.
-    """
+    """Decodes the graph that begins at instruction `start`. Raises `SPIRVDecodeError`."""
     index = module.index
     index.at = start
     words = index.rows[start]
@@ -61,7 +59,6 @@ def read_graph(module: Module, start: int) -> GraphOp:
 
 
 def _fill(module: Module, op: GraphOp, span: range) -> None:
-    """Adds the inputs, operators and outputs to a graph."""
     index, values, block = module.index, Values(module, span), op.body.block
     instructions = InstructionDecoder(module, values)
     outputs: dict[int, SSAValue] = {}
@@ -87,7 +84,6 @@ def _fill(module: Module, op: GraphOp, span: range) -> None:
 
 
 def _place(module: Module, words: Sequence[int], at: int, count: int) -> int:
-    """Returns the index of the input or output that an instruction reads or sets."""
     number = module.globals.constant(module.index.word(words, at))
     if len(words) > at + 1:
         raise module.index.error("arrays of inputs or outputs are not supported")

@@ -64,9 +64,7 @@ class InstructionDecoder:
             self.read(row, block)
 
     def read(self, row: int, block: Block) -> None:
-        """
-        Decodes an instruction and appends its operation to a block. Raises `SPIRVDecodeError`.
-        """
+        """Appends an instruction's operation to a block. Raises `SPIRVDecodeError`."""
         index, words = self.index, self.index.rows[row]
         index.at = row
         decode = self._decoder(words[0] & 0xFFFF, words)
@@ -164,7 +162,6 @@ class InstructionDecoder:
         return operands
 
     def _id(self, id: int) -> Attribute | SSAValue:
-        """Returns the operand of a carried instruction for an id."""
         span = self.values.span
         row = self.index.definitions.get(id)
         if row is None:
@@ -195,7 +192,5 @@ def _is_accepted(op: Operation) -> bool:
 
 @cache
 def _skipped_opcodes() -> frozenset[int]:
-    """
-    Returns the opcodes that `_uncommon` handles although the dialect may have a class for them.
-    """
+    """Returns opcodes that `_uncommon` handles even if the dialect has a class."""
     return frozenset(map(opcode_of, ("OpLine", "OpNoLine", "OpNop", "OpUndef", "OpLabel")))

@@ -126,9 +126,7 @@ class ModuleIndex:
         return None if known is None else known.name
 
     def parts(self, row: int) -> Sequence[int]:
-        """
-        Returns the ids that must be defined before a constant or array type, to exclude cycles.
-        """
+        """Returns the ids that must be defined before a constant or an array's type."""
         name, words = self.name(row), self.rows[row]
         match name:
             case "OpSpecConstantOp":
@@ -209,9 +207,7 @@ class ModuleIndex:
         return self._files[row]
 
     def literal(self, text: str) -> StringAttr | BytesAttr:
-        """
-        Converts the string of a carried instruction to an attribute: bytes if it is not UTF-8.
-        """
+        """Makes the attribute of a carried instruction's string: bytes if it is not UTF-8."""
         data = text.encode("utf-8", "surrogateescape")
         try:
             return StringAttr(data.decode())

@@ -101,9 +101,7 @@ class Words:
 Reader: TypeAlias = Callable[[Words], None]
 
 Decode: TypeAlias = Callable[[Known, Sequence[int]], Operation]
-"""
-Makes an operation from an instruction's words. Raises `NotDeclared` if the class cannot hold them.
-"""
+"""Makes an operation from an instruction's words. Raises `NotDeclared` if they do not fit."""
 
 
 @cache
@@ -121,9 +119,7 @@ def operation_names() -> Mapping[tuple[str | None, int], str]:
 
 
 def class_of(in_set: str | None, opcode: int) -> type[IRDLOperation] | None:
-    """
-    Imports and returns the class of an instruction's operations; None if the dialect has no class.
-    """
+    """Imports and returns the class of an instruction's operations; None if there is no class."""
     name = operation_names().get((in_set, opcode))
     if name is None:
         return None
@@ -222,9 +218,7 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
 
 
 def _symbol(known: Known, words: Sequence[int]) -> Operation:
-    """
-    Rejects an operation that has a symbol instead of a result, which is not allowed in a function.
-    """
+    """Rejects operations with a symbol instead of a result, which functions cannot contain."""
     raise NotDeclared("symbols are not allowed in a function")
 
 
@@ -322,9 +316,7 @@ def _id_reader(operand: Operand, name: str, accepted: Sequence[type[Attribute]])
 
 
 def _of_id(known: Known, id: int, accepted: Sequence[type[Attribute]]) -> Attribute:
-    """
-    Makes a property's attribute for an id. Raises `NotDeclared` if the property does not allow it.
-    """
+    """Makes a property's attribute for an id. Raises `NotDeclared` if it is not allowed."""
     for cls in accepted:
         if issubclass(cls, EnumerationAttr):
             number = known.constant(id)
@@ -347,7 +339,6 @@ def _enumerant(cls: type[EnumerationAttr[Any]], value: int) -> Attribute:
 
 
 def _enumerant_reader(cls: type[IRDLOperation], operand: Operand, name: str) -> Reader | None:
-    """Makes a reader of an enumerant or mask and its parameters."""
     attribute = ENUMERATIONS.get(operand.kind)
     if attribute is None:
         return None

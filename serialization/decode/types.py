@@ -50,10 +50,9 @@ MAX_DEPTH = 100
 
 MAX_PARTS = 4096
 """
-Largest number of parts of a type. Each use of a member or element type counts all of its parts.
+Largest number of parts of a type, where each use of another type counts all of its parts.
 
-A type is printed in full at each use, so a struct with two members of one struct type doubles the
-text.
+The limit exists because a type is printed in full at each use.
 """
 
 MAX_INTEGER_BITS = 4096
@@ -181,10 +180,7 @@ class TypeReader:
 
     @cached_property
     def _cyclic(self) -> frozenset[int]:
-        """
-        Ids of structs, pointers and arrays that form cycles through a pointer that is declared
-        later.
-        """
+        """Ids of types in cycles, which contain a pointer that is declared later."""
         rows, definitions = self.index.rows, self.index.definitions
         pointers = {
             part
@@ -350,10 +346,7 @@ class TypeReader:
         return [offsets[m] for m in sorted(offsets)], list(decorations), list(whole)
 
     def _read_declared(self, cls: type[spv.DeclaredType], row: int) -> Attribute:
-        """
-        Makes a type of class `cls` from its declaration. Carries the declaration if the class
-        rejects it.
-        """
+        """Makes a type of class `cls`. Carries the declaration if the class rejects it."""
         try:
             kinds = [o.kind for o in grammar().instruction(cls.INSTRUCTION).operands[1:]]
             words = self.index.rows[row][2:]
@@ -369,7 +362,6 @@ class TypeReader:
             return self._carry(row)
 
     def _operand(self, id: int) -> Attribute:
-        """Returns a type, a constant's value, or a symbol."""
         if self.is_type(id):
             return self.type(id)
         value = self.globals.attribute(id)
@@ -381,7 +373,6 @@ class TypeReader:
 
 
 def _reachable(starts: Iterable[int], edges: Mapping[int, Sequence[int]]) -> frozenset[int]:
-    """Returns the nodes in `starts` and all nodes that can be reached from them."""
     found, waiting = set(starts), list(starts)
     while waiting:
         fresh = [node for node in edges.get(waiting.pop(), ()) if node not in found]
@@ -391,10 +382,7 @@ def _reachable(starts: Iterable[int], edges: Mapping[int, Sequence[int]]) -> fro
 
 
 def zero_of(t: Attribute) -> Attribute | None:
-    """
-    Returns the zero of a type, for an OpConstantNull inside another constant. Returns None if the
-    type has no such attribute.
-    """
+    """Returns the zero of a type as an attribute; None if there is no such attribute."""
     if isinstance(t, IntegerType):
         return IntegerAttr(0, t)
     if isinstance(t, AnyFloat):
@@ -433,9 +421,7 @@ def pack_numbers(
 
 def tensor_of(t: spv.TensorArmType, values: Sequence[Attribute | None]) -> Attribute | None:
     """
-    Makes a `dense` literal from a tensor's constituents; None if they do not fit the type.
-
-    Constituents are elements for one dimension, else tensors without the first dimension.
+    Makes a tensor's `dense` literal from elements or smaller tensors; None if they do not fit.
     """
     element = t.element_type
     if t.extents[:1] != (len(values),) or not isinstance(element, IntegerType | AnyFloat):

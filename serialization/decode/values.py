@@ -95,8 +95,7 @@ class Values:
 
     def _await(self, id: int, row: int) -> SSAValue:
         """
-        Returns a placeholder for a value that is defined later. Raises `SPIRVDecodeError` if the
-        use precedes the definition in one block.
+        Returns a placeholder. Raises `SPIRVDecodeError` if the use precedes in the same block.
         """
         known = self._awaited.get(id)
         if known is None:

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 INTERFACE_OF_ALL = (1, 4)
 """
-First version in which an entry point's interface lists global variables of all storage classes.
-Earlier versions list only variables of Input and Output (SPIR-V, OpEntryPoint).
+First version in which an entry point's interface lists variables of all storage classes, not only
+Input and Output (SPIR-V, OpEntryPoint).
 """
 
 
@@ -167,7 +167,6 @@ class ModuleEncoder:
         return self.words.assemble(grammar().magic, version, self.ids.bound)
 
     def _defined_ids(self) -> Iterator[tuple[int, Operation]]:
-        """Yields the id of each symbol and value, with the operation that defines it."""
         for name, known in self._symbol_ids.items():
             yield known, self._symbols[name]
         for op in self.module.walk():
@@ -202,8 +201,7 @@ class ModuleEncoder:
 
     def symbol(self, name: str, op: Operation | None) -> int:
         """
-        Returns the id of a symbol. Writes a variable's or constant's definition at the first
-        request.
+        Returns the id of a symbol. The first call writes a variable's or constant's definition.
         """
         self._in_use.add(name)
         known = self._symbol_ids.get(name)
@@ -224,8 +222,8 @@ class ModuleEncoder:
 
     def _carried_definition(self, op: Operation) -> int:
         """
-        Encodes a carried instruction with a result. Its id is assigned before its operands are
-        encoded, because debug information may refer to itself in cycles.
+        Encodes a carried instruction with a result. Assigns the id first, since debug information
+        may refer to itself in cycles.
         """
         name = self._name_of(op)
         id = self._reserved.pop(name, None) or self.ids.fresh()
@@ -278,9 +276,7 @@ class ModuleEncoder:
     # Debug information and decorations
 
     def line(self, op: Operation) -> tuple[int, int, int] | None:
-        """
-        Returns the file's id, the line and the column of an operation; None if they are unknown.
-        """
+        """Returns file id, line and column of an operation; None if they are unknown."""
         where: Attribute = op.location
         while not isinstance(where, FileLineColLoc):
             if isinstance(where, NameLoc):
@@ -309,9 +305,7 @@ class ModuleEncoder:
         return True
 
     def _name(self, target: int, name: str) -> None:
-        """
-        Writes OpName. Values that share a constant share an id, which gets the first value's name.
-        """
+        """Writes OpName for an id that has no name yet."""
         if target in self._named:
             return
         self._named.add(target)
@@ -415,7 +409,6 @@ class ModuleEncoder:
         return variable
 
     def _decorate_all(self, target: int, op: Operation, but: Sequence[str]) -> None:
-        """Writes a decoration for each property and attribute that is not in `but`."""
         for name, attribute in sorted((op.properties | op.attributes).items()):
             if name == "linkage_attributes":
                 self._linkage(target, attribute, op)
@@ -467,9 +460,7 @@ class ModuleEncoder:
     # Sections.
 
     def _declare_triple(self) -> tuple[int, int]:
-        """
-        Writes capabilities and extensions. Returns the SPIR-V version that they are declared for.
-        """
+        """Writes capabilities and extensions. Returns the version of SPIR-V."""
         triple = self.module.vce_triple
         if triple is None:
             raise SPIRVEncodeError(
@@ -527,10 +518,7 @@ class ModuleEncoder:
         )
 
     def _used_variables(self, function: str, version: tuple[int, int]) -> list[str]:
-        """
-        Returns the variables that an entry point must list, in the module's order. These include
-        the variables that called functions use.
-        """
+        """Returns the variables that an entry point and its callees use, in the module's order."""
         reached, waiting = {function}, [function]
         while waiting:
             for name in self._uses.get(waiting.pop(), ()):

@@ -81,7 +81,6 @@ class Module(IdSource, Protocol):
 
 
 def _brings_blocks(op: Operation) -> bool:
-    """True if an operation is a selection or a loop with blocks."""
     return isinstance(op, spv.SelectionOp | spv.LoopOp) and bool(op.regions[0].blocks)
 
 
@@ -115,8 +114,7 @@ class Labels:
         """
         Returns the label of a block's first SPIR-V block.
 
-        A loop's entry block and a selection's header usually continue the surrounding block, and
-        so have the label of that block.
+        A loop's entry block and most selection headers continue the surrounding block.
         """
         known = self._begins.get(id(block))
         if known is None:
@@ -157,10 +155,7 @@ class Edge(NamedTuple):
     values: Sequence[SSAValue]
     """The values for the target's arguments."""
     label: int
-    """
-    The label to branch to: the target's, or the label of an inserted block that branches to the
-    target.
-    """
+    """The label of the target, or of an inserted block that branches to the target."""
     split: bool
     """True if a block is inserted between the branch and its target."""
 
@@ -187,10 +182,7 @@ class FunctionEncoder:
         self.words: list[int] = []
         self.variables: list[int] = []
         self.origins: list[tuple[int, Operation]] = []
-        """
-        Pairs of an offset in the function's words and the operation that the following words
-        belong to.
-        """
+        """(Offset in the function's words, operation of the words from this offset on)."""
         self._exits: dict[int, list[spv.ExitOp]] = {}
         """Identity of a block -> the exits (from nested constructs) that branch to it."""
         self._begun = set[int]()
@@ -257,8 +249,7 @@ class FunctionEncoder:
         self, result: int, field: str, attribute: Attribute, func: FuncOp
     ) -> None:
         """
-        Writes the decoration that an argument's attribute gives. The attribute is MLIR's
-        `spirv.decoration`, or has a decoration's name: `spirv.alignment = 4 : i32`.
+        Writes the decoration in `spirv.decoration`, or in `spirv.alignment` and similar names.
         """
         if field == PARAMETER_DECORATION and isinstance(attribute, spv.DecorationAttr):
             self.module.decorations.add(result, attribute.data)
@@ -273,10 +264,7 @@ class FunctionEncoder:
         merging: Mapping[int, tuple[Sequence[int], Sequence[int]]] | None = None,
         incoming: Incoming | None = None,
     ) -> None:
-        """
-        Encodes blocks in this order. `merging` maps a block's identity to `first` and `last` of
-        `_operations`.
-        """
+        """Encodes blocks. `merging` has a block's `first` and `last` for `_operations`."""
         if incoming is None:
             incoming = self._incoming(blocks)
         for block in blocks:
@@ -287,7 +275,6 @@ class FunctionEncoder:
             self._operations(block, first, last)
 
     def _incoming(self, blocks: Sequence[Block]) -> Incoming:
-        """Returns the branches that enter each block with arguments."""
         incoming: dict[int, list[Entry]] = {}
         for block in blocks:
             last, seen = block.last_op, set[int]()
@@ -310,7 +297,6 @@ class FunctionEncoder:
                 self._exits.setdefault(id(target), []).append(op)
 
     def _entries(self, leaving: spv.ExitOp, target: Block) -> list[Entry]:
-        """Returns the branches that enter a block by one exit."""
         block = leaving.parent_block()
         assert block is not None
         uses = [use.operation for use in block.uses] if _only_exits(block) else []
@@ -380,8 +366,8 @@ class FunctionEncoder:
         self, block: Block, first: Sequence[int] = (), last: Sequence[int] = ()
     ) -> None:
         """
-        Encodes a block's operations. Puts the words `first` before the first branch (a loop's
-        merge instruction), and `last` before the last branch (a selection's merge instruction).
+        Encodes a block. Puts `first` before the first branch (a loop's merge instruction) and
+        `last` before the last branch (a selection's).
         """
         self._begun.add(id(block))
         module, words = self.module, self.words
@@ -410,10 +396,7 @@ class FunctionEncoder:
                 module.decorate(module.value(op.results[0]), op)
 
     def _unstructured_merge(self, op: Operation) -> None:
-        """
-        Writes the merge instruction that a branch holds as an attribute, in a function without
-        regions.
-        """
+        """Writes the merge instruction from a branch's attribute, in a function without regions."""
         for name, labels in ((SELECTION_MERGE, 1), (LOOP_MERGE, 2)):
             given, region = op.attributes.get(name), op.parent_region()
             if given is None or region is None:
@@ -428,10 +411,6 @@ class FunctionEncoder:
             self.words += self._instruction(instruction_name, *targets, *numbers[labels:])
 
     def _operation(self, op: Operation) -> None:
-        """
-        Encodes an operation that has a handler, or is the first operation of its class in the
-        module.
-        """
         handler = self._handlers.get(op.name)
         if handler is not None:
             handler(op)
@@ -556,7 +535,6 @@ def _is_exit(op: Operation | None) -> TypeGuard[spv.ExitOp]:
 
 
 def _only_exits(block: Block) -> bool:
-    """True if an exit from a construct is the only operation of a block."""
     return _is_exit(block.last_op) and block.first_op is block.last_op and not block.args
 
 
@@ -575,15 +553,10 @@ def _dissolves(terminator: Operation) -> bool:
 
 
 LOOP_PARAMETERS = "loop_control_parameters"
-"""
-The attribute of a loop with the parameters of `PeelCount` and similar loop controls, in order.
-"""
+"""The attribute of a loop with the parameters of `PeelCount` and similar controls, in order."""
 
 
 def _loop_parameters(op: spv.LoopOp) -> list[int]:
-    """
-    Returns the parameters of `PeelCount` and similar loop controls, for which MLIR has no syntax.
-    """
     kind, mask = grammar().kind("LoopControl"), op.loop_control.data
     taking = [n for n in kind.names if mask & kind[n].value and kind[n].parameters]
     given = op.attributes.get(LOOP_PARAMETERS)

@@ -44,9 +44,7 @@ IMPLICIT = ("IdResultType", "IdResult")
 
 
 operands_of: Callable[[Operation], tuple[SSAValue, ...]] = attrgetter("_operands")
-"""
-Returns the tuple of an operation's operands, faster than `op.operands`, which wraps the tuple.
-"""
+"""Returns an operation's operands, faster than `op.operands`, which wraps the tuple."""
 
 
 class IdSource(Protocol):
@@ -157,9 +155,7 @@ def _extended_encoder(
 
 
 def _general(instruction: Instruction, operands: Sequence[tuple[Operand, Writer]]) -> Encode:
-    """
-    Makes the encoder of an instruction with SSA operands and properties, some of them optional.
-    """
+    """Makes the encoder of an instruction with SSA operands and properties."""
     opcode = instruction.opcode
     has_result, has_type = instruction.has_result, instruction.has_result_type
 
@@ -192,10 +188,7 @@ def _general(instruction: Instruction, operands: Sequence[tuple[Operand, Writer]
 
 
 def _stand_ins(left_out: Sequence[Operand], later: Operand, op: Operation) -> list[int]:
-    """
-    Returns words for omitted operands that precede `later`: 0 for a mask. Raises
-    `SPIRVEncodeError` for other operands.
-    """
+    """Returns empty masks for omitted operands, or raises `SPIRVEncodeError`."""
     words: list[int] = []
     for operand in left_out:
         if operand.quantifier == "*":
@@ -272,9 +265,7 @@ def _writer(cls: type[Operation], instruction: Instruction, operand: Operand) ->
 
 
 def _ssa(field: str, names: Sequence[str], definitions: Sequence[type[OperandDef]]) -> Writer:
-    """
-    Makes a writer of SSA operands by position, which is fixed if at most one segment is variadic.
-    """
+    """Makes a writer of SSA operands. Positions are fixed if at most one segment is variadic."""
     index = names.index(field)
     lengths = [issubclass(d, VarOperandDef | OptOperandDef) for d in definitions]
     if sum(lengths) > 1:
@@ -321,8 +312,6 @@ def _computed_writer(field: str) -> Writer:
 
 
 def _id_writer(name: str) -> Writer:
-    """Makes a writer of a property that holds ids: a constant, a symbol or a type."""
-
     def write(ids: IdSource, op: Operation) -> Sequence[int] | None:
         attribute = _attribute(op, name)
         if attribute is None:
@@ -335,7 +324,6 @@ def _id_writer(name: str) -> Writer:
 
 
 def _enumerant_writer(cls: type[IRDLOperation], operand: Operand, name: str) -> Writer:
-    """Makes a writer of an enumerant or mask and its parameters."""
     kind = grammar().kind(operand.kind)
     properties = properties_of(cls)
     prefix = name.removesuffix("memory_access").removesuffix("memory_operand")
@@ -394,11 +382,7 @@ def _literal(operand: Operand, name: str) -> Writer:
 
 
 def integers(attribute: Attribute, op: Operation | None) -> list[int]:
-    """
-    Returns one word for each number of an attribute, which is an integer or an array of integers.
-
-    Raises `SPIRVEncodeError` for other attributes.
-    """
+    """Returns one word for each number of an integer or an array. Raises `SPIRVEncodeError`."""
     if isinstance(attribute, IntegerAttr):
         return [attribute.value.data & 0xFFFFFFFF]
     if isinstance(attribute, IntAttr):

@@ -29,10 +29,7 @@ class Origins:
         self._begins.setdefault(section, []).append((offset, op))
 
     def finish(self, words: ModuleWords, ids: Iterable[tuple[int, Operation]]) -> None:
-        """
-        Adds the ids that operations define, and converts offsets in sections to offsets in the
-        binary.
-        """
+        """Adds the ids that operations define, and makes offsets relative to the binary."""
         for id, op in ids:
             self._of_id.setdefault(id, op)
         base = HEADER_WORDS
@@ -44,11 +41,9 @@ class Origins:
 
     def operation(self, id: int, word: int) -> Operation | None:
         """
-        Returns the operation of the instruction at a word offset. `id` is its result id, 0 without
-        result.
+        Returns the operation of the instruction at a word offset with this result id (or 0).
 
-        Returns None for instructions that belong to no single operation: types, names, the memory
-        model.
+        Returns None for instructions of no single operation: types, names, the memory model.
         """
         if id in self._of_id:
             return self._of_id[id]

@@ -55,10 +55,8 @@ from xdsl_spirv.serialization.raw.words import ModuleWords, Section, string_word
 
 def literals(attribute: Attribute, parameters: Sequence[Operand], op: Operation) -> list[int]:
     """
-    Returns the words of an enumerant's literal parameters, given as one attribute.
-
-    The attribute is a number, enumerant or string for one parameter, an array for several
-    parameters, and a unit attribute for none.
+    Returns the words of an enumerant's literal parameters. The attribute is a number, enumerant or
+    string for one parameter, an array for several, a unit attribute for none.
     """
     if isinstance(attribute, UnitAttr | NoneAttr):
         return []
@@ -117,9 +115,7 @@ class Decorations:
             self._words.add(Section.ANNOTATIONS, opcode, operands)
 
     def add(self, target: int, decoration: int, *values: int) -> None:
-        """
-        Decorates an id with the enumerant `decoration`, whose literals are the words `values`.
-        """
+        """Decorates an id with an enumerant; `values` are the words of its literals."""
         self._add(self._decorate, target, decoration, *values)
 
     def add_member(self, struct: int, member: int, decoration: int, *values: int) -> None:
@@ -128,10 +124,8 @@ class Decorations:
 
     def add_attribute(self, target: int, name: str, attribute: Attribute, op: Operation) -> None:
         """
-        Decorates an id as an attribute of an operation says. Ignores other dialects' attributes
-        (`test.note`).
-
-        Raises `SPIRVEncodeError` if any other attribute is not a decoration.
+        Writes an attribute of an operation as a decoration of an id. Ignores names with a
+        dialect's prefix (`test.note`). Raises `SPIRVEncodeError` if the name is not a decoration.
         """
         decoration = decoration_of(name)
         if decoration is None:
@@ -228,9 +222,8 @@ class Declarations:
         self, name: str, result_type: int | None, operands: Sequence[int], apart: object = None
     ) -> tuple[int, bool]:
         """
-        Returns the id of a declaration, and True if the declaration is new.
-
-        Declarations with equal words are distinct if `apart` differs.
+        Returns the id of a declaration, and True if the declaration is new. Equal words with
+        different `apart` are distinct declarations.
         """
         key = (name, result_type, apart, *operands)
         known = self._declared.get(key)
@@ -437,10 +430,7 @@ class TypeTable:
         return type_id
 
     def _find_declarable(self, declared: spv.StructType) -> spv.PointerType | None:
-        """
-        Returns the first forward pointer to a struct that is declared or does not lead to an open
-        struct.
-        """
+        """Returns the first forward pointer whose struct does not lead to an open struct."""
         for pointer in self._forward:
             if pointer.pointee == declared or not self._leads_to_open(pointer.pointee, set()):
                 return pointer
@@ -457,11 +447,7 @@ class TypeTable:
             self._decorations.add(struct, d.decoration.data, *values)
 
     def decorate_block(self, t: Attribute) -> None:
-        """
-        Decorates a struct, or the struct in an array of structs, with Block.
-
-        Does nothing for other types and for structs with BufferBlock.
-        """
+        """Decorates a struct, or the structs in an array, with Block, if they lack BufferBlock."""
         while isinstance(t, spv.ArrayType | spv.RuntimeArrayType):
             t = t.element_type
         if isinstance(t, spv.StructType) and not t.has_decoration(spv.Decoration.BufferBlock):
@@ -515,9 +501,8 @@ class ConstantTable:
 
     def replicated(self, value: Attribute, types: Sequence[Attribute], op: Operation | None) -> int:
         """
-        Returns the id of a nested composite that repeats `value`.
-
-        `types` lists the composite's types from the outermost to the type of `value`.
+        Returns the id of a nested composite that repeats `value`; `types` start with the
+        outermost.
         """
         constituent = self.id(value, types[-1], op)
         for t in reversed(types[:-1]):
@@ -558,9 +543,7 @@ class ConstantTable:
         return self._declare("OpConstantComposite", self._types.id(t, op), constituents)
 
     def _nested(self, elements: list[int], t: Attribute, op: Operation | None) -> int:
-        """
-        Returns the id of a composite whose scalars are given as bit patterns in row-major order.
-        """
+        """Returns the id of a composite from bit patterns in row-major order."""
         scalar = _scalar_width(t)
         if scalar is not None:
             width, signed = scalar
@@ -576,10 +559,7 @@ class ConstantTable:
 
 
 def scalar_words(value: IntegerAttr | FloatAttr, t: Attribute, op: Operation | None) -> list[int]:
-    """
-    Returns the literal words of a number of type `t`. Raises `SPIRVEncodeError` if it does not
-    fit.
-    """
+    """Returns the words of a number of type `t`. Raises `SPIRVEncodeError` if it does not fit."""
     if _scalar_width(t) is None:
         raise SPIRVEncodeError(f"{value} is not a constant of type {t}", op)
     try:
@@ -595,7 +575,6 @@ def dense_elements(value: DenseIntOrFPElementsAttr) -> list[int]:
 
 
 def _scalar_width(t: Attribute) -> tuple[int, bool] | None:
-    """Returns the width of a scalar type and True if it is signed; None for other types."""
     if isinstance(t, IntegerType):
         return t.width.data, t.signedness.data is Signedness.SIGNED
     if type(t) in FLOATS:

@@ -45,9 +45,7 @@ class Limits:
     """Largest allowed id bound, and so the largest size of a table indexed by id (SPIR-V 2.17)."""
 
     string_bytes: int = 4 * 65535
-    """
-    Longest literal string in bytes: 65,535 characters of at most 4 bytes in UTF-8 (SPIR-V 2.17).
-    """
+    """Longest literal string in bytes: 65,535 characters of 4 bytes in UTF-8 (SPIR-V 2.17)."""
 
     group_decorations: int = 100_000
     """
@@ -57,9 +55,8 @@ class Limits:
 
     branch_values: int = 20_000
     """
-    Largest number of values that branches pass to OpPhi, in excess of one value for each word of
-    the module. SPIR-V has no such limit. In the dialect, each case of a switch repeats the passed
-    values.
+    Largest number of values passed to OpPhi, in excess of the module's number of words. SPIR-V has
+    no such limit. In the dialect, each case of a switch repeats its values.
     """
 
 
@@ -72,9 +69,7 @@ class Header:
 
     version: tuple[int, int]
     generator: int
-    """
-    The tool's number in Khronos' registry (upper 16 bits) and the tool's version (lower 16 bits).
-    """
+    """The tool's registered number in the upper 16 bits, its version in the lower 16 bits."""
     bound: int
     """The id bound: every id is less than this number."""
     schema: int = 0
@@ -87,9 +82,7 @@ class Header:
 
 @dataclass(slots=True)
 class RawInstruction:
-    """
-    One instruction: its index in the module and its words. The first word has length and opcode.
-    """
+    """An instruction: its index in the module and its words (the first has length and opcode)."""
 
     module: RawModule
     index: int
@@ -160,9 +153,8 @@ class RawModule:
     @classmethod
     def of_words(cls, words: Words, byte_order: ByteOrder = "little") -> RawModule:
         """
-        Builds a module from all of its words, including the header.
-
-        Raises `SPIRVDecodeError` if a word count is 0 or exceeds the words that remain.
+        Builds a module from all words, including the header. Raises `SPIRVDecodeError` if the
+        words are not a sequence of whole instructions.
         """
         return cls(words, _starts(words), byte_order)
 
@@ -178,10 +170,7 @@ class RawModule:
 
     @cached_property
     def symbols(self) -> Symbols:
-        """
-        The declared types and instruction sets, which are needed to read other instructions'
-        operands.
-        """
+        """The types and instruction sets that are needed to read other instructions."""
         from xdsl_spirv.serialization.raw.operands import Symbols
 
         return Symbols.of(self)

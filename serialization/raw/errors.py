@@ -1,9 +1,6 @@
 """
-Errors for invalid SPIR-V binaries and assembly texts. Each message gives the cause, then the
-place.
-
-The raw layer works without xDSL. So these errors do not derive from xDSL's errors, unlike the
-errors in `encode/__init__.py`.
+Errors for invalid SPIR-V binaries and assembly texts. They do not derive from xDSL's errors, since
+the raw layer works without xDSL.
 """
 
 from __future__ import annotations
@@ -13,9 +10,8 @@ class SPIRVDecodeError(ValueError):
     """
     Bytes that are not a SPIR-V module.
 
-    `word` is the offset in 32-bit words from the start of the module. `index` is the index of the
-    instruction (-1 in the header). `opcode` is the opcode of that instruction (None in the
-    header).
+    `word` is the word offset in the module, `index` the index of the instruction (-1 in the
+    header), and `opcode` its opcode (None in the header).
     """
 
     def __init__(

@@ -35,8 +35,8 @@ class FloatFormat(NamedTuple):
     fraction_bits: int
     has_infinity: bool = True
     """
-    True if the largest exponent is reserved for infinities and NaNs. If False, the largest
-    exponent is also used for finite values, and only the value with all bits set is a NaN.
+    True if the largest exponent is reserved for infinities and NaNs. Otherwise only all bits set
+    are a NaN.
     """
 
     @property
@@ -79,8 +79,7 @@ def value_of(words: list[int], number: NumberType) -> int | None:
     """
     Returns the bits of a literal; None if its words have bits beyond the type's width.
 
-    The words extend a narrow signed integer by its sign, any other narrow number by zeros (SPIR-V
-    2.2.1).
+    Words extend narrow signed integers by the sign, other numbers by zeros (SPIR-V 2.2.1).
     """
     bits = words[0] | (words[1] << 32 if len(words) > 1 else 0)
     value = bits & ((1 << number.width) - 1)
@@ -131,10 +130,7 @@ def _format_hex(value: int, width: int, layout: FloatFormat) -> str:
 
 
 def parse_number(text: str, number: NumberType) -> int:
-    """
-    Returns the bits of a number in assembly. Raises `ValueError` if the text does not fit the
-    type.
-    """
+    """Returns the bits of a number in assembly. Raises `ValueError` if the text does not fit."""
     if number.is_float:
         return _parse_float(text, number)
     return parse_integer(text, number.width, number.signed)
@@ -142,8 +138,7 @@ def parse_number(text: str, number: NumberType) -> int:
 
 def parse_integer(text: str, width: int, signed: bool) -> int:
     """
-    Returns the bits of an integer in assembly. Raises `ValueError` if the text does not fit the
-    type.
+    Returns the bits of an integer in assembly. Raises `ValueError` if the text does not fit.
 
     A hexadecimal integer may use all bits of a signed type, including the sign bit.
     """
@@ -184,9 +179,7 @@ def _parse_float(text: str, number: NumberType) -> int:
 
 
 def _round_to_single(text: str, value: float) -> int:
-    """
-    Rounds a decimal to the nearest 32-bit float, ties to even, without rounding to 64 bits first.
-    """
+    """Rounds a decimal to the nearest 32-bit float, ties to even, in one step."""
     try:
         bits = struct.unpack("<I", struct.pack("<f", value))[0]
     except OverflowError:
@@ -233,7 +226,7 @@ def _narrow(text: str, single: int, width: int, layout: FloatFormat) -> int:
 
 
 def _parse_hex(match: re.Match[str], width: int, layout: FloatFormat) -> int:
-    """A hexadecimal float's bits; digits beyond the type's fraction are dropped."""
+    """Returns the bits of a hexadecimal float. Drops digits beyond the type's fraction."""
     minus, whole, part, power_text = match.groups()
     digits = whole + (part or "")
     if not digits or len(digits) > 400:

@@ -84,9 +84,7 @@ def _spec(operand: Operand) -> Spec:
 
 @cache
 def enum_table(kind: str) -> EnumTable:
-    """
-    Returns an enumeration of the grammar. If a value has several names, the first one is used.
-    """
+    """Returns an enumeration of the grammar, with the first name of each value."""
     facts = grammar().kind(kind)
     names: dict[int, str] = {}
     parameters: dict[int, tuple[Spec, ...]] = {}
@@ -109,9 +107,7 @@ def operand_specs(opcode: int) -> tuple[Spec, ...] | None:
 
 @cache
 def extended_operand_specs(instruction_set: str, number: int) -> tuple[Spec, ...] | None:
-    """
-    Returns the specs of an extended instruction's operands; None if the instruction is unknown.
-    """
+    """Returns the specs of an extended instruction's operands; None if it is unknown."""
     entry = grammar().by_extended_opcode(instruction_set, number)
     return None if entry is None else tuple(_spec(o) for o in entry.operands)
 
@@ -119,9 +115,8 @@ def extended_operand_specs(instruction_set: str, number: int) -> tuple[Spec, ...
 @cache
 def nested_operand_specs(opcode: int) -> tuple[Spec, ...] | None:
     """
-    Returns the specs of the operands that follow `opcode` in an OpSpecConstantOp.
-
-    Returns None if OpSpecConstantOp does not allow the opcode.
+    Returns the specs of operands that follow `opcode` in OpSpecConstantOp; None if not allowed
+    there.
     """
     entry = grammar().by_opcode(opcode)
     if entry is None or not entry.has_result_type or not entry.has_result:
@@ -148,9 +143,7 @@ T = TypeVar("T")
 
 
 def _seen_entry(table: Mapping[int, tuple[int, T]], key: int, index: int) -> T:
-    """
-    Returns a table entry. Raises `KeyError` if it was made by an instruction at or after `index`.
-    """
+    """Returns a table entry. Raises `KeyError` if its instruction is not before `index`."""
     declared, type = table[key]
     if declared >= index:
         raise KeyError(key)
@@ -163,15 +156,9 @@ class Symbols:
     def __init__(self, module: RawModule):
         self.module = module
         self.numbers: dict[int, tuple[int, NumberType | None]] = {}
-        """
-        Id of a scalar type -> instruction index, type (None if SPIR-V does not define its
-        literals).
-        """
+        """Id of a scalar type -> instruction index, type (None if literals are undefined)."""
         self.sets: dict[int, tuple[int, str | None]] = {}
-        """
-        Id of an OpExtInstImport -> instruction index, the grammar's name of the set (None if
-        unknown).
-        """
+        """Id of an OpExtInstImport -> instruction index, name of the set (None if unknown)."""
         self.imports: dict[int, str] = {}
         """Id of an OpExtInstImport -> the name of the set as the module spells it."""
         self._value_types: dict[int, tuple[int, int]] | None = None
@@ -208,24 +195,20 @@ class Symbols:
 
     def number_type(self, type_id: int, index: int) -> NumberType | None:
         """
-        Returns the scalar type of an id, if an instruction before `index` declares it.
+        Returns the scalar type of an id; None if SPIR-V does not define the type's literals.
 
-        Returns None if SPIR-V does not define the type's literals. Raises `KeyError` if the id is
-        not a scalar type.
+        Raises `KeyError` if no instruction before `index` declares the id as a scalar type.
         """
         return _seen_entry(self.numbers, type_id, index)
 
     def selector_type(self, value: int, index: int) -> NumberType | None:
-        """
-        Returns the scalar type of the value `value`, an OpSwitch's selector. See `number_type`.
-        """
+        """Returns the scalar type of an OpSwitch's selector, like `number_type`."""
         return self.number_type(_seen_entry(self.value_types, value, index), index)
 
     def instruction_set(self, set_id: int, index: int) -> str | None:
         """
-        Returns the name of the instruction set that an id imports; None if the set is unknown.
-
-        Raises `KeyError` if no OpExtInstImport before `index` has this id.
+        Returns the name of an imported instruction set; None if the set is unknown. Raises
+        `KeyError` if no OpExtInstImport before `index` has this id.
         """
         return _seen_entry(self.sets, set_id, index)
 
@@ -244,9 +227,8 @@ class Symbols:
 
 def scalar_type(opcode: int, values: list[int]) -> NumberType | None:
     """
-    Returns the type that an OpTypeInt or OpTypeFloat with these literals declares.
-
-    Returns None if SPIR-V does not define the type's literals.
+    Returns the type that an OpTypeInt or OpTypeFloat with these literals declares; None if SPIR-V
+    does not define the type's literals.
     """
     width, *rest = values
     is_float = opcode == opcode_of("OpTypeFloat")
@@ -274,8 +256,6 @@ def _value_types(module: RawModule) -> dict[int, tuple[int, int]]:
 
 
 class _Reader:
-    """Reads one instruction's operands from left to right."""
-
     def __init__(self, symbols: Symbols, instruction: RawInstruction, bound: int):
         self.symbols = symbols
         self.instruction = instruction

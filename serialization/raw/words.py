@@ -43,9 +43,7 @@ class Section(IntEnum):
 
 
 def instruction(opcode: int, operands: Sequence[int]) -> list[int]:
-    """
-    Encodes one instruction. Raises `OverflowError` if it has more than `MAX_WORD_COUNT` words.
-    """
+    """Encodes an instruction. Raises `OverflowError` above `MAX_WORD_COUNT` words."""
     count = len(operands) + 1
     if count > MAX_WORD_COUNT:
         raise OverflowError(

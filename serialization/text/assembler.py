@@ -89,10 +89,7 @@ class _Assembler:
         return RawModule.of_words(np.asarray(array("I", header.words()) + words), byte_order)
 
     def _statements(self) -> Iterator[tuple[int, int, int]]:
-        """
-        Yields each instruction's token indices: the result's (-1 without result), the name's, the
-        end.
-        """
+        """Yields each instruction's token indices: result (-1 if absent), name and end."""
         tokens = self.tokens
         count = len(tokens)
         starts = [i for i, token in enumerate(tokens) if token[:2] == "Op" and token[2:3].isupper()]

@@ -1,9 +1,9 @@
 """
-Encodes the operands of assembly text as words.
+Encodes the operands of assembly text as words, by the same specs as the inverse,
+`raw/operands.py`.
 
-Uses the same specs as the inverse, `raw/operands.py`. The encoder goes through a module once and
-records facts that later instructions need: scalar types, instruction sets, and (for OpSwitch) the
-types of values.
+The encoder goes through a module once and records facts that later instructions need: scalar
+types, instruction sets, and (for OpSwitch) the types of values.
 """
 
 from __future__ import annotations
@@ -87,9 +87,7 @@ class Ids(dict[str, int]):
 
 
 class _Integers(dict[str, int]):
-    """
-    Maps the text of an unsigned 32-bit literal to its word. Raises `ValueError` for other texts.
-    """
+    """Text of an unsigned 32-bit literal -> its word. Raises `ValueError` for other texts."""
 
     def __missing__(self, token: str) -> int:
         return parse_integer(token, 32, False)
@@ -167,11 +165,7 @@ def _shape(opcode: int) -> _Shape:
 
 
 def string_words(token: str, place: int) -> list[int]:
-    """
-    Encodes a quoted token. A backslash escapes the character after it.
-
-    Raises `OperandError` if the token has no quotes or contains a zero byte.
-    """
+    """Encodes a quoted token. A backslash escapes the next character. Raises `OperandError`."""
     if len(token) < 2 or token[0] != '"' or token[-1] != '"':
         raise OperandError(f"a string in quotes is expected, not '{token[:60]}'", place)
     text = re.sub(r"\\([\s\S])", r"\1", token[1:-1])
@@ -233,9 +227,8 @@ class Encoder:
 
     def _simple(self, shape: _Shape, arguments: list[str], result: str | None) -> list[int] | None:
         """
-        Encodes an instruction in which each token is one word; returns None for other
-        instructions. New ids are numbered in the order of the words: the result after the result
-        type.
+        Encodes an instruction if each token is one word; else returns None. The result type gets
+        an id before the result.
         """
         count = len(arguments)
         if count not in shape.rows:
@@ -276,9 +269,8 @@ class Encoder:
 
     def verbatim(self, tokens: list[str], first: int) -> list[int]:
         """
-        Returns the words of `!` tokens, which must form whole instructions. Raises `OperandError`.
-
-        `first` is the token index of `tokens[0]`, which errors refer to.
+        Returns the words of `!` tokens, which must form whole instructions. Raises `OperandError`
+        with token indices that start at `first`.
         """
         words: list[int] = []
         for place, token in enumerate(tokens, first):
@@ -296,10 +288,8 @@ class Encoder:
 
     def unknown(self, name: str, arguments: list[str], result: str | None) -> list[int]:
         """
-        Encodes `OpUnknown(opcode, words)` followed by integers, the form that newer versions of
-        `spirv-dis` print for unknown instructions.
-
-        Raises `OperandError`.
+        Encodes `OpUnknown(opcode, words)` and the following integers, which newer versions of
+        `spirv-dis` print for unknown instructions. Raises `OperandError`.
         """
         head = name
         taken = 0
@@ -344,8 +334,6 @@ class Encoder:
 
 
 class _Writer:
-    """Writes one instruction's operands from left to right."""
-
     def __init__(self, encoder: Encoder, shape: _Shape, arguments: list[str], result: str | None):
         self.encoder = encoder
         self.shape = shape

@@ -42,9 +42,7 @@ hostile modules reach this limit, by long names with many uses.
 """
 
 MAX_EXPLAINED = 100
-"""
-Largest number of errors that a tolerant disassembly explains. Random bytes may fail at each word.
-"""
+"""Largest number of errors that a tolerant disassembly explains."""
 
 TOGETHER = 4096
 """Number of instructions printed as one batch: a compromise between speed and memory."""
@@ -128,8 +126,6 @@ class _Ids(dict[int, str]):
 
 
 class _Formats(dict[str, Callable[[RawOperand], str]]):
-    """Maps an operand kind to the function that prints operands of this kind."""
-
     def __init__(self, ids: _Ids):
         super().__init__()
         self["LiteralString"] = lambda o: quote(str(o.value))
@@ -175,9 +171,7 @@ class _Printer:
         """For each instruction, True if its line starts with a word (`!0x...`)."""
 
     def lines(self, limit: int | None) -> list[str] | None:
-        """
-        Returns one line for each instruction; None if the text has more than `limit` characters.
-        """
+        """Returns a line for each instruction; None if the text exceeds `limit` characters."""
         self._room = limit
         forms = Forms(self.symbols, self.margin, self.pad)
         rows = self.module.rows()
@@ -221,7 +215,6 @@ class _Printer:
         return map(form.template.__mod__, zip(*texts, strict=True))
 
     def _put(self, places: list[int], lines: Iterable[str]) -> bool:
-        """Stores lines. Returns False if the text exceeds its limit."""
         printed, room = self._lines, self._room
         if room is None:
             for place, line in zip(places, lines, strict=True):
@@ -267,8 +260,7 @@ class _Printer:
 
     def _slow(self, instruction: RawInstruction, shape: Shape) -> tuple[str, bool]:
         """
-        Prints one instruction. Returns the line, and True if the line starts with a word
-        (`!0x...`).
+        Prints one instruction. Returns the line, and True if it starts with a word (`!0x...`).
         """
         try:
             operands = self.symbols.operands(instruction)
@@ -293,10 +285,7 @@ class _Printer:
         return self._line(shape, parts), False
 
     def _portable(self, instruction: RawInstruction, operands: list[RawOperand]) -> int:
-        """
-        Returns the number of leading operands that `spirv-as` reads in the form that `spirv-dis`
-        prints.
-        """
+        """Returns the number of leading operands that `spirv-as` can read."""
         for place, operand in enumerate(operands):
             if operand.kind in UNREADABLE_KINDS:
                 return place
@@ -308,10 +297,7 @@ class _Printer:
         return len(operands)
 
     def _words_behind(self, instruction: RawInstruction, operands: list[RawOperand]) -> list[str]:
-        """
-        Prints operands as words. Ids after the first operand are printed as ids, which assemblers
-        accept.
-        """
+        """Prints operands as words, and ids after the first operand as ids."""
         places = [o.word for o in operands] + [len(instruction.words)]
         parts: list[str] = []
         for operand, end in zip(operands, places[1:], strict=True):
@@ -325,10 +311,7 @@ class _Printer:
         return self.margin + " ".join(f"!0x{word:08x}" for word in words)
 
     def _partly(self, instruction: RawInstruction, shape: Shape) -> str | None:
-        """
-        Prints a known instruction with unknown operands: its name and leading ids, then words.
-        Returns None if an id is not below the bound.
-        """
+        """Prints name and leading ids, then words; None if an id is not below the bound."""
         first = shape.ids
         words = instruction.words[1:]
         try:

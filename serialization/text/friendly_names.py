@@ -175,7 +175,6 @@ def _typed_opcodes() -> frozenset[int]:
 
 @cache
 def _defining() -> NDArray[np.bool_]:
-    """Returns an array, indexed by opcode, that is true for instructions with a result."""
     entries = map(grammar().instruction, grammar().instruction_names)
     return opcode_table(*(e.name for e in entries if e.has_result))
 

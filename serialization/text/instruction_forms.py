@@ -106,8 +106,7 @@ def opcode_name(opcode: int) -> str:
 
 def extended_name(symbols: Symbols, set_id: int, number: int, index: int) -> str:
     """
-    Returns the text for an extended instruction: its name, or its number if the set is unknown or
-    in `NUMBERED_SETS`.
+    Returns an extended instruction's name; its number if the set is unknown or in `NUMBERED_SETS`.
     """
     known = symbols.instruction_set(set_id, index)
     if known is None or NUMBERED_SETS.fullmatch(symbols.imports[set_id]):
@@ -162,9 +161,7 @@ def _deciding(specs: Sequence[Spec]) -> tuple[int, ...]:
 
 @cache
 def _simple(spec: Spec) -> tuple[Column] | None:
-    """
-    Returns the column of a word that no other word affects; None if a table cannot print the word.
-    """
+    """Returns the column of a word, in a tuple; None if a table cannot print the word."""
     if spec.form == "id":
         return (None,)
     if spec.form == "integer":
@@ -249,10 +246,7 @@ def _number(decided: Decided | None) -> Column:
 
 
 def _settle(spec: Spec, decided: Decided, place: int) -> tuple[str, Sequence[Spec]] | None:
-    """
-    Returns the text of a deciding word and the specs of the operands that it adds. Returns None if
-    the word is not in the grammar.
-    """
+    """Returns a deciding word's text and the specs of further operands; None if it is unknown."""
     value = decided.words[place]
     if spec.form == "opcode":
         specs = nested_operand_specs(value)

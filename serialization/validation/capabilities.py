@@ -28,9 +28,7 @@ from xdsl_spirv.serialization.validation.registry import (
 from xdsl_spirv.serialization.validation.types import Type
 
 UNCHECKED = frozenset({"BuiltIn ClipDistance", "BuiltIn CullDistance", "BuiltIn PointSize"})
-"""
-Built-ins that are exempt, since glslang names them in every shader of a stage, even if unused.
-"""
+"""Exempt built-ins, which glslang names in every shader of a stage even if unused."""
 
 
 ROUNDING = "Decoration FPRoundingMode"

@@ -21,9 +21,8 @@ MAX_INDEXES = 255
 
 def part(type_: Type | None, index: int | None, m: Module) -> Type | str | None:
     """
-    Returns the type of a composite's part at an index; None if the type is unknown.
-
-    Returns a text with the reason if the type has no parts, or a literal index is out of range.
+    Returns the type of a composite's part; None if it is unknown. Returns a text with the reason
+    if the type has no parts, or a literal index is out of range.
     """
     if type_ is None:
         return None
@@ -127,10 +126,7 @@ def extract(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("CMP-03", "3.49.12", "CompositeInsert")
 def insert(m: Module, i: Instruction) -> Problems:
-    """
-    An inserted object must have the type of the part that it replaces, and the result the
-    composite's.
-    """
+    """An inserted object must have the part's type, and the result the composite's type."""
     composite = m.type_of(i.get("composite"))
     result = m.types.get(i.type_id)
     if composite is not result:
@@ -198,9 +194,7 @@ def shuffle(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("CMP-05", "3.49.12", "VectorExtractDynamic VectorInsertDynamic")
 def dynamic(m: Module, i: Instruction) -> Problems:
-    """
-    A dynamic extraction or insertion must take a vector, its component type and an integer index.
-    """
+    """A dynamic extraction or insertion must take a vector, a component and an integer index."""
     result = m.types.get(i.type_id)
     vector = m.type_of(i.get("vector"))
     index = m.type_of(i.get("index"))

@@ -23,9 +23,7 @@ class UnknownConstantError(ValueError):
 
 
 class ConstantValues:
-    """
-    Computes constants by id. `values` maps the SpecId of a specialization constant to its value.
-    """
+    """Computes constants by id. `values` gives specialization constants by SpecId."""
 
     def __init__(self, module: Module, values: Mapping[int, Any] | None = None):
         self.module = module
@@ -75,10 +73,7 @@ class ConstantValues:
         return bool(value) if type_.kind == "Bool" else value
 
     def _part(self, id: int, *path: int) -> Any:
-        """
-        Returns a part of a composite constant, for example gl_WorkGroupSize.x in an array's
-        length.
-        """
+        """Returns a part of a composite constant, for example gl_WorkGroupSize.x."""
         for index in path:
             i = self.module.definitions.get(id)
             if i is None or not i.op.endswith("ConstantComposite") or len(i.words) <= 3 + index:
@@ -116,7 +111,6 @@ def written(i: Instruction, type_: Type) -> Any:
 
 
 def _attribute(type_: Type) -> Any:
-    """Converts a scalar type to the dialect's type; None for other types."""
     from xdsl.dialects.builtin import IntegerType, bf16, f16, f32, f64
 
     if type_.kind == "Float":

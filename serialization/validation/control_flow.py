@@ -58,9 +58,7 @@ def targets(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("CFG-02", "3.49.17", "BranchConditional Switch")
 def conditions(m: Module, i: Instruction) -> Problems:
-    """
-    A condition must be a Boolean, a selector an integer, and the literals of a switch distinct.
-    """
+    """A condition must be a Boolean, a selector an integer, and switch literals distinct."""
     if len(i.words) < 2:
         return
     type_ = m.type_of(i.words[1])
@@ -156,8 +154,6 @@ def structured(m: Module) -> Problems:
 
 
 class _Structure:
-    """Checks the structured control flow of one function."""
-
     def __init__(self, m: Module, function: Function):
         self.m = m
         self.function = function

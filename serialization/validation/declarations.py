@@ -20,9 +20,7 @@ from xdsl_spirv.serialization.validation.types import Type
 AGGREGATE = frozenset(
     {"TypeArray", "TypeRuntimeArray", "TypeStruct", "TypePointer", "TypeForwardPointer"}
 )
-"""
-Types that may be declared several times, since the declarations may have different decorations.
-"""
+"""Types that may be declared several times, with different decorations."""
 
 MAX_NESTING = 255
 MAX_MEMBERS = 16383
@@ -112,8 +110,7 @@ def vectors(m: Module, i: Instruction) -> Problems:
 @instruction_rule("TYP-04", "3.49.6", "TypeArray TypeRuntimeArray TypeCooperativeVectorNV")
 def arrays(m: Module, i: Instruction) -> Problems:
     """
-    The length of an array must be an integer constant of at least 1, and its element type must
-    have a size.
+    An array's length must be an integer constant of at least 1, and its elements must have a size.
     """
     if len(i.words) < 3:
         return
@@ -143,9 +140,7 @@ def arrays(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("TYP-05", "3.49.6", "TypeStruct")
 def structs(m: Module, i: Instruction) -> Problems:
-    """
-    A struct's members must have types other than void, and only the last may be a runtime array.
-    """
+    """A struct must not have members of void, and only its last may be a runtime array."""
     members = i.words[2:]
     if len(members) > MAX_MEMBERS:
         yield Problem(
@@ -279,7 +274,6 @@ def images(m: Module, i: Instruction) -> Problems:
 
 
 def _dimension(value: int) -> str:
-    """Returns the name of an image's Dim; empty if the value is unknown."""
     table = grammar().kind("Dim")
     return table[value].name if value in table else ""
 
@@ -322,9 +316,7 @@ def constants(m: Module, i: Instruction) -> Problems:
 
 
 def parts_of(type_: Type, m: Module) -> list[Type | None] | None:
-    """
-    Returns the types of a composite's constituents; None if the number of constituents is unknown.
-    """
+    """Returns the types of a composite's constituents; None if their number is unknown."""
     match type_.kind:
         case "Vector" | "Matrix":
             return None if type_.lanes > 0xFFFF else [type_.element] * type_.lanes
@@ -341,9 +333,7 @@ def parts_of(type_: Type, m: Module) -> list[Type | None] | None:
 
 @instruction_rule("CON-02", "3.49.7", "ConstantComposite SpecConstantComposite")
 def composite_constants(m: Module, i: Instruction) -> Problems:
-    """
-    A composite constant must have a constant or OpUndef of the right type for each constituent.
-    """
+    """A composite constant must have constants or OpUndef of the right types as constituents."""
     type_ = m.types.get(i.type_id)
     if type_ is None:
         return
@@ -384,9 +374,7 @@ def composite_constants(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("CON-03", "3.49.7", "SpecConstantOp")
 def constant_operations(m: Module, i: Instruction) -> Problems:
-    """
-    OpSpecConstantOp must have an operation that SPIR-V allows on constants, and constant operands.
-    """
+    """OpSpecConstantOp must have an operation allowed on constants, and constant operands."""
     if i.read is None:
         return
     number = next((o for o in i.read if o.kind == "LiteralSpecConstantOpInteger"), None)

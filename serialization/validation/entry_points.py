@@ -78,8 +78,7 @@ def entry_names(m: Module) -> Problems:
 @module_rule("ENT-04", "3.49.5")
 def interface_variables(m: Module) -> Problems:
     """
-    The interface must list variables: before SPIR-V 1.4 only Input and Output, from 1.4 on each
-    once.
+    The interface must list variables, before SPIR-V 1.4 only Input and Output, later each once.
     """
     for entry in m.entry_points:
         for id in entry.interface:
@@ -247,9 +246,7 @@ def _mode_constants(m: Module, name: str, ids: list[int], at: Instruction) -> Pr
 
 @module_rule("MOD-03", "3.6")
 def exclusive_modes(m: Module) -> Problems:
-    """
-    An entry point must not repeat an execution mode, or have two modes that exclude each other.
-    """
+    """An entry point must not repeat an execution mode, or have modes that exclude each other."""
     for listed in m.modes.values():
         seen: set[object] = set()
         for name, operands, at in listed:
@@ -338,9 +335,7 @@ def sizes(m: Module) -> Problems:
 
 @module_rule("MOD-06", "3.6")
 def origins(m: Module) -> Problems:
-    """
-    A fragment entry point must have exactly one origin, which in Vulkan must be OriginUpperLeft.
-    """
+    """A fragment entry point must have exactly one origin, in Vulkan OriginUpperLeft."""
     for entry in m.entry_points:
         if entry.model != "Fragment":
             continue

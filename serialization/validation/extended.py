@@ -79,9 +79,7 @@ class Form(NamedTuple):
     text: str
     fits: Callable[[Type], bool]
     same: bool = True
-    """
-    True if every operand must have the result type. With `loose`, shape and width must be equal.
-    """
+    """True if operands must have the result type; with `loose` its shape and width."""
     loose: bool = False
 
 
@@ -121,9 +119,7 @@ def _as_unsigned(type_: Type) -> str:
 
 @instruction_rule("EXS-02", "GLSL.std.450", "ExtInst")
 def glsl(m: Module, i: Instruction) -> Problems:
-    """
-    Operands and result of a GLSL.std.450 instruction must have the types that this set defines.
-    """
+    """A GLSL.std.450 instruction must have the operand and result types of this set."""
     if m.imports.get(i.get("set")) != GLSL or i.read is None or len(i.words) < 5:
         return
     entry = grammar().by_extended_opcode(GLSL, i.words[4])

@@ -58,9 +58,8 @@ def lifter(m: Module) -> Lifter:
 
 def refused(*checks: Callable[[], object]) -> Problems:
     """
-    Runs checks of the dialect and yields a problem for each broken rule of docs/rules.md.
-
-    Ignores other failures, which other rules of the validator report.
+    Runs checks of the dialect and yields a problem for each broken rule of docs/rules.md. Ignores
+    failures that other rules of the validator report.
     """
     from xdsl.utils.exceptions import VerifyException
 
@@ -106,10 +105,7 @@ def _unknown_matrices(m: Module) -> set[object]:
 
 
 def _instructions_of_extensions(m: Module) -> Iterator[Instruction]:
-    """
-    Yields instructions of the extensions, and instructions with operands or results of bfloat16 or
-    cooperative matrices.
-    """
+    """Yields instructions of the extensions, and uses of bfloat16 and cooperative matrices."""
     concerned = {
         t.id for t in m.types.values() if t.is_bfloat16 or t.kind == "CooperativeMatrixKHR"
     }
@@ -268,9 +264,7 @@ def _matrix_layout(m: Module, i: Instruction) -> Problems:
 
 
 def _arm_layout(m: Module, i: Instruction) -> str | None:
-    """
-    Returns the name of a matrix access's layout if ARM defines it and its capability is declared.
-    """
+    """Returns the name of ARM's layout if the access uses one and its capability is declared."""
     if "CooperativeMatrixLayoutsARM" not in m.capabilities:
         return None
     value = m.integer(i.get("memory_layout")) if "memory_layout" in i.shape.places else None

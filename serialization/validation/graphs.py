@@ -56,7 +56,6 @@ def entry_points(m: Module, i: Instruction) -> Problems:
 
 
 def _graphs(m: Module) -> Iterator[tuple[Instruction, Sequence[Instruction]]]:
-    """Yields each OpGraphARM with the instructions of its graph."""
     graph: Instruction | None = None
     members: list[Instruction] = []
     for i in m.instructions:
@@ -152,9 +151,7 @@ def tensor_shape(m: Module, type_: Type) -> list[int] | None:
 
 
 def tensor_constant(m: Module, type_: Type, given: Sequence[int]) -> Problems:
-    """
-    Checks the constituents of a constant tensor: elements, or tensors without the first dimension.
-    """
+    """Checks a constant tensor's constituents: elements or tensors of the inner dimensions."""
     shape = tensor_shape(m, type_)
     if not shape:
         # The shape may depend on specialization constants.

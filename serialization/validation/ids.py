@@ -63,9 +63,7 @@ def readable(m: Module) -> Problems:
 
 
 def _is_free(m: Module, i: Instruction, error: SPIRVDecodeError) -> bool:
-    """
-    True for debug information, which may contain instructions that are newer than the grammar.
-    """
+    """True for debug information, which may be newer than the grammar."""
     return "has no instruction" in error.cause and is_non_semantic(m, i)
 
 
@@ -195,10 +193,7 @@ NOT_VALUES = frozenset(
     AliasScopeListDeclINTEL Load Store CopyMemory CopyMemorySized EnqueueKernel
     """.split()
 )
-"""
-Instructions with operands that are labels, types or functions, which other rules check. Includes
-instructions with memory operands, which may name alias scopes.
-"""
+"""Instructions with operands that are not values (labels, types, functions, alias scopes)."""
 
 
 VALUES = {"Load": ("pointer",), "Store": ("pointer", "object"), "CopyMemory": ("target", "source")}
@@ -208,7 +203,6 @@ Instruction -> its operands that must be values, for instructions that also have
 
 
 def _values_of(i: Instruction) -> Sequence[int]:
-    """Returns the operands that must be values."""
     if i.op == "FunctionCall":
         return i.words[4:]
     if i.op in VALUES:

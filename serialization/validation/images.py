@@ -1,5 +1,6 @@
 """
-Rules of images (IMG): operands of image instructions, by the image's Dim and its other properties.
+Rules of images (IMG): the operands of instructions must match the image's Dim and other
+properties.
 """
 
 from __future__ import annotations
@@ -40,10 +41,7 @@ SAMPLED_IMAGE = Want(
 
 
 def _but_for_depth(type_: Type | None) -> list[int]:
-    """
-    Returns a type's words without Depth, in which OpSampledImage's image and result type may
-    differ.
-    """
+    """Returns an image type's words without Depth, which OpSampledImage may change."""
     words = [] if type_ is None or type_.kind != "Image" else type_.at.words
     return words[2:4] + words[5:]
 
@@ -136,10 +134,7 @@ def image_of(m: Module, type_: Type | None) -> Image | None:
 
 
 def read_access(m: Module, i: Instruction) -> Image | None:
-    """
-    Returns the type of the image that an instruction accesses; None if its operand is not an
-    image.
-    """
+    """Returns the image type that an instruction accesses; None if there is no such type."""
     field = "image" if "image" in i.shape.places else "sampled_image"
     return image_of(m, m.type_of(i.get(field)))
 
@@ -158,7 +153,6 @@ def _has_width(m: Module, type_: Type) -> bool:
 
 
 def _texel(m: Module, i: Instruction) -> Type | None:
-    """Returns the type of the texel that an instruction reads or writes."""
     if i.op == "ImageWrite":
         return m.type_of(i.get("texel"))
     type_ = m.types.get(i.type_id)
@@ -169,10 +163,7 @@ def _texel(m: Module, i: Instruction) -> Type | None:
 
 @instruction_rule("IMG-04", "3.49.10", ACCESSING)
 def texels(m: Module, i: Instruction) -> Problems:
-    """
-    A texel must have four components of the Sampled Type, the result of a comparison one
-    component.
-    """
+    """A texel must have four components of the Sampled Type, a comparison's result one."""
     type_, image = _texel(m, i), read_access(m, i)
     if image is None or image.sampled_type is None:
         return
@@ -195,9 +186,7 @@ def texels(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("IMG-05", "3.49.10", f"{ACCESSING} ImageQueryLod")
 def coordinates(m: Module, i: Instruction) -> Problems:
-    """
-    Coordinates must be 32-bit numbers: one for each dimension, and one for the layer of an array.
-    """
+    """Coordinates must be 32-bit numbers, one for each dimension and for an array's layer."""
     type_, image = m.type_of(i.get("coordinate")), read_access(m, i)
     if image is None or type_ is None:
         return
@@ -382,7 +371,6 @@ def queries(m: Module, i: Instruction) -> Problems:
 
 
 def _format_base(image: Image) -> tuple[str, bool]:
-    """Returns the base and sign of an image format's numbers."""
     integers = image.format.endswith("i")
     return "Int" if integers else "Float", integers and not image.format.endswith("ui")
 

@@ -101,9 +101,7 @@ class Instruction(RawInstruction):
         """False if the grammar's reader cannot decode the operands."""
 
     def get(self, field: str) -> int:
-        """
-        Returns the word of an operand at a fixed position; 0 if the instruction omits the operand.
-        """
+        """Returns the word of an operand at a fixed position; 0 if the operand is absent."""
         place = self.shape.places[field]
         return self.words[place] if place < len(self.words) else 0
 
@@ -125,9 +123,7 @@ class Instruction(RawInstruction):
         return self.words[1:result] + self.words[result + 1 :]
 
     def named_types(self) -> list[int]:
-        """
-        Returns the operands that are types: the grammar's names of such operands end in `type`.
-        """
+        """Returns the operands that are types, by the grammar's operand names."""
         named = self.shape.places.items()
         places = [p for field, p in named if field.endswith("type") and field != "id_result_type"]
         return [self.words[place] for place in places if place < len(self.words)]

@@ -35,9 +35,7 @@ class Extent(NamedTuple):
 
 
 class Place(NamedTuple):
-    """
-    Memory layout of a matrix, which the decorations of its member give. The stride is in bytes.
-    """
+    """Memory layout of a matrix, given by its member's decorations; the stride is in bytes."""
 
     row_major: bool = False
     stride: int = 0
@@ -248,8 +246,6 @@ def _variable(
 
 
 class _Check:
-    """Checks the layout of one block and its members."""
-
     def __init__(self, m: Module, uniform: bool, at: Instruction):
         self.m = m
         self.at = at

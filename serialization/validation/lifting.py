@@ -70,9 +70,7 @@ class Lifter:
         """True if specialization constants have their default values."""
 
     def operation(self, i: Instruction) -> Operation | None:
-        """
-        Returns a detached operation for an instruction; None if the dialect cannot represent it.
-        """
+        """Returns an instruction's operation; None if the dialect cannot represent it."""
         if i.op == "ExtInst":
             imported = self.m.imports.get(i.get("set"), "")
             decode = extended_decoder(imported, i.words[4]) if len(i.words) > 4 else None
@@ -162,10 +160,7 @@ class Lifter:
         return spv.PointerType(pointee, spv.StorageClass[type_.storage])
 
     def value(self, id: int) -> SSAValue:
-        """
-        Returns a value with the type of the id. The value's owner is a constant operation for
-        constants.
-        """
+        """Returns a value of the id's type. The owner of a constant is a constant operation."""
         value = self._values.get(id)
         if value is None:
             value = self._values[id] = self._value(id)

@@ -32,9 +32,7 @@ CONSTANTS = frozenset(
     ConstantDataKHR SpecConstantDataKHR GraphConstantARM
     """.split()
 )
-"""
-Constant instructions. OpUndef is not a constant, although constants may have it as an operand.
-"""
+"""Constant instructions. OpUndef is not a constant, but may be a constituent."""
 
 VECTOR_CONSTANTS = frozenset(
     """
@@ -225,7 +223,6 @@ class Module:
         self.decorations[int(target)].append(Decoration(name, tuple(parameters), int(member), i))
 
     def _spread_groups(self) -> None:
-        """Applies the decorations of groups to the groups' targets."""
         limit, spread = self.raw.limits.group_decorations, 0
         for i in (*self.by_op.get("GroupDecorate", ()), *self.by_op.get("GroupMemberDecorate", ())):
             group = tuple(self.decorations.get(i.get("decoration_group"), ()))
@@ -340,8 +337,7 @@ class Module:
 
     def integer(self, id: int, *, default: bool = False) -> int | None:
         """
-        Returns the value of an integer constant; None for other ids and for specialization
-        constants.
+        Returns an integer constant's value; None for other ids and specialization constants.
 
         With `default`, a specialization constant has its default value.
         """

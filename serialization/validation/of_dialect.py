@@ -26,9 +26,8 @@ def validate_operation(
     module: ModuleOp, target_env: str | None = None
 ) -> tuple[list[Finding], bytes | None]:
     """
-    Returns all findings in a `spirv.module`, and its binary (None if it cannot be encoded).
-
-    Each finding has the text of an operation.
+    Returns the findings in a `spirv.module`, and its binary (None if it cannot be encoded). Each
+    finding has an operation's text.
     """
     findings = list(_verifier_findings(module))
     origins = Origins()
@@ -48,7 +47,6 @@ def validate_operation(
 
 
 def _verifier_findings(module: ModuleOp) -> Iterator[Finding]:
-    """Yields a finding for each operation whose verifier fails."""
     for op in module.walk():
         try:
             op.verify(verify_nested_ops=False)

@@ -74,7 +74,6 @@ FLOAT_CONVERTED = Want(
 
 
 def _same_pair(m: Module, i: Instruction) -> str | None:
-    """Checks that both operands have the same type."""
     a, b = m.type_of(i.words[3]), m.type_of(i.words[4])
     return None if a is b else f"the operands have different types: {a} and {b}"
 
@@ -90,7 +89,6 @@ def _float_pair(m: Module, i: Instruction) -> str | None:
 
 
 def _same_width(m: Module, i: Instruction) -> str | None:
-    """Checks that both operands have the same width."""
     a, b = m.type_of(i.words[3]), m.type_of(i.words[4])
     if a is None or b is None or a.width == b.width:
         return None
@@ -98,9 +96,7 @@ def _same_width(m: Module, i: Instruction) -> str | None:
 
 
 def _other_width(m: Module, i: Instruction) -> str | None:
-    """
-    Checks that a conversion between integers, or between floats, changes the width or encoding.
-    """
+    """Checks that a conversion of integers or of floats changes the width or encoding."""
     a, r = m.type_of(i.words[3]), m.types.get(i.type_id)
     if a is None or r is None or a.width != r.width:
         return None
@@ -261,7 +257,6 @@ def check_row(
 
 
 def _matrix_product(m: Module, i: Instruction) -> str | None:
-    """Checks that the numbers of columns and rows in a matrix product match."""
     a, b, r = m.type_of(i.words[3]), m.type_of(i.words[4]), m.types.get(i.type_id)
     if a is None or b is None or r is None:
         return None
@@ -288,7 +283,6 @@ def _matrix_product(m: Module, i: Instruction) -> str | None:
 
 
 def _columns_and_rows(type_: Type) -> tuple[int, int] | None:
-    """Returns the numbers of columns and rows; a vector is one column."""
     if type_.kind == "Matrix" and type_.element is not None:
         return type_.lanes, type_.element.lanes
     if type_.kind == "Vector" and type_.base == "Float":

@@ -1,8 +1,4 @@
-"""
-Rules of the order of instructions (LAY): the module's sections, functions, blocks.
-
-The section of an instruction depends only on its name, so one table gives the order of a module.
-"""
+"""Rules of the order of instructions (LAY) in the module's sections, functions and blocks."""
 
 from __future__ import annotations
 

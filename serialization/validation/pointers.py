@@ -1,6 +1,5 @@
 """
-Rules of operations on pointers: access chains, differences, comparisons (MEM-05 to MEM-07, MEM-10,
-MEM-12).
+Rules of access chains, pointer differences and comparisons (MEM-05 to MEM-07, MEM-10, MEM-12).
 """
 
 from __future__ import annotations
@@ -24,10 +23,7 @@ from xdsl_spirv.serialization.validation.types import Type
     "MEM-05", "3.49.8", "AccessChain InBoundsAccessChain PtrAccessChain InBoundsPtrAccessChain"
 )
 def access_chain(m: Module, i: Instruction) -> Problems:
-    """
-    The indexes of an access chain must lead to the result's pointee type, in the base's storage
-    class.
-    """
+    """An access chain must lead to the result's pointee type, in the base's storage class."""
     base = i.get("base")
     result, from_ = m.types.get(i.type_id), m.type_of(base)
     if result is None:
@@ -244,9 +240,7 @@ def can_vary(m: Module, pointer: Type) -> bool:
 
 @module_rule("MEM-14", "2.16.1")
 def logical_pointers(m: Module) -> Problems:
-    """
-    Under logical addressing, a pointer must come from an access chain or be a variable pointer.
-    """
+    """A pointer under logical addressing must be an access chain or a variable pointer."""
     if m.addressing_model not in ("Logical", "PhysicalStorageBuffer64"):
         return
     logical = {

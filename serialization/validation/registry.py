@@ -27,9 +27,7 @@ class Severity(StrEnum):
 
 
 class Problem(NamedTuple):
-    """
-    A broken rule: the cause, the remedy, and the instruction (None for the checked instruction).
-    """
+    """A broken rule: its cause, its remedy, and the instruction (None for the checked one)."""
 
     cause: str
     remedy: str
@@ -70,7 +68,6 @@ def _new(id: str, section: str, says: str, vulkan: bool, severity: Severity) -> 
 
 
 def _first_paragraph(check: Callable[..., Problems]) -> str:
-    """Returns the first paragraph of the docstring, on one line."""
     return " ".join((check.__doc__ or "").partition("\n\n")[0].split())
 
 

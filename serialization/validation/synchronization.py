@@ -149,10 +149,7 @@ def _bits(names: tuple[str, ...]) -> int:
 
 @instruction_rule("SCO-03", "3.25", f"{ATOMICS} {BARRIERS}")
 def semantics(m: Module, i: Instruction) -> Problems:
-    """
-    Memory semantics must have at most one order, and exactly one with MakeAvailable or
-    MakeVisible.
-    """
+    """Memory semantics must have at most one order, and one with MakeAvailable or MakeVisible."""
     for place, kind in enumerate(i.shape.kinds, 1):
         if kind != "IdMemorySemantics" or place >= len(i.words):
             continue
@@ -200,7 +197,6 @@ def _semantics(m: Module, i: Instruction, value: int) -> Problems:
 
 
 def _vulkan_semantics(m: Module, i: Instruction, value: int, order: str) -> Problems:
-    """Checks the requirements of Vulkan environments and of the Vulkan memory model."""
     stores = value & _bits(VULKAN_STORAGES)
     if order == "SequentiallyConsistent":
         yield Problem("Vulkan has no SequentiallyConsistent", "use AcquireRelease")
@@ -280,10 +276,7 @@ def _atomic_place(m: Module, i: Instruction, storage: str, width: int, kind: str
 
 @instruction_rule("ATO-02", "3.49.18", "AtomicCompareExchange")
 def unequal(m: Module, i: Instruction) -> Problems:
-    """
-    The Unequal semantics of a compare-exchange must not be stronger than Equal, and must not
-    release.
-    """
+    """The Unequal semantics must not be stronger than Equal, and must not release."""
     value, equal = m.integer(i.get("unequal")), m.integer(i.get("equal"))
     if value is None:
         return
@@ -298,9 +291,7 @@ def unequal(m: Module, i: Instruction) -> Problems:
 
 
 def _constant_choice(m: Module, i: Instruction) -> str | None:
-    """
-    Checks that a direction and, before SPIR-V 1.5, the invocation id of a broadcast are constants.
-    """
+    """Checks that a direction or (before SPIR-V 1.5) a broadcast's invocation id is constant."""
     late = m.version >= (1, 5) or i.op == "GroupNonUniformShuffle"
     for name in ("direction",) if late else ("direction", "id", "index"):
         if name in i.shape.places and m.op_of(i.get(name)) not in CONSTANTS:
@@ -325,10 +316,7 @@ register(
 
 @instruction_rule("GRP-02", "3.49.21", f"{GROUP_INTEGERS} {GROUP_FLOATS} {GROUP_BOOLEANS}")
 def reduction(m: Module, i: Instruction) -> Problems:
-    """
-    The value and result of a reduction must have one numeric type, and a cluster size must be
-    constant.
-    """
+    """A reduction must have one numeric type for value and result, and a constant cluster size."""
     result = m.types.get(i.type_id)
     if result is None or len(i.words) < 6:
         return

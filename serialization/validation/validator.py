@@ -1,8 +1,4 @@
-"""
-Runs all rules and reports all findings with their places, in the module's order.
-
-A table gives the rules of each opcode, so that an instruction runs only its rules.
-"""
+"""Runs all rules and reports all findings with their places, in the module's order."""
 
 from __future__ import annotations
 
@@ -57,10 +53,7 @@ GROUPS = (
 
 
 MAX_FINDINGS = 1000
-"""
-Largest number of findings. Random bytes could have a finding in each word, and findings need
-memory.
-"""
+"""Largest number of findings: random bytes could have one in each word."""
 
 MAX_TEXT = 400
 """Largest length of a finding's cause or remedy in characters. Names in modules may be long."""
@@ -164,8 +157,7 @@ LIMIT = Rule(
 def beyond_memory(raw: RawModule, limit: int, says: str) -> list[Finding]:
     """
     Returns a finding for each entry point that uses more than `limit` bytes of Workgroup memory.
-
-    `says` describes the limit in the finding's text.
+    The finding's text contains `says`.
     """
     from xdsl_spirv.serialization.validation.workgroup_memory import find_excess
 

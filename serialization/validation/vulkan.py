@@ -160,10 +160,7 @@ def matrix_scope(m: Module, i: Instruction) -> Problems:
     vulkan=True,
 )
 def narrow_or_wide_bits(m: Module, i: Instruction) -> Problems:
-    """
-    Without maintenance9, operands of bit field, bit count and reversal instructions must have 32
-    bits.
-    """
+    """Without maintenance9, bit field, bit count and reversal operands must have 32 bits."""
     base = m.type_of(i.get("base"))
     scalar = base.element if base is not None and base.is_vector else base
     if scalar is not None and scalar.kind == "Int" and scalar.width != 32:
@@ -181,9 +178,7 @@ def rounding_modes(m: Module) -> Problems:
 
 @instruction_rule("VUL-13", "Vulkan", "Variable UntypedVariableKHR", vulkan=True)
 def no_layout(m: Module, i: Instruction) -> Problems:
-    """
-    In storage without explicit layout, the type of a variable must have no layout decorations.
-    """
+    """In storage without explicit layout, a variable's type must lack layout decorations."""
     pointer = m.types.get(i.type_id)
     if pointer is None or _takes_layout(m, pointer.storage):
         return
@@ -198,7 +193,6 @@ def no_layout(m: Module, i: Instruction) -> Problems:
 
 
 def _takes_layout(m: Module, storage: str) -> bool:
-    """True if types in a storage class may have an explicit layout."""
     match storage:
         case "Workgroup":
             return "WorkgroupMemoryExplicitLayoutKHR" in m.capabilities

@@ -25,17 +25,14 @@ GUARANTEED = 16384
 
 @module_rule("VUL-10", "Vulkan", vulkan=True, severity=Severity.WARNING)
 def workgroup_memory(m: Module) -> Problems:
-    """
-    An entry point should use at most 16,384 bytes of Workgroup memory, which every device has.
-    """
+    """An entry point should use at most 16,384 bytes of Workgroup memory, Vulkan's least limit."""
     yield from find_excess(m, GUARANTEED, f"only {GUARANTEED} are guaranteed")
 
 
 def find_excess(m: Module, limit: int, says: str) -> Iterator[Problem]:
     """
     Yields a problem for each entry point that uses more than `limit` bytes of Workgroup memory.
-
-    `says` describes the limit in the problem's text.
+    The problem's text contains `says`.
     """
     of_types = sizes_of_types(m) if m.entry_points else {}
     for entry in m.entry_points:
@@ -66,9 +63,8 @@ def workgroup_bytes(
     m: Module, entry: EntryPoint, of_types: Sizes
 ) -> tuple[dict[int, int], dict[int, str]]:
     """
-    Returns the bytes of each Workgroup variable that an entry point uses, by id.
-
-    The second map gives the reason for each variable whose size is unknown.
+    Returns the bytes of each Workgroup variable that an entry point uses. The second map gives the
+    reason for each unknown size.
     """
     used: set[int] = set()
     for function in reachable(m, entry):
