@@ -1,7 +1,7 @@
 """
-Whether a schedule of tiles fits a contraction and a target.
+Checks that a schedule of tiles fits a contraction and a target.
 
-Every message names the number that does not fit, the limit, and the nearest value that would.
+Every problem names the value that does not fit, the limit, and the nearest fitting value.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, Tile, Unpac
 from xdsl_spirv.targets import PER_ELEMENT
 
 MOST_BUFFERS = 2
-"""Copies of an operand's tile in Workgroup memory."""
+"""Largest number of buffers for an operand's tile in Workgroup memory."""
 
 MOST_STAGES = 2
-"""K tiles in flight where fragments are loaded when they are multiplied."""
+"""Largest number of K tiles in flight if fragments are loaded for the current tile."""
 
 MOST_AHEAD = 5
-"""K tiles in flight where fragments are loaded a tile ahead."""
+"""Largest number of K tiles in flight if fragments are loaded one tile ahead."""
 
 PACKED = 4
-"""8-bit elements in a word of packed dot products."""
+"""Number of 8-bit elements in a word of packed dot products."""
 
 ACCUMULATED = ("f16", "f32", "f64", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
 """Types in which an invocation can accumulate."""
 
 
 def problems_of(plan: Plan) -> Iterator[str]:
-    """Each reason why the plan cannot be carried out."""
+    """Yields the reasons why the schedule does not fit."""
     wrong = list(_instruction(plan) if plan.schedule.is_cooperative else _invocations(plan))
     if plan.schedule.kind == "dot":
         wrong += _dots(plan)
@@ -79,7 +79,7 @@ def _instruction(plan: Plan) -> Iterator[str]:
 
 
 FEATURES: dict[str, str] = {"f16": "float16", "f64": "float64"}
-"""An element type -> the feature that invocations need for it; integers have fallbacks."""
+"""Target feature that an element type needs in invocations. Integers have fallbacks."""
 
 
 def _invocations(plan: Plan) -> Iterator[str]:
@@ -90,27 +90,27 @@ def _invocations(plan: Plan) -> Iterator[str]:
         named = f"{types[0]} x {types[1]} -> {types[2]}"
         yield f"{kind} of {named} needs {feature}, which {target.name} does not list"
     if types[2] not in ACCUMULATED:
-        yield f"{kind}: results are one of {', '.join(ACCUMULATED)}, not {types[2]}"
+        yield f"{kind} supports results of {', '.join(ACCUMULATED)}, not {types[2]}"
     if plan.schedule.slices > 1:
-        yield f"{kind}: slices of K are for coopmat: give rows and columns of subgroups"
+        yield f"{kind} does not support slices of K: give only rows and columns of subgroups"
     for at, path in enumerate(plan.schedule.paths):
         if path.packs and not path.in_panels:
-            way = "direct is" if at in plan.schedule.direct else "fragments are"
-            yield f"{'ab'[at]}: {way} for coopmat: staged serves {kind}, in rows or panels"
+            way = "direct" if at in plan.schedule.direct else "fragments"
+            yield f"{'ab'[at]} = {way} needs coopmat: use staged, by rows or panels, for {kind}"
     if any(tile.reads_ahead for tile in plan.staged):
-        yield f"ahead is for coopmat, not {kind}"
+        yield f"{kind} does not support ahead: use coopmat"
     if (result := plan.schedule.result.data) != "fragments":
-        yield f"result = {result} is for coopmat, not {kind}"
+        yield f"{kind} does not support result = {result}: use coopmat"
     if plan.contraction.epilogue.parts > 1:
-        yield f"results of several parts are for coopmat, not {kind}"
+        yield f"{kind} does not support results of several parts: use coopmat"
     along_m, along_n, _ = plan.schedule.fragments
     if along_m * along_n != target.subgroup_size:
         m, n, _ = plan.schedule.instruction.sizes
         rows, columns = plan.schedule.grid
         yield (
-            f"{kind}: a subgroup of {target.subgroup_size} invocations has {along_m} x {along_n} "
-            f"places of {m} x {n} elements: {rows} x {columns} subgroups cover a workgroup_tile of "
-            f"{rows * columns * m * n * target.subgroup_size} elements of the result"
+            f"{kind}: the workgroup_tile needs {along_m} x {along_n} invocations of {m} x {n} "
+            f"elements in a subgroup, which has {target.subgroup_size}: {rows} x {columns} "
+            f"subgroups compute {rows * columns * m * n * target.subgroup_size} elements"
         )
 
 
@@ -122,14 +122,14 @@ def _dots(plan: Plan) -> Iterator[str]:
     if any(name not in ("s8", "u8") for name in types[:2]) or types[2] not in ("s32", "u32"):
         yield (
             f"dot multiplies s8 and u8 into 32 bits, not {types[0]} x {types[1]} -> {types[2]}: "
-            "fma does"
+            "use fma"
         )
     _, _, k = plan.schedule.instruction.sizes
     if k % PACKED:
-        yield f"dot: K = {k} is not a multiple of {PACKED}: {ceil_div(k, PACKED) * PACKED} is"
+        yield f"dot: K = {k} is not a multiple of {PACKED}: use {ceil_div(k, PACKED) * PACKED}"
     for name, tile in (("a", plan.a), ("b", plan.b)):
         if isinstance(tile, StagedTile) and tile.vector % PACKED:
-            yield f"{name}: vector = {tile.vector} is not a multiple of {PACKED}, a word of dot's"
+            yield f"{name}: vector = {tile.vector} is not a multiple of {PACKED}, which dot needs"
 
 
 def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
@@ -139,32 +139,32 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
         return
     if vector & (vector - 1) or vector * size > 16:
         best = 16 // size
-        yield f"{name}: vector = {vector} is not a power of two of at most 16 bytes: {best} is"
+        yield f"{name}: vector = {vector} is not a power of two of at most 16 bytes: use {best}"
         return
     if vector > 4 and vector * size % 4:
         yield f"{name}: vector = {vector} of {size} bytes is not a whole number of 32-bit words"
     stored = bit_width(tile.stored_type) // 8
     if vector * stored > 16:
         yield (
-            f"{name}: vector = {vector} elements of {stored} bytes in memory are more than 16 "
-            f"bytes: {16 // stored} are not"
+            f"{name}: vector = {vector} elements of {stored} bytes in memory exceed 16 bytes: "
+            f"vector = {16 // stored} would fit"
         )
     fitting = next(v for v in (16, 8, 4, 2, 1) if v <= vector and tile.run % v == 0)
     if fitting != vector and not tile.gathered:
         yield (
             f"{name}: vector = {vector} does not divide the operand's rows of {tile.run} "
-            f"contiguous elements: {fitting} does"
+            f"contiguous elements: use {fitting}"
         )
     m, n, k = plan.schedule.instruction.sizes
     columns = k if tile.k_axis == 1 else (m if name == "a" else n)
     if columns % vector:
         yield f"{name}: vector = {vector} does not divide a fragment's row of {columns} elements"
     if plan.schedule.kind == "fma" and vector > 4:
-        yield f"{name}: vector = {vector}: fma takes vectors of up to 4 elements"
+        yield f"{name}: vector = {vector}, but fma supports at most 4"
     if tile.padding % vector:
         yield (
             f"{name}: padding = {tile.padding} is not a multiple of vector = {vector}: "
-            f"{-(-tile.padding // vector) * vector} is"
+            f"use {-(-tile.padding // vector) * vector}"
         )
     needed = min(plan.target.cooperative_matrix_alignment, columns * size)
     if not plan.schedule.is_cooperative:
@@ -173,53 +173,51 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
     if row % needed:
         padding = (-tile.shape[1] * size % needed) // size
         yield (
-            f"{name}: rows of {row} bytes in Workgroup memory are not a multiple of {needed}, as "
-            f"cooperative loads need: padding = {padding} makes them so"
+            f"{name}: rows of {row} bytes in Workgroup memory are not a multiple of {needed}, "
+            f"which cooperative loads need: use padding = {padding}"
         )
     if tile.packing is not None:
         yield from _packing(name, tile.packing, plan)
     elif tile.unpacking is not None and tile.shape[1] % (size := tile.unpacking.size):
         yield (
             f"{name}: K = {tile.shape[1]} of a tile is not a multiple of the {size} elements that "
-            f"are unpacked together: {ceil_div(tile.shape[1], size) * size} is"
+            f"are unpacked together: use {ceil_div(tile.shape[1], size) * size}"
         )
     elif packing_of(plan.contraction.a if name == "a" else plan.contraction.b):
-        yield f"{name}: staged row by row, but the operand is packed"
+        yield f"{name} = staged by rows, but the operand is packed"
 
 
 def _staged_fragments(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
-    """Reasons why an operand cannot pass through Workgroup memory in fragments."""
     assert tile.packing is not None
     packed = PackedTile(tile.packing, tile.element_type, plan.target.subgroup_size)
     yield from _fragments(name, packed, plan)
     if tile.vector != packed.components or tile.padding:
         yield (
-            f"{name}: an invocation's share of a fragment has {packed.components} elements, which "
-            f"are moved as one: vector = {packed.components} and padding = 0 do"
+            f"{name}: an invocation copies all its {packed.components} elements of a fragment at "
+            f"once: use vector = {packed.components} and padding = 0"
         )
 
 
 def _fragments(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
     if not plan.target.even_fragments:
-        yield f"{name}: {plan.target.name} does not list how it distributes fragments: use staged"
+        yield f"{name}: {plan.target.name} does not list how fragments are distributed: use staged"
     steps = plan.schedule.fragments[2]
     if tile.ahead > steps:
-        yield f"{name}: ahead = {tile.ahead}, but a K tile has {steps} instructions: {steps} fit"
+        yield f"{name}: ahead = {tile.ahead} exceeds a K tile's {steps} instructions"
     yield from _packing(name, tile.packing, plan)
     if tile.words not in (1, 2, 4):
         yield (
-            f"{name}: an invocation's share of a fragment has {tile.components} elements, "
-            "not 1, 2 or 4 words"
+            f"{name}: an invocation's {tile.components} elements of a fragment are not 1, 2 or 4 "
+            "words of 32 bits"
         )
 
 
 def _unpacking_problems(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[str]:
-    """Reasons why an operand's fragments cannot be computed from planes."""
     target = plan.target
     if tile.fragment is None:
         yield (
-            f"{name}: direct, but the operand is unpacked and {target.name} does not list where "
-            "components of its fragments lie: use staged"
+            f"{name} = direct for an unpacked operand needs component positions, which "
+            f"{target.name} does not list: use staged"
         )
         return
     size = tile.unpacking.size
@@ -228,35 +226,37 @@ def _unpacking_problems(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[s
 
         groups = [order.group for order in orders_of(tile.fragment, tile.unpacking.sizes)]
         yield (
-            f"{name}: direct, but the operand is unpacked: K = {plan.slice_depth} of a subgroup's "
-            f"tile is not a multiple of the {min(groups)} elements that its invocations share out"
+            f"{name} = direct for an unpacked operand: K = {plan.slice_depth} of a subgroup's tile "
+            f"is not a multiple of the {min(groups)} elements that its invocations unpack together"
             if groups
-            else f"{name}: direct, but the operand is unpacked {size} elements at a time, which "
-            f"{target.name}'s fragments do not share out: use staged"
+            else f"{name} = direct: units of {size} unpacked elements cannot be divided among the "
+            f"invocations that share a fragment on {target.name}: use staged"
         )
         return
     other, rest = (plan.b, "b") if name == "a" else (plan.a, "a")
     if not isinstance(other, StagedTile) or other.packing is not None or other.k_axis != 1:
         yield (
-            f"{name}: direct, but the operand is unpacked: its order along K needs {rest} staged "
-            "by rows that lie along K"
+            f"{name} = direct for an unpacked operand needs {rest} = staged, by rows that are "
+            "contiguous along K"
         )
     elif other.unpacking is not None:
-        yield f"{name}: direct, but {rest} is unpacked as well: use staged for both"
+        yield f"{name} = direct, but both operands are unpacked: use staged for both"
     elif size % other.vector:
         yield f"{rest}: vector = {other.vector} does not divide units of {size} elements"
 
 
 def _packing(name: str, packing: PackingAttr, plan: Plan) -> Iterator[str]:
-    """Reasons why an operand cannot be packed as the schedule asks, or is packed differently."""
+    """
+    Yields the reasons why an operand cannot be packed for the schedule, or is packed differently.
+    """
     operand = 0 if name == "a" else 1
     value = (plan.contraction.a, plan.contraction.b)[operand]
     needed = packing_for(plan.contraction, plan.schedule, operand, plan.target)
     kind = "panels" if needed.is_panels else "direct"
     if packing_of(value) is None and storage(value)[0] is not value:
-        yield f"{name}: {kind}, but the operand is computed or padded in the kernel: use staged"
+        yield f"{name} = {kind}, but the operand is computed or padded in the kernel: use staged"
     if any(not isinstance(e, AffineDimExpr) for e in packing.map.data.results):
-        yield f"{name}: {kind}, but the operand is read through windows: use staged"
+        yield f"{name} = {kind}, but the operand is read through windows: use staged"
     _, inner_count, outer_count, _ = packing.shape
     _, inner_needed, outer_needed, _ = needed.shape
     if (
@@ -264,11 +264,11 @@ def _packing(name: str, packing: PackingAttr, plan: Plan) -> Iterator[str]:
         or inner_count < inner_needed
         or outer_count < outer_needed
     ):
-        yield f"{name}: the operand is packed as {packing}, the schedule needs {needed}"
+        yield f"{name}: the operand is packed as {packing}, but the schedule needs {needed}"
 
 
 def _meaning(packing: PackingAttr) -> tuple[Attribute, ...]:
-    """The fields of a packing except for the extent of its zeros."""
+    """Returns the fields of a packing, except the size of its zero padding."""
     meant = packing.use, packing.fragment, packing.map, packing.sizes, packing.groups
     return *meant, packing.words
 
@@ -279,91 +279,88 @@ def _stages(plan: Plan) -> Iterator[str]:
         if not isinstance(tile, StagedTile):
             continue
         if tile.buffers > MOST_BUFFERS:
-            yield f"{name}: buffers = {tile.buffers}: at most {MOST_BUFFERS}"
+            yield f"{name}: buffers = {tile.buffers} exceeds {MOST_BUFFERS}"
         elif tile.buffers > 1 and stages == 1:
-            yield f"{name}: buffers = {tile.buffers} take turns with stages = {MOST_STAGES}"
+            yield f"{name}: buffers = {tile.buffers} needs stages = {MOST_STAGES}"
         elif tile.buffers != max(staged.buffers for staged in plan.staged):
-            yield f"{name}: buffers = {tile.buffers}, the other operand has more: give both as many"
+            yield f"{name}: buffers = {tile.buffers} is less than the other's: use equal ones"
     ahead = {tile.reads_ahead for tile in plan.staged}
     if True in ahead:
         yield from _read_ahead_problems(plan)
     most = MOST_AHEAD if ahead == {True} else MOST_STAGES
     if stages > most:
-        yield f"stages = {stages}: at most {most}"
+        yield f"stages = {stages} exceeds {most}"
     if stages == 1:
         return
     for name, tile in (("a", plan.a), ("b", plan.b)):
         if isinstance(tile, StagedTile) and (moves := plan.moves(tile)) * (stages - 1) > UNROLLED:
             yield (
-                f"stages = {stages}: {name} takes {moves} moves of each invocation, at most "
-                f"{UNROLLED // (stages - 1)} wait in registers: use a smaller K or stages = 1"
+                f"stages = {stages}: each invocation copies {moves} vectors of {name}, but only "
+                f"{UNROLLED // (stages - 1)} fit in registers: use a smaller K or stages = 1"
             )
 
 
 def _read_ahead_problems(plan: Plan) -> Iterator[str]:
-    """Reasons why fragments cannot be loaded a tile ahead."""
+    """Yields the reasons why fragments cannot be loaded one tile ahead."""
     for name, tile in (("a", plan.a), ("b", plan.b)):
         if not isinstance(tile, StagedTile):
-            yield f"{name}: direct, beside an operand with ahead = 1: stage both"
+            yield f"{name} = direct, but the other operand has ahead = 1: use staged for both"
         elif not tile.reads_ahead or tile.buffers != MOST_BUFFERS:
-            yield f"{name}: fragments are loaded ahead of both operands, with buffers = 2 each"
+            yield f"{name}: ahead = 1 needs ahead = 1 and buffers = 2 of both operands"
     if is_dynamic(plan.contraction.k):
-        yield "ahead = 1: K is not known, so neither is how many tiles there are"
+        yield "ahead = 1 needs a static K"
 
 
 def _rows(plan: Plan) -> Iterator[str]:
-    """Reasons why the result cannot be stored row by row."""
     if plan.schedule.slices > 1:
-        yield "result = rows: slices of K store what each of them finishes: give result = fragments"
+        yield "result = rows does not support slices of K: use result = fragments"
     contraction = plan.contraction
     results = contraction.epilogue.results
     m, n, _ = plan.schedule.instruction.sizes
     if not (is_multiple(contraction.m, m) and is_multiple(contraction.n, n)):
-        yield f"result = rows: {contraction.m} x {contraction.n} is not made of {m} x {n} fragments"
+        yield f"result = rows: {contraction.m} x {contraction.n} is not a multiple of {m} x {n}"
     elif not plan.result.stored_directly or len(results) != 1:
-        yield "result = rows: it is not a single result that fragments are stored to"
+        yield "result = rows needs a single result that fragments can be stored to directly"
     elif not moves_together(
         contraction.layout_of_result(results[0].map, results[0].shape),
         bit_width(results[0].element_type) // 8,
         plan.result.strip_width,
     ):
-        yield f"result = rows: rows of the result are not made of {STRIP_BYTES} bytes"
+        yield f"result = rows: rows of the result are not a multiple of {STRIP_BYTES} bytes"
 
 
 def _components(plan: Plan) -> Iterator[str]:
-    """Reasons why no fragment of the result can be stored component by component."""
     m, n, _ = plan.schedule.instruction.sizes
     if plan.result.component_places is None:
         yield (
-            f"result = components: {plan.target.name} does not say where components of {m} x {n} "
-            f"results of {8 * plan.result.element_bytes} bits lie: give result = fragments"
+            f"result = components: {plan.target.name} lists no component positions for {m} x {n} "
+            f"results of {8 * plan.result.element_bytes} bits: use result = fragments"
         )
 
 
 def _parts(plan: Plan) -> Iterator[str]:
-    """Reasons why results cannot be computed from several parts of the accumulators."""
+    """Yields the reasons why the epilogue cannot read several parts of the result's columns."""
     if plan.schedule.slices > 1 or plan.result.stores_rows:
-        yield "results of several parts are for schedules without slices, and no result = rows"
+        yield "results of several parts do not support slices of K or result = rows"
         return
     epilogue = plan.contraction.epilogue
     _, n, _ = plan.schedule.instruction.sizes
     _, count, _ = plan.schedule.fragments
     if epilogue.root.shape[-1] != n:
-        yield f"parts of {epilogue.root.shape[-1]} columns are not as wide as fragments, {n}"
+        yield f"parts have {epilogue.root.shape[-1]} columns, but fragments have {n}"
     if count % epilogue.parts:
-        yield f"a subgroup's {count} fragments along N are not made of {epilogue.parts} parts"
+        yield f"{epilogue.parts} parts do not divide a subgroup's {count} fragments along N"
     if plan.result.scratch_shape is not None:
         yield (
-            "results of several parts do not pass through Workgroup memory: "
-            "give result = components, or whole tiles of fragments that are stored directly"
+            "results of several parts cannot go through Workgroup memory: use result = "
+            "components, or tiles that divide the result"
         )
 
 
 def _elements(plan: Plan) -> Iterator[str]:
-    """Reasons why no function can be called for the elements of the result."""
     if PER_ELEMENT not in plan.target.features:
         yield (
-            f"result = elements, but {plan.target.name} does not list {PER_ELEMENT}: give result = "
+            f"result = elements, but {plan.target.name} does not list {PER_ELEMENT}: use result = "
             "fragments"
         )
 
@@ -380,35 +377,33 @@ def _limits(plan: Plan) -> Iterator[str]:
     for name, size in sizes:
         if not is_dynamic(size) and size > target.storage_buffer_max_bytes:
             yield (
-                f"{name} has {size} bytes, a storage buffer of {target.name} at most "
+                f"{name} has {size} bytes, but a storage buffer of {target.name} has at most "
                 f"{target.storage_buffer_max_bytes}: split the contraction"
             )
 
 
 def _registers(plan: Plan) -> Iterator[str]:
-    """The reason why fragments, or values of an invocation, do not fit into registers."""
     registers, held = plan.target.registers, plan.target.held_registers
     if not plan.schedule.is_cooperative:
         m, n, _ = plan.schedule.instruction.sizes
         words = m * n + plan.waiting_bytes // 4
         if held is not None and plan.pipeline.read and words > held:
             yield (
-                f"{words} registers of an invocation for results and what waits to be staged, of "
-                f"which {plan.target.name} holds {held}: stages = 1 or more subgroups would fit"
+                f"results and staged values need {words} registers of an invocation, but "
+                f"{plan.target.name} has {held}: stages = 1 or more subgroups would fit"
             )
         return
     if registers is None:
         return
     if plan.fragment_bytes > (room := registers.bytes - registers.kept):
         yield (
-            f"fragments of {plan.fragment_bytes} bytes in a subgroup's registers, of which "
-            f"{plan.target.name} has {registers.bytes} and its driver keeps {registers.kept}: it "
-            f"would spill; more subgroups or a smaller workgroup_tile with {room} bytes would not"
+            f"fragments need {plan.fragment_bytes} bytes of a subgroup's registers, but only "
+            f"{room} are free on {plan.target.name} ({registers.bytes}, of which the driver needs "
+            f"{registers.kept}): use more subgroups or a smaller workgroup_tile"
         )
 
 
 def _bytes(operand: SSAValue, tile: Tile) -> Size:
-    """The bytes of the largest buffer that an operand is in."""
     if not isinstance(tile, PackedTile) and tile.unpacking is not None:
         planes = [plane.value for plane in tile.unpacking.planes]
         sizes = [bit_width(element_type(plane)) // 8 * prod(shape_of(plane)) for plane in planes]

@@ -1,5 +1,5 @@
 """
-Computes an elementwise function of equal parts of a product's columns in the product's kernel.
+Fuses an elementwise function of equal parts of a product's columns into the product's kernel.
 
     %p = contraction(%x, %w)             : m x 28672      one dispatch
     %h = f(%p[m, 14336 + j], %p[m, j])   : m x 14336      another one
@@ -7,10 +7,10 @@ Computes an elementwise function of equal parts of a product's columns in the pr
     %p = contraction(%x, %w')            : m x 896 x 2 x 16
     %h = f(%p[m, g, 1, j], %p[m, g, 0, j])   : m x 896 x 16
 
-A subgroup multiplies a fragment of each part side by side, so that an invocation has the same
-column of all parts in its own registers. This saves a launch, and the memory traffic between two
-kernels. The weights stay as they lie in memory: only the order of the loops that read them changes.
-This is done for schedules of `coopmat`.
+A subgroup multiplies neighbouring fragments of all parts, so that an invocation has the same
+column of all parts in its registers. This saves a launch and the memory traffic between two
+kernels. The weights are not moved in memory: only the order of the loops that read them changes.
+The pass applies to schedules with `coopmat`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Generic: TypeAlias = linalg.ops.GenericOp
 
 @dataclass(frozen=True)
 class FoldPartsPass(ModulePass):
-    """Computes elements of several parts of a product's columns in the product's kernel."""
+    """Fuses elementwise functions of parts of a product's columns into the product's kernel."""
 
     name = "fold-parts"
 
@@ -77,13 +77,13 @@ class FoldPartsPass(ModulePass):
 
 
 class _Sizes:
-    """Sizes in terms of a function's arguments, through the noted dispatches."""
+    """Expresses sizes in terms of a function's arguments, across the recorded dispatches."""
 
     def __init__(self) -> None:
         self._known: dict[Extent, Size] = {}
 
     def note(self, dispatch: DispatchOp) -> None:
-        """Notes the sizes of a dispatch's results; earlier dispatches have been noted."""
+        """Records the sizes of a dispatch's results. Earlier dispatches must be recorded first."""
         for value, result in zip(dispatch.yielded, dispatch.results, strict=True):
             for dimension, size in enumerate(tensor_type(result).get_shape()):
                 if size == DYNAMIC_INDEX:
@@ -115,7 +115,7 @@ class _Parts:
     root: Generic
     count: int
     slices: dict[SSAValue, int]
-    """The slices of the product's result, and which part each of them is."""
+    """Part index of each slice of the product's result."""
 
     @staticmethod
     def of(dispatch: DispatchOp, sizes: _Sizes) -> _Parts | None:
@@ -145,7 +145,7 @@ class _Parts:
 
 
 def _are_elements(dispatch: DispatchOp, slices: Sequence[Operation]) -> bool:
-    """True if a dispatch computes each element from the same column of its slices."""
+    """True if a dispatch computes each element from one column of all its slices."""
     block = dispatch.body.block
     for op in block.ops:
         match op:
@@ -165,7 +165,7 @@ def _are_elements(dispatch: DispatchOp, slices: Sequence[Operation]) -> bool:
 
 
 def _walks_columns_alike(value: SSAValue, map: AffineMapAttr) -> bool:
-    """True if computed operands are indexed by the column last, and arguments not by it at all."""
+    """True if the columns index the last dimension of a computed operand, and no other operand."""
     column = AffineDimExpr(map.data.num_dims - 1)
     if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
         return column not in map.data.results
@@ -173,7 +173,7 @@ def _walks_columns_alike(value: SSAValue, map: AffineMapAttr) -> bool:
 
 
 def _root_of(owner: object) -> Generic | None:
-    """Returns the product by matrices if it is all that a dispatch computes, else None."""
+    """Returns the `coopmat` product if a dispatch computes nothing else, else None."""
     if not isinstance(owner, DispatchOp) or len(owner.outputs) != 1 or owner.updates:
         return None
     root = owner.yielded[0].owner
@@ -188,9 +188,9 @@ def _root_of(owner: object) -> Generic | None:
 
 def _fold(parts: _Parts, target: Target) -> DispatchOp:
     """
-    Computes the elements in the product's kernel, or leaves everything as it is.
+    Fuses the elements into the product's kernel if the result fits the target.
 
-    Returns the dispatch that then computes them.
+    Returns the dispatch that computes the elements afterwards.
     """
     contraction = as_contraction(parts.root)
     if contraction is None:
@@ -221,7 +221,7 @@ def _fits(dispatch: DispatchOp, target: Target) -> bool:
 
 
 class _Writer:
-    """Rewrites a product's dispatch so that a block of columns has a fragment of each part."""
+    """Rewrites a product's dispatch so that each block of columns has a fragment of every part."""
 
     def __init__(self, parts: _Parts, contraction: Contraction, width: int):
         self.parts, self.contraction, self.width = parts, contraction, width
@@ -229,9 +229,7 @@ class _Writer:
         self.views: list[Operation] = []
 
     def can_write(self) -> bool:
-        """
-        True if the columns are one loop of the second operand, and parts consist of whole blocks.
-        """
+        """True if a single loop indexes B's columns and blocks divide the parts."""
         contraction = self.contraction
         batch, m, n, _ = contraction.counts
         if (batch, n) != (0, 1) or m < 1 or is_dynamic(contraction.n):
@@ -255,10 +253,7 @@ class _Writer:
 
     @property
     def _column_of_b(self) -> int:
-        """
-        Returns the dimension of B, or the loop of the operation that unpacks it, that walks the
-        columns.
-        """
+        """B's dimension along the columns; also the index of the loop that unpacks it."""
         column = AffineDimExpr(self.contraction.groups[2].start)
         return list(self.contraction.maps[1].results).index(column)
 
@@ -288,7 +283,6 @@ class _Writer:
         return folded
 
     def _view(self, argument: SSAValue, at: int) -> None:
-        """Replaces an operand by a view that splits its dimension `at`."""
         assert isinstance(argument, BlockArgument)
         value = self.folded.inputs[argument.index]
         view = split_dimension(value, at, self.parts.count, self.groups)
@@ -297,7 +291,7 @@ class _Writer:
         Rewriter.replace_value_with_new_type(argument, view.result.type)
 
     def _split_second_operand(self, b: SSAValue) -> None:
-        """Splits the columns of B into three dimensions: parts, blocks, and columns of a block."""
+        """Splits the columns of B into three dimensions: parts, blocks, columns of a block."""
         at = self._column_of_b
         if isinstance(b, BlockArgument):
             self._view(b, at)
@@ -317,12 +311,12 @@ class _Writer:
         _retype([unpack.outputs[0], unpack.results[0]], split)
 
     def _split_root(self, root: Generic, schedule: ContractionAttr) -> None:
-        """Splits the product's columns into blocks of parts."""
+        """Splits the columns of the product into blocks, parts and columns of a block."""
         at = maps_of(root)[-1].results[-1]
         assert isinstance(at, AffineDimExpr)
         count = len(root.iterator_types) + 2
         maps = [_with_loops(map, at.position, count) for map in maps_of(root)]
-        # The new loops are blocks, parts and columns of a block; B has its parts outermost.
+        # The new loops are blocks, parts, columns of a block. In B, parts come before blocks.
         number = list(self.parts.root.inputs).index(self.contraction.b)
         place = maps_of(root)[number].results.index(at)
         results = list(maps[number].results)
@@ -338,7 +332,6 @@ class _Writer:
         self.open_sizes = list(fill.outputs[0].owner.operands)  # pyright: ignore
 
     def _split_elements(self, op: Generic, root: Generic, numbers: dict[SSAValue, int]) -> None:
-        """Splits the columns of an operation on parts into blocks."""
         column, count = len(op.iterator_types) - 1, len(op.iterator_types) + 1
         maps: list[AffineMap] = []
         for at, (value, map) in enumerate(zip(op.operands, maps_of(op), strict=True)):
@@ -372,14 +365,16 @@ def _retype(values: Sequence[SSAValue], shape: Sequence[int]) -> None:
 
 
 def _set_loops(op: Generic, maps: Sequence[AffineMap]) -> None:
-    """Gives an operation other index maps, whose first new loops are parallel."""
+    """Sets an operation's index maps and adds parallel loops in front."""
     more = [IteratorTypeAttr.parallel()] * (maps[0].num_dims - len(op.iterator_types))
     op.properties["iterator_types"] = ArrayAttr([*more, *op.get_iterator_types()])
     op.properties["indexing_maps"] = ArrayAttr(map(AffineMapAttr, maps))
 
 
 def _with_loops(map: AffineMap, at: int, count: int) -> AffineMap:
-    """Returns a map in which loop `at` is three loops, and its dimension three dimensions."""
+    """
+    Returns the map in which loop `at` is split into three loops, and its dimension into three.
+    """
     moved = [AffineDimExpr(d + 2 * (d > at)) for d in range(map.num_dims)]
     results: list[AffineExpr] = []
     for expression in map.results:

@@ -1,32 +1,32 @@
 """
-Producers and readers of a product of few rows become a part of the product's kernel.
+Fuses producers and readers of a product of few rows into the product's kernel.
 
     %y = f(%x)                  one dispatch          %p = contraction(f(%x), %w)
     %p = contraction(%y, %w)    another one     ->    %r = g(%p)                     one dispatch
     %r = g(%p)                  a third one
 
-One driver fuses a dispatch with all of its readers, where the kernel of both fits; a case says
-which dispatches it takes, and rewrites what they become. Each case saves a launch, and the memory
-traffic between two kernels.
+`FoldPass` fuses a dispatch with all of its readers if every fused kernel fits. A subclass selects
+the dispatches and rewrites the fused ones. Each fusion saves a launch and the memory traffic
+between two kernels.
 
-`fold-norms` takes factors that are the same for all elements of a row out of the product:
+`fold-norms` moves factors that are constant along a row from the operand to the result:
 
     %s = f(sum over k of g(%x[i, k]))               %p = contraction(%x * %w, %b), and the sum
     %y = %x * %s[i] * %w                       ->   %r = %p * f(sum)
     %r = contraction(%y, %b)
 
-Each workgroup adds up the rows again. CPU drivers do not gain from that, as they do not wait for
-memory: they are left out.
+Each workgroup recomputes the sum of the rows. CPU drivers do not gain from this fusion, because
+they do not wait for memory, so it is skipped there.
 
-`fold-elements` computes the elements of rows where a product reads them, if a workgroup computes
-each of them once: its invocations cover all of K together, and make digits of the rows for all of
-its columns.
+`fold-elements` computes the elements of rows in the product that reads them, if a workgroup
+computes each element once: its invocations cover all of K and compute digits of the rows for all
+of its columns.
 
-`fold-readers` computes what reads the columns of a product of one row: the rotation of queries and
+`fold-readers` fuses readers of the columns of a product of one row: the rotation of queries and
 keys by pairs of columns, their insertion into a state, a gated activation of both halves of the
-columns. The sums of a workgroup's columns meet in its memory: an invocation that adds up a column
-adds up its neighbours, too, and so has all that decides an element. CPU drivers are left out:
-launches are cheap there, and each invocation has columns of its own.
+columns. The sums of a workgroup's columns meet in Workgroup memory, and an invocation adds up
+neighbouring columns, so it has all inputs of a reader's element. CPU drivers are skipped, because
+launches are cheap and no two invocations share columns there.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows, ro
 from xdsl_spirv.targets import Target
 
 MOST_BOUND = 8
-"""Most buffers of a kernel on a device without measurements: as many as WebGPU's devices bind."""
+"""Largest number of a kernel's buffers on a device without measurements: WebGPU's default limit."""
 
 Generic = linalg.ops.GenericOp
 
@@ -78,15 +78,17 @@ MOVES = (
     tensor.ExpandShapeOp,
     tensor.CollapseShapeOp,
 )
-"""Operations of a reader that only say where elements lie."""
+"""Operations of a reader that only move elements."""
 
 FREE = (tensor.EmptyOp, arith.ConstantOp, YieldOp)
-"""Operations of a dispatch that every kernel takes."""
+"""Operations that every kernel may contain."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A dispatch and its reader, which reads the result, or a view of it, as `read`."""
+    """
+    A dispatch `first` and its reader `second`. `read` is the result of `first`, or a view of it.
+    """
 
     first: DispatchOp
     second: DispatchOp
@@ -96,10 +98,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class FoldPass(ModulePass, ABC):
-    """Fuses dispatches with their readers; a product by rows is one of each pair."""
+    """
+    Base class of passes that fuse dispatches with their readers, one of them a product by rows.
+    """
 
     def most(self, target: Target) -> int:
-        """Most readers of a dispatch."""
+        """Returns the largest number of readers of a dispatch."""
         return 1
 
     on_processors: ClassVar[bool] = False
@@ -110,7 +114,7 @@ class FoldPass(ModulePass, ABC):
                 fuse_into_readers(dispatch, target, self.fold, self.most(target))
 
     def fold(self, pair: Pair) -> DispatchOp | None:
-        """Returns one dispatch of both; None if its kernel would not fit."""
+        """Returns the fused dispatch; None if the pair is not fused."""
         if not self.joins(pair):
             return None
         folded = fuse(pair.first, pair.second, pair.read)
@@ -125,28 +129,29 @@ class FoldPass(ModulePass, ABC):
 
     @abstractmethod
     def takes(self, first: DispatchOp, target: Target) -> bool:
-        """True if a dispatch is one that the case fuses with its readers."""
+        """True if the pass may fuse a dispatch with its readers."""
 
     def joins(self, pair: Pair) -> bool:
-        """True if the reader is one that the case fuses."""
+        """True if the pass may fuse a reader with its dispatch."""
         return _is_by_rows(pair.second) and pair.read in pair.first.results
 
     @abstractmethod
     def rewrite(self, folded: DispatchOp, pair: Pair) -> bool:
-        """Rewrites the dispatch of both; returns False if that is not possible."""
+        """Rewrites the fused dispatch in place; returns False if that is not possible."""
 
     @abstractmethod
     def fits(self, plan: RowsPlan) -> bool:
-        """True if the kernel of both is worth it."""
+        """True if the fused kernel is worthwhile."""
 
 
 def fuse_into_readers(
     first: DispatchOp, target: Target, fold: Callable[[Pair], DispatchOp | None], most: int
 ) -> None:
     """
-    Replaces all readers of a dispatch, at most so many, by the dispatches that `fold` returns.
+    Replaces the readers of a dispatch by the dispatches that `fold` returns, and erases it.
 
-    Changes nothing if `fold` returns None for a reader, or a reader is another operation.
+    Changes nothing if there are more than `most` readers, if `fold` returns None for a reader, or
+    if a reader is not a dispatch.
     """
     if len(first.results) != 1 or first.updates:
         return
@@ -172,7 +177,7 @@ def fuse_into_readers(
 
 
 def _reads_of(value: SSAValue) -> Iterator[tuple[Operation, SSAValue]]:
-    """Yields each operation that reads a value, with the value or the view of it that it reads."""
+    """Yields each operation that reads a value or a view of it, with the value or view."""
     for use in value.uses:
         if isinstance(use.operation, VIEWS) and use.operation.results[0].first_use:
             yield from _reads_of(use.operation.results[0])
@@ -181,7 +186,7 @@ def _reads_of(value: SSAValue) -> Iterator[tuple[Operation, SSAValue]]:
 
 
 def _can_move(first: DispatchOp, reader: DispatchOp) -> bool:
-    """True if no dispatch up to the reader updates in place what a dispatch before it reads."""
+    """True if no dispatch up to the reader updates an operand of `first` in place."""
     read, op = {source(value) for value in first.inputs}, first.next_op
     while op is not None:
         if isinstance(op, DispatchOp):
@@ -199,7 +204,7 @@ def _is_by_rows(dispatch: DispatchOp) -> bool:
 
 
 def _is_small(dispatch: DispatchOp, target: Target) -> bool:
-    """True if a dispatch computes one tensor that a workgroup can compute again."""
+    """True if a dispatch computes a single tensor that every workgroup can recompute."""
     if len(dispatch.outputs) != 1:
         return False
     type = dispatch.outputs[0].type
@@ -211,7 +216,7 @@ def _is_small(dispatch: DispatchOp, target: Target) -> bool:
 
 @dataclass(frozen=True)
 class FoldNormsPass(FoldPass):
-    """Computes norms of few rows in the kernels of the products that read them."""
+    """Fuses norms of few rows into the products that read them."""
 
     name = "fold-norms"
 
@@ -219,7 +224,7 @@ class FoldNormsPass(FoldPass):
         return target.model.rows.norm_readers
 
     def takes(self, first: DispatchOp, target: Target) -> bool:
-        """True if it multiplies few rows in f32 by factors of the rows, and by others."""
+        """True if a dispatch multiplies few rows of f32 by a factor for each row, and by others."""
         if not _is_small(first, target):
             return False
         type = first.outputs[0].type
@@ -257,14 +262,16 @@ class FoldNormsPass(FoldPass):
 
 
 def _products(value: SSAValue) -> Iterator[tuple[Generic, int, bool]]:
-    """Walks back through multiplications; yields the factor's number, and whether it is of rows."""
+    """
+    Yields multiplications from last to first: operation, factor's operand index, True if per row.
+    """
     while isinstance(op := value.owner, Generic) and (factor := _factor_of_product(op)):
         yield op, *factor
         value = op.inputs[1 - factor[0]]
 
 
 def _is_of_norm(op: Operation, source: SSAValue) -> bool:
-    """True if a kernel of few rows computes an operation for a row of `source`."""
+    """True if a kernel of few rows can compute an operation for a row of `source`."""
     match op:
         case linalg.ops.FillOp():
             return True
@@ -278,10 +285,9 @@ def _is_of_norm(op: Operation, source: SSAValue) -> bool:
 
 def _factor_of_product(op: Generic) -> tuple[int, bool] | None:
     """
-    Returns the number of a product's factor, and whether it has one element for each row; None for
-    other operations.
+    Returns a multiplication's factor as operand index and True if it has one element per row.
 
-    The other operand is read in the place of the result. A divisor of rows is a factor, too.
+    Returns None for other operations. A divisor with one element per row also counts as a factor.
     """
     if not is_pointwise(op) or len(op.inputs) != 2:
         return None
@@ -310,7 +316,7 @@ def _factor_of_product(op: Generic) -> tuple[int, bool] | None:
 
 
 def _multiply(root: Generic, op: Generic, number: int, rows: list[AffineExpr]) -> None:
-    """Multiplies or divides the product's result by the factor of its rows that `op` applies."""
+    """Multiplies or divides the product's result by the row factor of `op`."""
     (result,), (product,) = root.results, body_ops(op.body.block)
     kind = arith.DivfOp if isinstance(product, arith.DivfOp) else arith.MulfOp
     identity = AffineMap.identity(tensor_type(result).get_num_dims())
@@ -329,13 +335,13 @@ def _adds_only_ones(op: tensor.ExpandShapeOp) -> bool:
 
 
 def _kept_dimensions(op: tensor.ExpandShapeOp) -> list[list[int]]:
-    """Lists, for each dimension of the source, the dimensions of the result above size 1."""
+    """Lists the result dimensions above size 1 for each source dimension."""
     shape = tensor_type(op.result).get_shape()
     return [[n for n in group if shape[n] != 1] for group in groups_of(op)]
 
 
 def _read_through_ones(block: Block) -> None:
-    """Reads tensors themselves where an operation reads them with added dimensions of 1."""
+    """Replaces operands that only add dimensions of size 1 by their sources."""
     for op in [o for o in block.ops if isinstance(o, Generic)]:
         for number, value in enumerate(op.inputs):
             expand, read = value.owner, maps_of(op)[number]
@@ -348,7 +354,6 @@ def _read_through_ones(block: Block) -> None:
 
 
 def _read(op: Generic, number: int, value: SSAValue, places: Sequence[AffineExpr]) -> None:
-    """Reads a value at these places as an operand."""
     maps = maps_of(op)
     maps[number] = AffineMap(maps[number].num_dims, 0, tuple(places))
     op.properties["indexing_maps"] = ArrayAttr(map(AffineMapAttr, maps))
@@ -357,14 +362,15 @@ def _read(op: Generic, number: int, value: SSAValue, places: Sequence[AffineExpr
 
 def _places_of_rows(root: Generic, operand: int) -> list[AffineExpr] | None:
     """
-    Maps each dimension of an operand to a dimension of the product's result, 0 for the summed one;
-    None if that is not possible.
+    Maps each dimension of an operand to a dimension of the product's result; None if impossible.
+
+    The summed dimension is mapped to 0.
     """
     result = maps_of(root)[-1].results
     *rows, last = maps_of(root)[operand].results
     if any(e in result for e in last.dfs()) or any(row not in result for row in rows):
         return None
-    # The summed dimension is never read: factors of rows do not depend on it.
+    # Factors of rows do not depend on the summed dimension.
     places: list[AffineExpr] = [AffineDimExpr(result.index(row)) for row in rows]
     return [*places, AffineConstantExpr(0)]
 
@@ -374,7 +380,7 @@ def _places_of_rows(root: Generic, operand: int) -> list[AffineExpr] | None:
 
 @dataclass(frozen=True)
 class FoldElementsPass(FoldPass):
-    """Computes few rows where products of few rows read them."""
+    """Fuses elementwise operations on few rows into the products that read them."""
 
     name = "fold-elements"
     on_processors = True
@@ -389,7 +395,7 @@ class FoldElementsPass(FoldPass):
         )
 
     def rewrite(self, folded: DispatchOp, pair: Pair) -> bool:
-        """Replaces slices that are equal parts of operands by reads of the parts of their views."""
+        """Replaces slices that are equal parts of an operand by reads of a split view."""
         arguments: dict[tuple[SSAValue, int], SSAValue] = {}
         for op in [o for o in folded.body.block.ops if isinstance(o, tensor.ExtractSliceOp)]:
             part = part_of_columns(op)
@@ -410,7 +416,7 @@ class FoldElementsPass(FoldPass):
         return True
 
     def fits(self, plan: RowsPlan) -> bool:
-        """True if a workgroup computes each element of the rows once, to make digits of it."""
+        """True if a workgroup computes each element of the rows once, for its digits."""
         once = plan.is_stationary and plan.row_tiles == 1 and plan.contraction.batch == 1
         return once and plan.schedule.digits.data > 0
 
@@ -431,7 +437,7 @@ def _is_of_elements(op: Operation) -> bool:
 
 @dataclass(frozen=True)
 class FoldReadersPass(FoldPass):
-    """Computes what reads the columns of a product of one row in its kernel."""
+    """Fuses readers of a one-row product's columns into the product's kernel."""
 
     name = "fold-readers"
 
@@ -446,9 +452,9 @@ class FoldReadersPass(FoldPass):
 
     def rewrite(self, folded: DispatchOp, pair: Pair) -> bool:
         """
-        Takes fewer subgroups, where only those have whole groups of columns that are read.
+        Reduces the number of subgroups if whole groups of columns require fewer subgroups.
 
-        Returns False if one kernel cannot bind all that both read.
+        Returns False if the fused kernel has too many buffers.
         """
         most = MOST_BOUND if pair.target.measured_copy is None else MOST_INPUTS
         read = [value for value in folded.inputs if isinstance(value.type, TensorType)]

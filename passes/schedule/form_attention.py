@@ -1,14 +1,14 @@
 """
-Scaled dot-product attention found in a graph and made one operation, in a dispatch of its own.
+Finds scaled dot-product attention in a graph and replaces it by one operation in a dispatch.
 
     %s = contraction %q, %k                     %r = schedule.dispatch(%q, %k, %v) {
     %x = scale, mask                               schedule.attention ...
     %p = softmax %x: max, -, exp, sum, /   ->      schedule.yield }
     %r = contraction %p, %v
 
-It is recognised by the values from which an element of the second contraction's first operand is
-computed (see `element_trees`), so that reshapes, casts and the number of operations do not matter.
-Queries, keys, values and mask are read where they lie, through transpositions and reshapes.
+The pass matches the expression of an element of the second contraction's first operand (see
+`element_trees`). Reshapes, casts and the number of operations therefore do not matter. Queries,
+keys, values and mask are read from their original tensors, through transpositions and reshapes.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ from xdsl_spirv.targets import Target
 
 @dataclass(frozen=True)
 class FormAttentionPass(ModulePass):
-    """Makes each attention one `schedule.attention`, where the target has matrices for it."""
+    """Replaces each attention by a `schedule.attention` if a schedule fits the target."""
 
     name = "form-attention"
 
     target: str = ""
     """
-    A device's name or a target file. If empty, the module's target; if the module has none, the
-    pass assumes nothing about the device.
+    Name of a known device or path of a target file; default: the module's target. Without a
+    target, the pass assumes nothing about the device.
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -130,12 +130,10 @@ def form(block: Block, target: Target | None) -> None:
 
 
 def _exponentials(block: Block) -> list[Operation]:
-    """The operations that compute exponentials."""
     return [op for op in block.ops if any(inner.name in EXPONENTIALS for inner in op.walk())]
 
 
 def _normal(block: Block) -> Callable[[Size], Size]:
-    """Rewrites sizes that operations require to be equal to one form."""
     known = equal_extents(block.ops)
     return lambda size: size.replaced(known) if is_dynamic(size) else size
 
@@ -144,13 +142,13 @@ EXPONENTIALS = ("math.exp", "math.exp2", "linalg.exp")
 
 
 class _Match:
-    """The search, from the contraction of probabilities and values."""
+    """Matches an attention, from the contraction of probabilities and values backwards."""
 
     def __init__(self, last: Contraction, normal: Callable[[Size], Size]):
         self.last, self.normal = last, normal
         batch, m, e, n = last.groups
         if len(m) < 1 or [len(group) for group in (e, n)] != [1, 1]:
-            raise NotTraced("keys and values do not have one loop each, or queries have none")
+            raise NotTraced("keys, or a value's elements, have several loops, or queries have none")
         if not is_zero(last.init):
             raise NotTraced("something is added to the result")
         # If there are several loops of rows, the loops of heads that share keys come first.
@@ -158,7 +156,7 @@ class _Match:
         names = [*(f"b{i}" for i in batch), *self.rows, "e", "n"]
         self.sizes = dict(zip(names, map(normal, last.sizes), strict=True))
         if is_dynamic(self.sizes["e"]):
-            raise NotTraced("the size of values is known only when the program runs")
+            raise NotTraced("the length of a value is dynamic")
         self.places = [
             through(map, [index_of_loop(name, size) for name, size in self.sizes.items()])
             for map in last.maps
@@ -171,11 +169,11 @@ class _Match:
         p, v = self.last.a, self.last.b
         type = element_type(v)
         if element_type(p) != type or not isinstance(type, FLOATS):
-            raise NotTraced("no f16, bf16 or f32")
+            raise NotTraced("probabilities and values do not share f16, bf16 or f32 as type")
         node, nan_to_zero = without_nan(self.trees.element(p, self.places[0]))
         self.scale, self.cap, self.band = 1.0, None, Band()
         self.more = dict[str, Operand]()
-        """The mask and the sink, if there are these."""
+        """The mask and the sink, if present."""
         self.finite = self.narrow = False
         probabilities, sink = softmax(node)
         self.has_softmax = True
@@ -194,7 +192,7 @@ class _Match:
         }
         operands = {**own, "result": self._result(), **self.more}
         if self.finite and not self._sees_some(queries):
-            raise NotTraced("a row may see no key, and the mask is not infinity")
+            raise NotTraced("a row may see no key, and the mask is finite")
         properties = {
             "scale": FloatAttr(self.scale, f32),
             "cap": None if self.cap is None else FloatAttr(self.cap, f32),
@@ -206,20 +204,20 @@ class _Match:
         )
 
     def _queries(self) -> str:
-        """Returns the loop along the queries: the mask's, or a dynamic one, or the last."""
+        """Returns the loop along the queries: the mask's, else a dynamic one, else the last."""
         if self.band.rows is not None:
             if self.band.rows not in self.rows:
-                raise NotTraced("a mask of the batch's loops")
+                raise NotTraced("the mask depends on a batch loop")
             return self.band.rows
         if self.band != Band():
-            # The mask's index of queries is 0: there is one.
+            # The mask does not depend on the query: there is only one.
             self.sizes.setdefault("m", 1)
             return next((name for name in self.rows if self.sizes[name] == 1), "m")
         is_open = (name for name in self.rows if is_dynamic(self.sizes[name]))
         return next(is_open, self.rows[-1])
 
     def _sees_some(self, queries: str) -> bool:
-        """True if the mask by index leaves each row at least one key."""
+        """True if the causal and window masks leave each row at least one key."""
         first, last = self.band.first, self.band.last
         rows, keys = self.sizes[queries], self.sizes["n"]
         return (
@@ -229,7 +227,7 @@ class _Match:
         )
 
     def _scores(self, node: Node) -> Node:
-        """Returns the first contraction's element under scale and masks."""
+        """Removes scale, cap and masks from the scores; returns the first contraction's element."""
         while True:
             node = uncast(node)
             match node:
@@ -253,12 +251,12 @@ class _Match:
                 case Node("element"):
                     return node
                 case _:
-                    raise NotTraced(f"{node.kind} of scores")
+                    raise NotTraced(f"an attention cannot apply {node.kind} to scores")
 
     def _add(self, x: Node, y: Node) -> Node:
         """Matches the sum of scores and a mask, in either order."""
         if self.more or self.scale != 1.0 or self.cap is not None:
-            raise NotTraced("a second mask, or a scaled one")
+            raise NotTraced("there is a second mask, or the mask is scaled")
         if not _reaches_contraction(x):
             x, y = y, x
         self.more["mask"] = _find_tensor(y, "mask", {"d", "e"})
@@ -267,10 +265,10 @@ class _Match:
     def _select(self, condition: Node, x: Node, y: Node) -> Node:
         """Matches `n > m + c ? -inf : scores` in any equivalent form."""
         if self.scale <= 0 or self.cap is not None:
-            raise NotTraced("a scaled mask")
+            raise NotTraced("the mask is scaled")
         masked_if = is_least(x)
         if masked_if == is_least(y):
-            raise NotTraced("a choice between scores")
+            raise NotTraced("a select does not mask scores: no operand is -inf")
         self.band = self.band.and_also(band(condition, masked_if))
         self.finite |= uncast(x if masked_if else y) != Node("number", -inf)
         return y if masked_if else x
@@ -290,7 +288,7 @@ class _Match:
             raise NotTraced("scores are not a product of queries and keys")
         depth = first.sizes[d[0]]
         if is_dynamic(depth):
-            raise NotTraced("the size of queries is known only when the program runs")
+            raise NotTraced("the length of a query is dynamic")
         self.sizes = self.sizes | {"d": depth}
         loops[d[0]] = index_of_loop("d", depth)
         q, k = (
@@ -304,7 +302,9 @@ class _Match:
         return q, k
 
     def _find_computed(self, value: SSAValue, place: Place) -> Computed | None:
-        """The operation that computes an operand from narrow integers, and its operands."""
+        """
+        Returns the operation that dequantizes an operand, and its operands; None if there is none.
+        """
         op = value.owner
         if not isinstance(op, linalg.ops.GenericOp) or not unpacks(op):
             return None
@@ -319,7 +319,7 @@ class _Match:
         return Computed(op, planes) if same else None
 
     def _unscale(self, value: SSAValue, place: Place) -> Operand:
-        """Returns an operand before it was multiplied by a constant."""
+        """Removes a multiplication by a constant from an operand, into `scale`."""
         owner = value.owner
         factor = _factor(owner) if isinstance(owner, Operation) else None
         if factor is None or len(list(value.uses)) > 1:
@@ -332,10 +332,9 @@ class _Match:
 
     def _unwiden(self, value: SSAValue, place: Place) -> Operand:
         """
-        Follows an operand back through moves, selections of an axis's first element, and
-        widening.
+        Follows an operand back through moves, leading slices and widening conversions.
 
-        Returns the last tensor that is read by whole loops: reshapes on the way may cut loops.
+        Returns the last tensor that the kernel's loops index without splitting.
         """
         operand = value, place
         while True:
@@ -359,15 +358,15 @@ class _Match:
                     return operand
 
     def _cuts(self, place: Place) -> bool:
-        """True if the place has only a part of a loop that operands need whole."""
+        """True if an index expression splits a loop that operands need whole."""
         pieces = [piece for index in place for piece in index]
         return any(piece.divisor != 1 and piece.loop in self.whole for piece in pieces)
 
     def _between(self, scores: Node) -> set[Operation]:
         """
-        Returns the operations that compute probabilities from scores.
+        Returns the operations from the scores to the probabilities.
 
-        Raises `NotTraced` if another operation reads the scores or a value between.
+        Raises `NotTraced` if another operation reads the scores or an intermediate value.
         """
         block = self.last.op.parent_block()
         assert block is not None
@@ -385,7 +384,6 @@ class _Match:
         return seen
 
     def _result(self) -> Operand:
-        """Returns the last tensor up to which the result is only cast and moved."""
         value, place = self.last.op.results[0], self.places[2]
         block = self.last.op.parent_block()
         assert block is not None
@@ -411,21 +409,21 @@ class _Match:
 
 
 def _find_tensor(node: Node, what: str, never: set[str]) -> Operand:
-    """Returns the tensor of floats of a node, and the place in it, which has no loop of `never`."""
+    """Returns the float tensor of a node, with an index expression without the loops in `never`."""
     inner = uncast(node)
     value, place = (inner.value, inner.place) if inner.value else (node.value, node.place)
     if inner.kind == "element":
         value, place = inner.detail
     if value is None:
-        raise NotTraced(f"a {what} that is not a tensor")
+        raise NotTraced(f"the {what} is not a tensor")
     operand = find_stored(value, place)
     if _loops_of(operand[1]) & never or not isinstance(element_type(operand[0]), FLOATS):
-        raise NotTraced(f"a {what} of another kind")
+        raise NotTraced(f"the {what} is not a float tensor, or depends on loops that it must not")
     return operand
 
 
 def _is_narrow(ops: set[Operation]) -> bool:
-    """True if a value up to the last division is f16 or bf16."""
+    """True if an intermediate value up to the last division is f16 or bf16."""
     divide = [op for op in ops if any(isinstance(inner, arith.DivfOp) for inner in op.walk())]
     after = {op: _followers(op, ops) for op in divide}
     last = next(op for op in divide if not after[op].intersection(divide))
@@ -439,7 +437,6 @@ def _is_narrow(ops: set[Operation]) -> bool:
 
 
 def _followers(op: Operation, ops: set[Operation]) -> set[Operation]:
-    """Returns the operations in `ops` that depend on `op`."""
     followers: set[Operation] = set()
     waiting = [op]
     while waiting:
@@ -451,7 +448,7 @@ def _followers(op: Operation, ops: set[Operation]) -> set[Operation]:
 
 
 def _casts(op: Operation) -> bool | None:
-    """Returns False if the operation only moves elements, True if it rounds them, else None."""
+    """Returns False if an operation only moves elements, True if it rounds them, else None."""
     if not isinstance(op, linalg.ops.GenericOp):
         return None
     read = op.get_indexing_maps().data[0].data
@@ -467,20 +464,18 @@ def _owner(node: Node) -> Operation | Block | None:
 
 
 def _reaches_contraction(node: Node) -> bool:
-    """True if a contraction's element is in the tree."""
     if node.kind == "element":
         return as_contraction(_owner(node)) is not None
     return any(map(_reaches_contraction, node.children))
 
 
 def _begins_with(op: tensor.ExtractSliceOp) -> bool:
-    """True if a slice begins at index 0 and has stride 1 in every dimension."""
     offsets, strides = op.static_offsets.get_values(), op.static_strides.get_values()
     return not any(offsets) and all(stride == 1 for stride in strides)
 
 
 def _only(op: Operation, kind: type[Operation]) -> Operation | None:
-    """The only operation of a body that computes an element from one, if it is of a kind."""
+    """Returns the body's operation if it is the only one and of this kind, else None."""
     if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op) or len(op.inputs) != 1:
         return None
     inner = [each for each in body_ops(op.body.block) if not isinstance(each, arith.ConstantOp)]
@@ -491,7 +486,7 @@ def _only(op: Operation, kind: type[Operation]) -> Operation | None:
 
 
 def _factor(op: Operation) -> float | None:
-    """The constant that an operation multiplies each element by."""
+    """Returns the constant by which an operation multiplies each element, else None."""
     product = _only(op, arith.MulfOp)
     numbers = [] if product is None else [number_of(value) for value in product.operands]
     known = [number for number in numbers if number is not None]

@@ -1,14 +1,14 @@
 """
-Joins the queries, keys and values that are products of one operand with weights to one product.
+Joins the products that compute an attention's queries, keys and values from one operand.
 
     %q = %x * %wq + %bq                               %p = %x * [%wq, %wk, %wv] + [%bq, %bk, %bv]
     %k = %x * %wk + %bk                         ->    schedule.dispatch(%p, %p, %p) {
     %v = %x * %wv + %bv                                 schedule.attention %p, %p, %p, whose maps
     schedule.dispatch(%q, %k, %v) { attention }         begin at 0, and behind Q's and K's columns }
 
-One kernel of three times the columns keeps a device busier than three, and reads the operand once.
-The weights are concatenated when a program is loaded. Elementwise operations on the products, with
-weights that have a number for each column, are joined, too, if all products have the same.
+One kernel with three times the columns uses a device better than three kernels, and reads the
+operand once. The weights are concatenated when a program is loaded. Elementwise operations with
+one weight for each column are joined too, if all products have equal operations.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GenericOp: TypeAlias = linalg.ops.GenericOp
 
 @dataclass(frozen=True)
 class JoinProductsPass(ModulePass):
-    """Joins an attention's operands that are products of one operand to one product."""
+    """Joins an attention's operands that are products of one operand."""
 
     name = "join-products"
 
@@ -51,10 +51,10 @@ class JoinProductsPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Chain:
-    """A product with a weight, then the elementwise operations on its result."""
+    """A product with a weight, and the elementwise operations on its result."""
 
     argument: BlockArgument
-    """The argument of the dispatch that takes the last result."""
+    """Dispatch argument that receives the last result."""
     ops: tuple[GenericOp, ...]
 
     @property
@@ -62,12 +62,12 @@ class _Chain:
         return _shape(self.ops[0].results[0])[-1]
 
     def is_like(self, other: _Chain) -> bool:
-        """True if two chains differ only in their weights and columns."""
+        """True if two chains differ only in weights and number of columns."""
         return len(self.ops) == len(other.ops) and all(map(_are_alike, self.ops, other.ops))
 
 
 def _are_alike(one: GenericOp, other: GenericOp) -> bool:
-    """True if two operations of chains compute the same on different columns."""
+    """True if two operations compute equal functions on different columns."""
     if one.indexing_maps != other.indexing_maps or not is_same(one.body, other.body):
         return False
     for number, (value, counterpart) in enumerate(zip(one.operands, other.operands, strict=True)):
@@ -80,7 +80,6 @@ def _are_alike(one: GenericOp, other: GenericOp) -> bool:
 
 
 def _type_without(axis: int | None, value: SSAValue) -> tuple[object, ...]:
-    """Returns the type of an operand without its column dimension."""
     if axis is None or not isinstance(value.type, TensorType):
         return (value.type,)
     shape = value.type.get_shape()
@@ -100,7 +99,6 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
 
 
 def _join_operands(dispatch: DispatchOp) -> None:
-    """Joins the products among the operands of a dispatch that is an attention."""
     attention = next((op for op in dispatch.body.block.ops if isinstance(op, AttentionOp)), None)
     if attention is None or dispatch.updates:
         return
@@ -115,7 +113,7 @@ def _join_operands(dispatch: DispatchOp) -> None:
 
 
 def _chain_of(dispatch: DispatchOp, argument: BlockArgument) -> _Chain | None:
-    """Returns the chain that ends in a dispatch's operand, if the dispatch alone reads it."""
+    """Returns the chain that ends in a dispatch's operand; None if it has other readers."""
     value = dispatch.inputs[argument.index]
     ops: list[GenericOp] = []
     while isinstance(value, OpResult) and value.has_one_use():
@@ -137,7 +135,7 @@ def _chain_of(dispatch: DispatchOp, argument: BlockArgument) -> _Chain | None:
 
 
 def _is_product(op: GenericOp) -> bool:
-    """True for a product without batch whose columns are one loop of its second operand."""
+    """True for a product without batch loops whose columns are one loop of its second operand."""
     contraction, init = as_contraction(op), op.outputs[0].owner
     if not isinstance(init, linalg.ops.FillOp) or not is_zero(init.inputs[0]):
         return False
@@ -149,7 +147,7 @@ def _is_product(op: GenericOp) -> bool:
 
 
 def _join(dispatch: DispatchOp, attention: AttentionOp, chains: Sequence[_Chain]) -> None:
-    """Computes the chains as one before the dispatch, which then reads its columns."""
+    """Joins chains before the dispatch and changes the attention's maps to the joined columns."""
     before: SSAValue | None = None
     for level in zip(*(chain.ops for chain in chains), strict=True):
         before = _join_chains(dispatch, level, before)
@@ -160,7 +158,7 @@ def _join(dispatch: DispatchOp, attention: AttentionOp, chains: Sequence[_Chain]
         for number, operand in enumerate((attention.query, attention.key, attention.value)):
             if operand is chain.argument:
                 maps[number] = AffineMapAttr(_shift_columns(maps[number].data, begin))
-        # The dispatch keeps an operand for each: a kernel may view the buffer in different types.
+        # One operand for each chain, because a kernel may view the buffer in different types.
         old = dispatch.inputs[chain.argument.index]
         dispatch.operands[chain.argument.index] = before
         Rewriter.replace_value_with_new_type(chain.argument, before.type)
@@ -169,7 +167,6 @@ def _join(dispatch: DispatchOp, attention: AttentionOp, chains: Sequence[_Chain]
 
 
 def _shift_columns(map: AffineMap, columns: int) -> AffineMap:
-    """Returns the map to a tensor that has `columns` more columns in front."""
     *rows, column = map.results
     return AffineMap(map.num_dims, map.num_symbols, (*rows, column + columns))
 
@@ -201,20 +198,19 @@ def _join_chains(
 
 
 def _room(dispatch: DispatchOp, out: SSAValue, type: TensorType[Attribute]) -> SSAValue:
-    """Builds a destination of `type` with the initial contents of `out`: empty or filled."""
+    """Builds a destination of `type` that is empty or filled like `out`."""
     owner = out.owner
     if isinstance(owner, linalg.ops.FillOp):
         inside = _room(dispatch, owner.outputs[0], type)
         op: Operation = linalg.ops.FillOp([owner.inputs[0]], [inside], [type])
     else:
-        assert isinstance(owner, tensor.EmptyOp), "nothing reads what an operation writes over"
+        assert isinstance(owner, tensor.EmptyOp), "a destination without a fill is empty"
         op = tensor.EmptyOp(owner.dynamic_sizes, type)
     Rewriter.insert_op(op, InsertPoint.before(dispatch))
     return op.results[0]
 
 
 def _concatenate_weights(dispatch: DispatchOp, values: Sequence[SSAValue], axis: int) -> SSAValue:
-    """Concatenates weights along an axis."""
     first = tensor_type(values[0])
     shape = list(first.get_shape())
     shape[axis] = sum(_shape(value)[axis] for value in values)

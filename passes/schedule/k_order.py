@@ -1,20 +1,21 @@
 """
-The order of elements along K where invocations compute fragments from units of packed numbers.
+Orders elements along K for invocations that compute fragments from units of packed numbers.
 
-The invocations that share a row of A, or a column of B, hold different places along K of each
-fragment. Each of them reads one whole unit, and takes its next few elements for each instruction:
+The invocations that share a row of A, or a column of B, hold different positions along K of each
+fragment. Each of them reads one whole unit, and takes the unit's next elements for each
+instruction:
 
     NVIDIA, 16 along K       four invocations hold places 2 p, 2 p + 1, 2 p + 8, 2 p + 9
     instruction s            elements 4 s ... 4 s + 3 of units p = 0 ... 3
     element e of unit p      place 16 (e / 4) + 2 p + 8 (e % 2) + e / 2 % 2 of the K tile
 
-The first and the third of four bytes in a word become two numbers of binary16 in a word with one
-mask, so these are neighbours in a fragment.
+A single mask extracts the first and the third of four bytes of a word as two binary16 numbers of a
+word, so these two become neighbours in a fragment.
 
-A K tile that is shorter than so many units gives each of them a part of one: as many of the unit's
-innermost loop. A sum does not depend on the order; the other operand is brought into the same one
-on its way through Workgroup memory. All sizes are powers of two, so that an order moves the bits of
-a number.
+If a K tile is too short for one unit per invocation, each invocation gets a part of a unit along
+its innermost loop. A sum does not depend on the order of its terms. The other operand is brought
+into the same order when it is staged. All sizes are powers of two, so an order is a permutation of
+index bits.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from xdsl_spirv.targets.linear import Linear
 @dataclass(frozen=True)
 class KOrder:
     """
-    The places along K of elements by number.
+    Maps the index of an element along K to its position.
 
-    Elements are ordered in groups that `parts` invocations share. An invocation has a unit of each
-    group, or one of `split` parts of a unit, and `count` elements of it in each fragment.
+    Elements form groups that `parts` invocations share. An invocation has one unit of each group,
+    or one of `split` parts of a unit, and `count` of its elements in each fragment.
     """
 
     places: Linear
@@ -45,24 +46,22 @@ class KOrder:
 
     @property
     def group(self) -> int:
-        """Elements of a group."""
+        """Number of elements in a group."""
         return self.places.size
 
     def place(self, number: int) -> int:
-        """The place of an element of the first group."""
+        """Returns the position of an element of the first group."""
         return self.places.at(number)[0]
 
     @cached_property
     def elements(self) -> tuple[int, ...]:
-        """
-        Returns the element number of each component that an invocation has of a row or column.
-        """
+        """Element index of each of an invocation's components in a row or column."""
         if self.count < 4:
             return (*range(self.count),)
         return tuple(n & ~3 | (n & 1) << 1 | n >> 1 & 1 for n in range(self.count))
 
     def runs(self, count: int) -> list[list[int]]:
-        """Splits the first `count` elements into equal runs of neighbours, as long as possible."""
+        """Splits the first `count` elements into the longest runs of consecutive positions."""
         numbers = sorted(range(count), key=self.place)
         size = count
         while size > 1:
@@ -79,22 +78,22 @@ class KOrder:
 
 
 def inner_axis(fragment: Fragment) -> int:
-    """Returns the axis of a fragment that is K: 1 (columns) for A, 0 (rows) for B."""
+    """Returns the fragment's axis along K: 1 (columns) for A, 0 (rows) for B."""
     return int(fragment.use == "A")
 
 
 def k_order(fragment: Fragment, sizes: Sequence[int], depth: int) -> KOrder | None:
     """
-    The order for a K tile of units whose loops have these sizes, the one of the largest groups.
+    Returns the order with the largest groups that divide a K tile of `depth` elements.
 
-    None where units are not fit for it, or groups do not divide the tile.
+    `sizes` are the sizes of a unit's loops. Returns None if no order exists.
     """
     orders = orders_of(fragment, sizes)
     return next((order for order in orders if depth % order.group == 0), None)
 
 
 def orders_of(fragment: Fragment, sizes: Sequence[int]) -> Iterator[KOrder]:
-    """Lists the orders for units with these loop sizes, largest groups first."""
+    """Yields the orders for units with these loop sizes, largest groups first."""
     axis = inner_axis(fragment)
     unit_size, inner = prod(sizes), sizes[-1]
     depth = fragment.columns if fragment.use == "A" else fragment.rows

@@ -1,10 +1,10 @@
 """
-The kinds of kernels, each registered once.
+Registers the kinds of kernels and plans scheduled operations.
 
-A kind says how an operation is planned: a `KernelPlan` has the launch, the kernel's name and the
-problems of the schedule. The passes that choose, check, outline and write kernels ask for a plan by
-`plan_of`, and do not know which kinds there are. The code of a kind is registered by the pass that
-writes it (`KernelPass` of `passes/kernel`).
+A kind defines how an operation is planned. A `KernelPlan` has the launch sizes, the kernel's name
+and the problems of the schedule. Passes that choose, check, outline and write kernels call
+`plan_of` and are independent of the kinds. The pass that writes the code of a kind registers that
+code (`KernelPass` in `passes/kernel`).
 """
 
 from __future__ import annotations
@@ -49,96 +49,98 @@ if TYPE_CHECKING:
 
 
 def _load(place: str) -> Callable[..., Any]:
-    """Imports `module:name` of this folder."""
+    """Imports `module:name` of this package."""
     module, name = place.split(":")
     return getattr(import_module(f"xdsl_spirv.passes.schedule.{module}"), name)
 
 
 class ScheduleDoesNotFit(ValueError):
-    """A schedule that the target or the operation cannot take; the message says why."""
+    """A schedule does not fit the target or the operation; the message tells the reason."""
 
 
 class KernelPlan(ABC):
-    """An operation with its schedule on a target, before its code is written."""
+    """An operation with its schedule on a target, before code is written."""
 
     target: Target
 
     CHECKS: ClassVar[str] = ""
-    """`module:function` of this folder that lists the problems, if the class does not."""
+    """
+    `module:function` of this package that yields the problems; "" if the class overrides them.
+    """
 
     SECONDS: ClassVar[str] = ""
-    """`module:function` of this folder that estimates the seconds, if the class does not."""
+    """`module:function` of this package that estimates the seconds; "" if the class does."""
 
     PACKINGS: ClassVar[str] = ""
-    """`module:function` of this folder that lists `packings`, if operands may be packed."""
+    """`module:function` of this package that yields `packings`; "" if nothing is packed."""
 
     @property
     @abstractmethod
     def grid(self) -> tuple[Size, Size, Size]:
-        """Workgroups in x, y and z."""
+        """Number of workgroups along x, y and z."""
 
     @property
     @abstractmethod
     def invocations(self) -> int:
-        """Invocations of a workgroup."""
+        """Number of invocations in a workgroup."""
 
     @property
     @abstractmethod
     def kernel_name(self) -> str:
-        """The kernel's name, which has its sizes."""
+        """Name of the kernel, which contains its sizes."""
 
     @property
     def workgroup_bytes(self) -> int:
-        """Bytes of Workgroup memory."""
+        """Size of Workgroup memory in bytes."""
         return 0
 
     @property
     def parts_of_memory(self) -> str:
-        """Text for an error: the parts of Workgroup memory; empty if there is only one."""
+        """Text for errors that lists the uses of Workgroup memory; "" if there is only one."""
         return ""
 
     @property
     def smaller(self) -> str:
-        """Names a schedule that takes less Workgroup memory."""
+        """Text for errors that names a schedule with less Workgroup memory."""
         return "fewer subgroups, rows, columns or keys would fit"
 
     @property
     def product(self) -> Contraction | None:
-        """The contraction that the kernel computes, if it computes one."""
+        """The contraction that the kernel computes, if any."""
         return None
 
     @property
     def has_loops(self) -> bool:
-        """True if the kernel computes operations by loops over their elements."""
+        """True if the kernel computes elements by loops (see `passes/loops`)."""
         return False
 
     def busy_workgroups(self, results: Callable[[], Sequence[Result]]) -> Size | None:
-        """Workgroups that have something to do, if `results` of the kernel's code tell."""
+        """Returns the number of workgroups with work, from `results`; None: all of them."""
         return None
 
     def packings(self) -> Iterator[tuple[int, PackingAttr, Sequence[Size]]]:
-        """Lists the operands to pack before: number, packing, and its open sizes."""
+        """Yields the operands to pack: operand index, packing and its dynamic sizes."""
         return _load(self.PACKINGS)(self) if self.PACKINGS else iter(())
 
     @cached_property
     def seconds(self) -> float:
-        """Estimated duration; where nothing estimates it, that of starting a kernel."""
+        """Estimated duration in seconds; without an estimate, the time to start a kernel."""
         if self.SECONDS:
             return _load(self.SECONDS)(self)
         return self.target.model.dispatch_seconds
 
     def problems(self) -> Iterator[str]:
-        """Lists why the schedule does not fit, each with the number and the nearest that would."""
+        """Yields the reasons why the schedule does not fit, each with a fitting value."""
         return _load(self.CHECKS)(self) if self.CHECKS else self.launch_problems()
 
     def launch_problems(self) -> Iterator[str]:
-        """Lists the limits of the target that a workgroup, or the number of them, exceeds."""
+        """Yields the target limits that the workgroup's size or the grid exceeds."""
         target, size = self.target, self.target.subgroup_size
         most = min(target.max_invocations, target.max_workgroup_size[0])
         if self.invocations > most:
             yield (
                 f"{self.invocations // size} subgroups of {size} are {self.invocations} "
-                f"invocations, {target.name} allows {most}: at most {most // size} subgroups"
+                f"invocations, but {target.name} allows {most}: use at most {most // size}"
             )
         if self.workgroup_bytes > target.workgroup_memory_bytes:
             yield (
@@ -148,8 +150,8 @@ class KernelPlan(ABC):
         for axis, count, limit in zip("xyz", self.grid, target.max_grid, strict=True):
             if not is_dynamic(count) and count > limit:
                 yield (
-                    f"{count} workgroups in {axis}, {target.name} allows {limit}: more of the "
-                    "result for each would fit"
+                    f"{count} workgroups in {axis}, but {target.name} allows {limit}: use larger "
+                    "tiles of the result"
                 )
 
 
@@ -161,7 +163,7 @@ class ContractionPlan(KernelPlan):
 
     @property
     def path(self) -> str:
-        """The path that the schedule takes."""
+        """Path of the schedule (see `paths`)."""
         return KINDS[self.schedule.kind].path
 
     @property
@@ -178,7 +180,7 @@ class ContractionPlan(KernelPlan):
 
 
 def check(plan: KernelPlan) -> None:
-    """Raises `ScheduleDoesNotFit` with every reason why the plan cannot be carried out."""
+    """Raises `ScheduleDoesNotFit` with all problems of a plan."""
     problems = list(plan.problems())
     if problems:
         raise ScheduleDoesNotFit("; ".join(problems))
@@ -190,33 +192,36 @@ CONTRACTION, DISPATCH = LinalgStructuredOperation, DispatchOp | CollectiveOp
 @dataclass(frozen=True)
 class Kind:
     """
-    A kind of kernel: the path that `explain` names, the operations that it computes, and what to
-    call for them: each a `module:name` of this folder.
+    A kind of kernel. Functions are given as `module:name` of this package.
+
+    `path` is the name for `explain`, `computes` the class of operations.
     """
 
     path: str
     computes: type | UnionType
     planner: str
-    """Plans an operation, or a contraction, with its schedule on a target."""
+    """Function (operation or contraction, schedule, target) -> plan."""
 
     candidates: str = ""
     """
-    Lists plans to try for a contraction on a target, in groups: the plan of least estimated time is
-    taken from the first group that has one which fits.
+    Function (contraction, target) that yields groups of candidate plans.
+
+    The fastest fitting plan of the first group with a fitting plan is taken.
     """
 
     excluded: str = ""
-    """Says why a contraction has no candidates on a target, by its sizes and types alone, or ""."""
+    """Function (contraction, target) -> reason why there are no candidates, or ""."""
 
     judge: str = ""
     """
-    Says whether a plan is taken, and why; then candidates come best first, and the first that fits
-    is judged.
+    Function (plan, decisions) -> (True if the plan is taken, reason).
+
+    Candidates are then sorted, the best first, and the first fitting one is judged.
     """
 
     @staticmethod
     def call(place: str, *of: Any) -> Any:
-        """Calls a function of this folder that is registered as `module:name`."""
+        """Calls a function that is given as `module:name`."""
         return _load(place)(*of)
 
 
@@ -254,13 +259,13 @@ KINDS: dict[str, Kind] = {
     "loops": Kind(LOOPS, DISPATCH, "loops_schedule:LoopsPlan"),
 }
 """
-The kinds by the names of their schedules (a contraction's by its instruction), or of their
-operations, if these have no schedule. A contraction tries its kinds in this order.
+Kinds by the name of their schedule (for tiles: by instruction), or of their operation if it has no
+schedule. A contraction tries its kinds in this order.
 """
 
 
 def kind_of(op: Operation) -> str | None:
-    """Returns the name of an operation's kind; None if it has no schedule and needs one."""
+    """Returns the name of an operation's kind; None if it lacks a schedule."""
     if (schedule := schedule_of(op)) is not None:
         return schedule.kind
     if isinstance(op, PackOp):
@@ -269,7 +274,7 @@ def kind_of(op: Operation) -> str | None:
 
 
 def root_of(parent: DispatchOp | CollectiveOp) -> Operation | None:
-    """The operation that a kernel is scheduled by; None if nothing is scheduled."""
+    """Returns the scheduled operation of a dispatch or collective; None if there is none."""
     if SCHEDULE in parent.attributes:
         return parent
     own = PackOp | AttentionOp | AttentionMergeOp
@@ -279,17 +284,17 @@ def root_of(parent: DispatchOp | CollectiveOp) -> Operation | None:
 
 def plan_of(op: Operation, target: Target) -> KernelPlan:
     """
-    Plans what a scheduled operation computes.
+    Plans a scheduled operation.
 
     Raises `ScheduleDoesNotFit` if the schedule does not fit the operation or the target, and
-    `NotAContraction` if a product is expected and the operation computes something else.
+    `NotAContraction` if the schedule requires a contraction and the operation is not one.
     """
     name, schedule = kind_of(op), op.attributes.get(SCHEDULE)
     if name is None and schedule is None:
-        raise ScheduleDoesNotFit("it has no schedule: run assign-schedule")
+        raise ScheduleDoesNotFit("the operation has no schedule: run assign-schedule")
     kind = KINDS.get(name or "")
     if kind is None or not isinstance(op, kind.computes):
-        raise ScheduleDoesNotFit(f"{schedule or name} is not a schedule of {op.name}")
+        raise ScheduleDoesNotFit(f"{schedule or name} is not a schedule for {op.name}")
     of = contraction_of(op) if isinstance(op, LinalgStructuredOperation) else op
     given = () if schedule is None else (schedule,)
     plan: KernelPlan = kind.call(kind.planner, of, *given, target)

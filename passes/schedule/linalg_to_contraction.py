@@ -1,5 +1,5 @@
 """
-Every operation that computes a contraction takes its one form.
+Rewrites every operation that computes a contraction to one canonical form.
 
     linalg.matmul ins(%a, %b) outs(%c)  ->  linalg.generic {maps (m,k) (k,n) (m,n)} ins(%a, %b)
                                               outs(%c) { c + ext(a) * ext(b) }
@@ -11,8 +11,7 @@ Every operation that computes a contraction takes its one form.
 
     ... b is collapsed from blocks      ->  K is as many loops as a block has (`unpacked_operands`)
 
-Operations that are not contractions stay as they are; an attribute (a schedule written by hand,
-say) moves along.
+Other operations are not changed. An attribute such as a given schedule moves to the new operation.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class LinalgToContractionPass(ModulePass):
 
 
 def _simplify_operation(op: LinalgStructuredOperation) -> LinalgStructuredOperation:
-    """Simplifies a product: its factors become plain inputs, read without broadcasts."""
+    """Returns a product whose factors are plain inputs, read without broadcasts."""
     if len(op.inputs) != 2 or not all(factor.is_pure for factor in factors_of(op.body.block)):
         from xdsl_spirv.passes.analysis.factors import with_pure_factors
 
@@ -80,12 +79,12 @@ def _simplify_operation(op: LinalgStructuredOperation) -> LinalgStructuredOperat
 
 
 def _reads_computed(op: LinalgStructuredOperation) -> bool:
-    """True if an operand is computed, so that it may repeat or unpack another value."""
+    """True if an operand is a result of an operation, so that it may be repeated or unpacked."""
     return any(isinstance(value.owner, Operation) for value in op.inputs)
 
 
 def _canonical(contraction: Contraction) -> LinalgStructuredOperation:
-    """The one form of a contraction, in its place."""
+    """Replaces a contraction by its canonical form."""
     form = canonical_form(contraction, contraction.a, contraction.b, contraction.init)
     form.attributes = {
         key: value

@@ -1,10 +1,10 @@
 """
-A schedule for everything that is not a contraction, from its shapes and the target's numbers.
+Chooses the schedule of operations that are not contractions, from shapes and target parameters.
 
-Without a long reduction each invocation computes elements by itself. With one, the smallest unit
-that keeps the device busy computes a row: an invocation if there are many rows, else a subgroup, or
-a workgroup if rows are few and long. A workgroup also computes rows that are too long for the
-cache, because it keeps them in registers.
+Without a long reduction, each invocation computes elements independently. With a long reduction,
+the smallest unit that keeps the device busy computes a row: an invocation if there are many rows,
+else a subgroup, or a workgroup if rows are few and long. A workgroup also computes rows that are
+too long for the cache, because it holds them in registers.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from xdsl_spirv.passes.schedule.kinds import KernelPlan
 from xdsl_spirv.targets import Target
 
 EXCHANGES = frozenset(("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle"))
-"""Features by which the invocations of a subgroup reduce."""
+"""Target features that allow a subgroup to reduce."""
 
 IN_WORKGROUP: dict[Attribute, frozenset[str]] = {
     f32: frozenset(),
@@ -62,27 +62,24 @@ IN_WORKGROUP: dict[Attribute, frozenset[str]] = {
     i16: frozenset(("int16",)),
     i8: frozenset(("int8",)),
 }
-"""Elements of tiles, and the feature needed to keep them in Workgroup memory."""
+"""Element types of tiles in Workgroup memory, with the target features that they need."""
 
 MOST_INVOCATIONS = 2**30
-"""
-Most invocations of a launch: its index and the step to the next element add up to a signed number
-of 32 bits.
-"""
+"""Largest number of invocations of a launch. Index plus stride must fit a signed 32-bit integer."""
 
 MOST_SUBGROUPS = 32
-"""Subgroups of a workgroup that every device takes (maxComputeWorkgroupSubgroups)."""
+"""Largest number of subgroups in a workgroup on every device (maxComputeWorkgroupSubgroups)."""
 
 WIDTHS = (8, 4, 2)
-"""Neighbouring elements that an invocation may compute at a time."""
+"""Numbers of neighbouring elements that an invocation may compute at once."""
 
 MOST_BITS = 128
-"""Most bits that an invocation moves at a time."""
+"""Largest size of one load or store, in bits."""
 
 
 @dataclass(frozen=True)
 class LoopsPlan(KernelPlan):
-    """A dispatch that is not a contraction, with its schedule on a target."""
+    """A dispatch without a contraction, with its schedule on a target."""
 
     dispatch: DispatchOp
     schedule: LoopsAttr
@@ -98,7 +95,7 @@ class LoopsPlan(KernelPlan):
 
     @property
     def kernel_name(self) -> str:
-        """`elementwise_MxN`, `reduction_M` or `move_MxN`, by the first result."""
+        """`elementwise_MxN`, `reduction_M` or `move_MxN`, with the sizes of the first result."""
         ops = self.dispatch.body.block.ops
         loops = [op for op in ops if isinstance(op, LinalgStructuredOperation)]
         computes = any(not isinstance(op, linalg.ops.FillOp) for op in loops)
@@ -117,8 +114,7 @@ class LoopsPlan(KernelPlan):
 
     def busy_workgroups(self, results: Callable[[], Sequence[Result]]) -> Size:
         """
-        Workgroups that have something to do: those that are launched where all sizes are known,
-        fewer where dynamic ones are small.
+        Returns the number of workgroups with work: fewer than launched if dynamic sizes are small.
         """
         total: Size = 0
         for nest in nests_of(results()):
@@ -144,26 +140,26 @@ class LoopsPlan(KernelPlan):
         return total if is_dynamic(total) else self.schedule.workgroups.data
 
     def problems(self) -> Iterator[str]:
-        """Lists why the schedule does not fit the target."""
+        """Yields the reasons why the schedule does not fit the target."""
         yield from self.launch_problems()
         target, size, reduce = self.target, self.target.subgroup_size, self.schedule.reduce.data
         if reduce == "subgroup" and not EXCHANGES & target.features:
             yield (
-                f"reduce = subgroup: {target.name} has none of {', '.join(sorted(EXCHANGES))}; "
-                "let a workgroup or an invocation reduce"
+                f"reduce = subgroup: {target.name} has none of {', '.join(sorted(EXCHANGES))}: "
+                "use reduce = workgroup or invocation"
             )
         if reduce != "invocation" and self.invocations % size:
             yield (
-                f"workgroup = {self.invocations} is not a multiple of the {size} invocations of "
-                f"a subgroup: {ceil_div(self.invocations, size) * size} would be"
+                f"workgroup = {self.invocations} is not a multiple of the subgroup size {size}: "
+                f"use {ceil_div(self.invocations, size) * size}"
             )
 
 
 def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsAttr:
     """
-    The schedule of a dispatch that is not a contraction.
+    Chooses the schedule of a dispatch without a contraction.
 
-    Refuses operations without a lowering to loops, by name.
+    Refuses operations that cannot be lowered to loops.
     """
     try:
         _, results = results_of_dispatch(dispatch)
@@ -172,7 +168,7 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
         refuse(pass_name, error.op, str(error))
     elements = [array.element for nest in nests for array, _ in nest.results]
     if not nests or not all(isinstance(element, FixedBitwidthType) for element in elements):
-        # Elements without a size are in no buffer: they are refused when the kernel is made.
+        # A later pass refuses element types without a fixed size.
         return LoopsAttr(1, 1)
     tiled = _tile_schedule(nests[0], target) if len(nests) == 1 else None
     chosen = tiled or _widest(nests, target)
@@ -183,11 +179,10 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
 
 def _may_idle(nest: Nest, schedule: LoopsAttr) -> bool:
     """
-    True if a subgroup may be idle in a kernel with inner loops that always run.
+    True if a kernel with unconditional inner loops may have idle subgroups.
 
-    Drivers' compilers transform such loops in a way that may make idle invocations execute them.
-    With static sizes, no more subgroups are launched than have work. An invocation may skip the
-    loop over a row that a subgroup shares.
+    Drivers transform such loops in a way that may let idle invocations execute them. With static
+    sizes, no idle subgroup is launched. Loops over a row that a subgroup shares are conditional.
     """
     if not any(map(is_dynamic, nest.shape)):
         return False
@@ -200,7 +195,6 @@ def _may_idle(nest: Nest, schedule: LoopsAttr) -> bool:
 
 
 def _of_single_subgroups(schedule: LoopsAttr, target: Target) -> LoopsAttr:
-    """The same number of invocations in workgroups of one subgroup, so that none is idle."""
     if schedule.reduce.data == "workgroup":
         return schedule
     size = target.subgroup_size
@@ -209,7 +203,7 @@ def _of_single_subgroups(schedule: LoopsAttr, target: Target) -> LoopsAttr:
 
 
 def _tile_schedule(nest: Nest, target: Target) -> LoopsAttr | None:
-    """For elements that lie along one loop where they are read, along another where stored."""
+    """Returns a schedule of tiles if loads and stores run along different loops, else None."""
     if typical(prod(nest.shape)) < target.model.loops.many * _busy(target):
         return None
     workgroup = target.model.loops.large_workgroup
@@ -221,7 +215,7 @@ def _tile_schedule(nest: Nest, target: Target) -> LoopsAttr | None:
         for element in elements
     ):
         return None
-    # A subgroup's row of small elements would be less than one memory transfer.
+    # A subgroup's row of 32 small elements would be shorter than one memory transfer.
     tile = 32 if max(map(bit_width, elements)) >= 32 else 64
     axes = crossing(nest, tile)
     if axes is None:
@@ -235,7 +229,9 @@ def _tile_schedule(nest: Nest, target: Target) -> LoopsAttr | None:
 
 
 def _widest(nests: Sequence[Nest], target: Target) -> LoopsAttr:
-    """One schedule for all nests of a kernel: with the widest reduction and most groups."""
+    """
+    Returns one schedule for all nests: the widest reduction and the largest number of workgroups.
+    """
     order = ("invocation", "subgroup", "workgroup")
     schedules = [_choose(nest, target) for nest in nests]
     chosen = max(schedules, key=lambda schedule: order.index(schedule.reduce.data))
@@ -245,7 +241,8 @@ def _widest(nests: Sequence[Nest], target: Target) -> LoopsAttr:
     )
     elements = min(schedule.elements.data for schedule in schedules)
     if chosen.reduce.data == order[0]:
-        # As in the largest one, where all can: a small one by itself would have more invocations.
+        # Vectors as in the largest nest, if all nests allow them. A small nest alone would use
+        # narrower vectors and more invocations.
         counts = [typical(prod(nest.shape)) for nest in nests]
         largest = schedules[counts.index(max(counts))].elements.data
         if all(_takes(nest, largest) for nest in nests):
@@ -255,7 +252,7 @@ def _widest(nests: Sequence[Nest], target: Target) -> LoopsAttr:
 
 
 def _takes(nest: Nest, width: int) -> bool:
-    """True if an invocation can compute this many neighbouring elements at once."""
+    """True if an invocation can compute `width` neighbouring elements at once."""
     if not nest.shape or not _loads_vectors(nest) or not is_run(nest.shape, width):
         return False
     return width * _bits(nest, typical(prod(nest.shape))) <= MOST_BITS
@@ -283,7 +280,7 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
     size = target.subgroup_size
     totals += [prod(nest.shape[axis] for axis in columns)] if columns else []
     bits = _bits(nest, rows * longest)
-    # A processor without others to run meanwhile waits at every barrier.
+    # A CPU waits at every barrier, since it has no other subgroups to run meanwhile.
     again = len(totals) > 1 and rows * longest * bits // 8 > model.cached
     again = again and not target.processor
     if EXCHANGES & target.features and (rows * size >= busy or longest <= 2 * size):
@@ -293,7 +290,7 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
             elements = _neighbours(rows, totals, size, bits, target)
             return LoopsAttr(workgroup, groups, elements, reduce="subgroup")
     limit = min(target.max_invocations, MOST_SUBGROUPS * size)
-    # As many as keep the row in registers.
+    # Enough invocations to hold the row in registers.
     least = 0 if again else min(longest, model.large_workgroup)
     most = min(max(least, ceil_div(longest, KEPT)), limit)
     workgroup = max(size, min(ceil_div(most, size), limit // size) * size)
@@ -303,9 +300,9 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
 
 def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int, short: int) -> bool:
     """
-    Whether rows, not the reduced elements of a row, are neighbours in memory.
+    True if memory is contiguous along rows' indices, not along the reduced elements.
 
-    Only arrays with more elements than rows decide. Windows may have none, as they overlap.
+    Only arrays with more elements than rows count. Windows overlap and may have no such array.
     """
     for size in (rows * short, rows):
         reduced = [
@@ -319,7 +316,7 @@ def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int, short
 
 
 def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr | None:
-    """A schedule by which neighbouring invocations read neighbouring rows."""
+    """Returns a schedule whose neighbouring invocations read neighbouring rows, else None."""
     model, busy = target.model.loops, _busy(target)
     if rows >= busy:
         return _alone(nest, rows, longest, target)
@@ -357,7 +354,6 @@ def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsA
 
 
 def _alone(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr:
-    """Each invocation computes elements by itself."""
     model, busy = target.model.loops, _busy(target)
     elements = 1
     if nest.shape and _loads_vectors(nest):
@@ -377,8 +373,10 @@ def _alone(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr:
 
 def _loads_vectors(nest: Nest) -> bool:
     """
-    Whether neighbours along the last dimension are computed from neighbours: what reductions there
-    are is short, and reads every operand along that dimension, as a window of channels does.
+    True if elements along the last dimension depend on neighbouring elements of each operand.
+
+    Reductions must be short and must not index this dimension otherwise, like a window of
+    channels.
     """
     for loops, _ in reductions_of(nest):
         steps = prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
@@ -395,9 +393,9 @@ def _loads_vectors(nest: Nest) -> bool:
 
 def _neighbours(rows: int, totals: list[Size], lanes: int, bits: int, target: Target) -> int:
     """
-    The number of neighbouring elements of a row that an invocation takes.
+    Returns the vector width in which an invocation reads a row.
 
-    As many as it can move at once if all invocations have work; 1 if there is little to move.
+    It is the widest possible if all invocations have work, and 1 for small arrays.
     """
     many = target.model.loops.many * _busy(target) * max(WIDTHS)
     if rows * max(map(typical, totals)) < many:
@@ -411,7 +409,6 @@ def _neighbours(rows: int, totals: list[Size], lanes: int, bits: int, target: Ta
 
 
 def _bits(nest: Nest, size: int) -> int:
-    """Returns the bits per stored element of outside arrays of `size` or more elements."""
     arrays = [array for array, _ in nest.results]
     seen = set(arrays)
     for array in arrays:
@@ -420,7 +417,7 @@ def _bits(nest: Nest, size: int) -> int:
     moved = [array for array in arrays if isinstance(array, Stored)]
     moved += [array for array, _ in nest.results]
     widths = [bit_width(stored.element) for stored in moved if typical(prod(stored.shape)) >= size]
-    # A truth value is stored as a word.
+    # A boolean is stored as a 32-bit word.
     return max((bits if bits >= 8 else 32 for bits in widths), default=32)
 
 
@@ -430,5 +427,4 @@ def _busy(target: Target) -> int:
 
 
 def _groups(units: int, size: int, target: Target) -> int:
-    """Returns the number of workgroups for the units, `size` units to a workgroup."""
     return max(1, min(-(-units // size), target.max_grid[0], MOST_INVOCATIONS // size))

@@ -57,7 +57,7 @@ SCHEDULES = {
     ),
     "wider accumulators": (
         32, "i8", "i32", schedule("8, 8, 8", "1, 1", "dot 1x1x8"),
-        "a subgroup of 8 invocations has 8 x 8 places",
+        "needs 8 x 8 invocations of 1 x 1 elements in a subgroup, which has 8",
     ),
     "shape of matrices": (
         64, "f16", "f32", schedule("32, 32, 16", "2, 2", "coopmat 16x16x16"),
@@ -70,19 +70,19 @@ SCHEDULES = {
     ),
     "invocations": (
         128, "f16", "f32", schedule("128, 128, 8", "16, 16", "coopmat 8x8x8"),
-        "256 subgroups of 8 are 2048 invocations, lavapipe allows 1024: at most 128 subgroups",
+        "256 subgroups of 8 are 2048 invocations, but lavapipe allows 1024: use at most 128",
     ),
     "vector width": (
         128, "f16", "f32", schedule("16, 16, 16", "1, 1", "coopmat 8x8x8", "staged<vector = 16>"),
-        "a: vector = 16 is not a power of two of at most 16 bytes: 8 is",
+        "a: vector = 16 is not a power of two of at most 16 bytes: use 8",
     ),
     "path": (
         32, "f32", "f32", schedule("4, 2, 8", "1, 1", "fma 1x1x1", "direct"),
-        "a: direct is for coopmat: staged serves fma",
+        "a = direct needs coopmat: use staged, by rows or panels, for fma",
     ),
     "integers by dot": (
         32, "i16", "i32", schedule("4, 2, 8", "1, 1", "dot 1x1x4"),
-        "dot multiplies s8 and u8 into 32 bits, not s16 x s16 -> s32: fma does",
+        "dot multiplies s8 and u8 into 32 bits, not s16 x s16 -> s32: use fma",
     ),
 }  # fmt: skip
 
@@ -117,7 +117,7 @@ def test_an_accumulation_is_not_narrowed():
     """Results of bfloat16 would be accumulated in it: no instruction does, and none is put there."""  # noqa: E501
     message = refused(matmul(16, "bf16", "bf16"), f"{CONTRACTION}{{target=lavapipe}}")
     assert "bf16" in message
-    assert "results are one of f16, f32" in message
+    assert "supports results of f16, f32" in message
 
 
 @pytest.mark.parametrize(("scope", "said"), [("Device", "Device"), ("QueueFamily", "QueueFamily")])

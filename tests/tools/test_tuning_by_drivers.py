@@ -68,8 +68,8 @@ def test_candidates_that_would_spill_are_refused_with_the_number():
     )
     assert fitting == []
     assert len(spilling) == 1
-    assert "fragments of 11264 bytes" in spilling[0]
-    assert "has 8192 and its driver keeps 1536" in spilling[0]
+    assert "fragments need 11264 bytes" in spilling[0]
+    assert "(8192, of which the driver needs 1536)" in spilling[0]
     listed = candidates(pricing.contraction, pricing.target, 24)
     assert len(listed) == 24
     needed = [plan(pricing.contraction, s, pricing.target).fragment_bytes for s in listed]

@@ -24,7 +24,7 @@
 // CHECK:        scf.if
 // CHECK:          math.tanh
 // CHECK:          memref.store {{.*}} memref<480xf16
-// LACKS: result = elements, but amd-rdna4 does not list cooperative-matrix-per-element-operations: give result = fragments
+// LACKS: result = elements, but amd-rdna4 does not list cooperative-matrix-per-element-operations: use result = fragments
 func.func @main(%A : tensor<20x32xf16>, %B : tensor<32x24xf16>, %C : tensor<20xf32>) -> tensor<20x24xf16> {
   %z = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<20x24xf32>

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'loops-to-invocations' --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
 
-// CHECK: loops-to-invocations: 'schedule.collective' in @f: workgroup = 12 is not a multiple of the 8 invocations of a subgroup: 16 would be
+// CHECK: loops-to-invocations: 'schedule.collective' in @f: workgroup = 12 is not a multiple of the subgroup size 8: use 16
 builtin.module attributes {schedule.target = "lavapipe"} {
   "gpu.module"() <{sym_name = "kernels"}> ({
     "gpu.func"() <{function_type = (memref<4xf32, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({

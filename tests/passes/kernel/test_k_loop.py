@@ -308,9 +308,9 @@ def test_edges_go_as_the_target_says(sizes: tuple[int, int, int], result: str):
 
 WRONG = {
     "result = rows: 21 x 39": f"a = {ONE}, b = {ONE}, result = rows",
-    "stage both": f"a = {PANELS}, b = direct, stages = 2",
-    "buffers = 2 each": f"a = {PANELS}, b = {TWO}, stages = 2",
-    "stages = 3: at most 2": f"a = {ONE}, b = {ONE}, stages = 3",
+    "use staged for both": f"a = {PANELS}, b = direct, stages = 2",
+    "buffers = 2 of both operands": f"a = {PANELS}, b = {TWO}, stages = 2",
+    "stages = 3 exceeds 2": f"a = {ONE}, b = {ONE}, stages = 3",
     "vector = 8 and padding = 0": "a = staged<vector = 4, layout = fragments>, b = direct",
 }
 

@@ -62,9 +62,9 @@ def test_a_plan_that_fits_the_target_has_no_problems():
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"invocations": 2048}, "256 subgroups of 8 are 2048 invocations, lavapipe allows 1024"),
+        ({"invocations": 2048}, "256 subgroups of 8 are 2048 invocations, but lavapipe allows"),
         ({"workgroup_bytes": 99999}, "Workgroup memory of 99999 bytes exceeds lavapipe's 32768"),
-        ({"grid": (1, 1 << 20, 1)}, "1048576 workgroups in y, lavapipe allows 65535"),
+        ({"grid": (1, 1 << 20, 1)}, "1048576 workgroups in y, but lavapipe allows 65535"),
     ],
 )
 def test_a_launch_beyond_the_targets_limits_is_refused(given: dict[str, Any], problem: str):
@@ -83,10 +83,12 @@ def test_a_scheduled_product_is_planned_by_its_kind():
 def test_an_operation_without_a_schedule_of_its_kind_is_refused():
     _, plain, wrong = operations()
     assert kind_of(plain) is None
-    with pytest.raises(ScheduleDoesNotFit, match="it has no schedule: run assign-schedule"):
+    with pytest.raises(
+        ScheduleDoesNotFit, match="the operation has no schedule: run assign-schedule"
+    ):
         plan_of(plain, LAVAPIPE)
     wrong.attributes["schedule"] = UnitAttr()
-    with pytest.raises(ScheduleDoesNotFit, match=r"unit is not a schedule of linalg\.matmul"):
+    with pytest.raises(ScheduleDoesNotFit, match=r"unit is not a schedule for linalg\.matmul"):
         plan_of(wrong, LAVAPIPE)
 
 
