@@ -1,9 +1,9 @@
 """
-The variables, buffers and values of a launch that has stopped, as trees of views.
+Shows the variables, buffers and values of a stopped launch as trees of views.
 
-A view is a place and its type: a pointer into memory that has bytes, or a variable with a path
-(variables.py). Its parts are views, too. Reading a view gives the value in every invocation of the
-batch, by the interpreter's own loads.
+A view is a memory location with its type: a pointer into memory that has bytes, or a variable with
+a path (variables.py). The parts of a view are views, too. Reading a view returns the value in
+every invocation of the batch.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ U8 = np.dtype(np.uint8)
 
 @dataclass(frozen=True)
 class View:
-    """A named place, with the context and the batch in which it is read."""
+    """A named memory location or value, with the context and the batch in which it is read."""
 
     name: str
     pointer: Any
@@ -48,7 +48,7 @@ class View:
 
     @property
     def plain(self) -> Any:
-        """The type without the matrix stride of its place."""
+        """The type without the matrix stride of the location."""
         return plain_type(self.type)
 
     @property
@@ -65,7 +65,7 @@ class View:
         return None if source is None else source.names
 
     def count(self) -> int:
-        """The number of its parts; 0 of a scalar and of a pointer."""
+        """Number of parts, 0 for a scalar and for a pointer."""
         match self.plain:
             case spv.StructType() as struct:
                 return len(struct.member_types)
@@ -83,7 +83,7 @@ class View:
         return Layout(self.context)
 
     def _room(self) -> int:
-        """The number of bytes from the place to the end of its memory."""
+        """Number of bytes from the location to the end of its memory."""
         pointer = self.pointer
         if not isinstance(pointer, Pointer):
             return 0
@@ -91,13 +91,13 @@ class View:
         return max(pointer.memory.size - int(address.min()), 0)
 
     def parts(self, start: int = 0, count: int | None = None) -> list[View]:
-        """Returns the parts from number `start` on: `count` of them, or all."""
+        """Returns `count` parts, or all parts, from index `start` on."""
         last = self.count()
         end = last if count is None else min(start + count, last)
         return [self.part(number) for number in range(start, end)]
 
     def part(self, index: int | Array) -> View:
-        """A member or element; the index may differ between invocations."""
+        """Returns a member or element. The index may differ between invocations."""
         type = self.plain
         if isinstance(type, spv.StructType):
             assert isinstance(index, int)
@@ -121,7 +121,7 @@ class View:
                             self._layout.stride(self.type), 0)  # fmt: skip
 
     def member(self, name: str) -> View | None:
-        """Returns the member of a struct, or component of a vector, with that name."""
+        """Returns the named struct member or vector component, or None."""
         if isinstance(self.plain, VectorType) and len(name) == 1:
             for letters in ("xyzw", "rgba", "stpq"):
                 number = letters.find(name)
@@ -133,11 +133,11 @@ class View:
 
     def read(self, mask: Any = None) -> Any:
         """
-        Returns the value over (workgroups, subgroups, lanes), where each axis may have length 1;
-        `mask` holds the invocations that need it. Unsigned integers of compiled modules stay
-        unsigned.
+        Returns the value over (workgroups, subgroups, lanes). Axes of a uniform value have length
+        1.
 
-        Raises `InterpreterError` for a place outside of its memory.
+        Only invocations of `mask` need a valid location. Raises `InterpreterError` for a location
+        outside of its memory.
         """
         pointer = self.pointer
         if isinstance(pointer, VariablePointer):
@@ -149,7 +149,7 @@ class View:
         return unsigned(value) if self.is_unsigned() else value
 
     def is_unsigned(self) -> bool:
-        """True for unsigned integers; in compiled modules also for signless ones, as in SPIR-V."""
+        """True for unsigned integers, and in compiled modules for signless integers."""
         type = self.plain.element_type if isinstance(self.plain, VectorType) else self.plain
         if not isinstance(type, IntegerType) or type.width.data == 1:
             return False
@@ -159,7 +159,7 @@ class View:
         )
 
     def find_undefined(self, mask: Any = None) -> Any:
-        """Tells if a number was never written or is undefined otherwise, if checks track that."""
+        """Returns a mask that is True where the checks found the value undefined or unwritten."""
         pointer = self.pointer
         if isinstance(pointer, VariablePointer):
             variable = pointer.variable
@@ -184,7 +184,7 @@ class View:
         return shadow if shadow.ndim else shadow.reshape(1, 1, 1)
 
     def target(self) -> View | None:
-        """Returns the view of a pointer's pointee."""
+        """Returns the view of the memory that a pointer refers to, or None."""
         if not isinstance(self.plain, spv.PointerType):
             return None
         pointer = self.read()
@@ -194,14 +194,14 @@ class View:
 
 
 class Scene:
-    """Views of the values of one function that is being executed."""
+    """The visible values of one function that is being executed, as views."""
 
     def __init__(self, moment: Moment, frame: Frame):
         self.moment, self.frame = moment, frame
         self.context = frame.compiler.context
 
     def _find_value(self, value: SSAValue, name: str) -> View | None:
-        """Returns the view of a value of the function, if it has been computed."""
+        """Returns the view of a value, or None if the value is not computed yet."""
         slot = self.frame.compiler.slot_if_any(value)
         if slot is None or self.frame.env[slot] is None:
             return None
@@ -213,12 +213,12 @@ class Scene:
         return View(name, VariablePointer(variable), value.type, self.context, self.moment)
 
     def _shadow(self, slot: int) -> Any:
-        """Returns the shadow of a value, which the checks keep in the next slot."""
+        """Returns the shadow of the value in a slot. Checks store it in the next slot."""
         checked = self.context.compiler is not None and self.context.checker is not None
         return self.frame.env[slot + 1] if checked else None
 
     def locals(self) -> Iterator[View]:
-        """Returns the variables of the source, and the parameters of its function."""
+        """Yields the source variables and the parameters of the function."""
         values = [(local.value, local.name) for local in locals_at(self.frame.op)]
         around: Operation | None = self.frame.op
         while around is not None and not isinstance(around, FuncOp):
@@ -234,7 +234,7 @@ class Scene:
                 yield view if target is None else replace(target, name=name)
 
     def values(self) -> Iterator[View]:
-        """Returns the results of earlier instructions, the last one first."""
+        """Yields the results of earlier instructions, the last one first."""
         around: Operation | None = self.frame.op
         while around is not None and not isinstance(around, FuncOp):
             before = around.prev_op
@@ -249,8 +249,8 @@ class Scene:
 
     def variables(self, built_in: bool) -> Iterator[View]:
         """
-        Returns the module's variables: either built-ins, or buffers and memory. Members of a block
-        without a name are listed as variables, because the source uses them so.
+        Yields the module's built-in variables, or all its other variables. Members of a block
+        without a name are listed as variables, as in the source.
         """
         source = map_of(self.context.module)
         for symbol, slot in self.context.global_slots.items():
@@ -268,9 +268,7 @@ class Scene:
             yield from view.parts() if UNNAMED.fullmatch(symbol) else [view]
 
     def find(self, name: str) -> View | None:
-        """
-        Returns the innermost variable of a name; `%name` and `#number` are values of instructions.
-        """
+        """Returns the innermost variable of a name. `%name` and `#position` are results."""
         if name.startswith(("%", "#")):
             return next((view for view in self.values() if view.name == name), None)
         for views in (self.locals(), self.variables(False), self.variables(True)):

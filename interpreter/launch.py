@@ -1,7 +1,4 @@
-"""
-Runs a launch: compiles the entry point, cuts the grid into chunks that fit the memory budget, and
-runs each.
-"""
+"""Runs a launch: compiles the entry point, and runs chunks of workgroups within a memory limit."""
 
 from __future__ import annotations
 
@@ -22,19 +19,21 @@ from xdsl_spirv.interpreter.turns import Turns, chunk_size, parted_by
 
 KEPT = (32 << 20) - (8 << 10)
 """
-Bytes of an array that is allocated and freed once when a launch begins. glibc gives freed memory
-back to the system, page by page, above a bound that grows with the largest array freed, up to 32
-MiB. Below that bound, each operation on a million lanes would fetch its pages again.
+Size in bytes of an array that is allocated and freed at the start of a launch.
+
+glibc returns freed memory to the system above a threshold, which grows with the largest freed
+array, up to 32 MiB. Without this array, each operation on a million lanes would fetch its pages
+again.
 """
 np.empty(KEPT, np.uint8)
 
 
 def geometry_of(grid: Sequence[int], workgroup: Sequence[int], options: Options) -> Geometry:
-    """Returns the shape of a launch; raises `InterpreterError` if it is empty."""
+    """Returns the shape of a launch. Raises `InterpreterError` if it is empty."""
     if len(grid) != 3 or len(workgroup) != 3 or min(*workgroup) < 1 or min(*grid) < 0:
         raise InterpreterError(
             f"a launch of {tuple(grid)} workgroups of {tuple(workgroup)} invocations",
-            remedy="give three numbers for each, all at least 1",
+            remedy="give three sizes of at least 1 for the grid and for the workgroup",
         )
     return Geometry(_triple(grid), _triple(workgroup), options.subgroup_size)
 
@@ -47,7 +46,7 @@ def _triple(numbers: Sequence[int]) -> Triple:
 def run(
     context: Context, function: Operation, arguments: Sequence[Any], workgroups: int | None = None
 ) -> None:
-    """Runs a function for the first workgroups of the launch's geometry, or for all."""
+    """Runs a function for the first `workgroups` workgroups of the launch, or for all."""
     if context.options.schedule is not None:
         run_scheduled(context, function, arguments, workgroups)
         return
@@ -67,11 +66,11 @@ def run(
 
 
 PACE_SECONDS = 2.0
-"""Seconds after which the pace of a launch is measured."""
+"""Seconds after which the speed of a launch is measured."""
 
 
 def _refuse_endless(most: float, seconds: float, done: int, workgroups: int) -> None:
-    """Raises `InterpreterError` if a launch at its present pace would exceed its time limit."""
+    """Raises `InterpreterError` if a launch at its present speed would exceed its time limit."""
     if seconds < min(PACE_SECONDS, most) or seconds * workgroups <= most * done:
         return
     raise InterpreterError(
@@ -82,7 +81,6 @@ def _refuse_endless(most: float, seconds: float, done: int, workgroups: int) -> 
 
 
 def _name(function: Operation) -> str:
-    """Returns the function's name; `gpu.func` has it among its attributes."""
     name = function.get_attr_or_prop("sym_name")
     assert name is not None
     return symbol_name(name)

@@ -1,8 +1,8 @@
 """
-Memory layout of types in memory that has bytes, and loads and stores of whole values.
+Computes memory layouts of types, and loads and stores whole values of them.
 
-Offsets and strides are dialects/spirv/layout.py's: the types' own, or scalar packing for types
-without any (Workgroup memory under logical addressing).
+Offsets and strides come from dialects/spirv/layout.py: they are explicit in the type, or scalar
+packing for types without any (Workgroup memory under logical addressing).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from xdsl_spirv.interpreter.numbers import I64, Array, scalar_dtype
 @dataclass(frozen=True)
 class Strided:
     """
-    A matrix, or array of them, with the stride that a struct member gives it.
+    A matrix type, or an array of matrices, with the stride that a struct member gives it.
 
     MatrixStride and RowMajor decorate members, not types. A column of a row-major matrix is
     strided, too.
@@ -40,11 +40,11 @@ class Strided:
 
 
 Placed: TypeAlias = Attribute | Strided
-"""A type, or one with its member's matrix stride."""
+"""A type, possibly with the matrix stride of its struct member."""
 
 
 def plain_type(type: Placed) -> Attribute:
-    """Returns the type without the stride of its place."""
+    """Returns the type without the matrix stride of its struct member."""
     return type.type if isinstance(type, Strided) else type
 
 
@@ -55,7 +55,7 @@ class Layout:
         self.context = context
 
     def size(self, type: Placed) -> int:
-        """Returns the bytes of a value; the size of a runtime array comes from its buffer."""
+        """Returns the size of a value in bytes."""
         if isinstance(type, Strided):
             return self.count(type.type) * self.stride(type)
         return spv.size_in_bytes(type, lengths=self.context.lengths)
@@ -76,7 +76,7 @@ class Layout:
         return self.context.form(plain_type(type))
 
     def member(self, struct: spv.StructType, number: int) -> Placed:
-        """Returns a member's type, with the layout of matrices that the struct states."""
+        """Returns a member's type, with the matrix stride that the struct declares."""
         type = inner = struct.member_types[number]
         while isinstance(inner, spv.ArrayType | spv.RuntimeArrayType):
             inner = inner.element_type
@@ -102,10 +102,7 @@ class Layout:
         raise InterpreterError(f"{type} is not an array, vector or matrix, and has no elements")
 
     def count(self, type: Attribute) -> int:
-        """
-        Returns the number of elements of an array, vector or matrix; a runtime array has no own
-        count.
-        """
+        """Returns the number of elements of an array, vector or matrix; 0 for a runtime array."""
         match type:
             case spv.ArrayType():
                 return self.context.size(type.length)
@@ -136,20 +133,20 @@ class Layout:
         return spv.scalar_bytes(plain_type(self.element(type)))
 
     def offset(self, type: spv.StructType, number: int) -> int:
-        """Returns where a member begins."""
+        """Returns the offset of a member in bytes."""
         return spv.member_offsets(type, lengths=self.context.lengths)[number]
 
 
 Index: TypeAlias = int | None
-"""A step of an access chain: a known number, or the number of an operand."""
+"""An index of an access chain: a constant, or the index of an operand."""
 
 
 class Chain:
     """
-    The offset that an access chain adds to a pointer: bytes, and (operand number, stride) for each
-    dynamic index.
+    The offset that an access chain adds to a pointer.
 
-    `types` holds the type that each index selects.
+    It consists of constant bytes, and of (operand index, stride) for each dynamic index. `types`
+    holds the type that each index selects.
     """
 
     def __init__(self, layout: Layout, type: Placed, indexes: Sequence[Index]):
@@ -171,7 +168,7 @@ class Chain:
         self.type = type
 
     def follow(self, base: Pointer | Pointers, indexes: Sequence[Array]) -> Pointer | Pointers:
-        """Returns the pointer to which the chain leads."""
+        """Returns the pointer that the access chain computes."""
         pointer = base.plus_bytes(self.offset) if self.offset else base
         for number, stride in self.dynamic:
             pointer = pointer.plus(indexes[number], stride, 0)
@@ -185,7 +182,7 @@ PlainStorer: TypeAlias = Callable[[Pointer, Plain, Array, Mask], None]
 
 
 def loader(type: Placed, layout: Layout, load: PlainLoader = memory.load) -> Loader:
-    """Returns the function that reads a value of a type: one `load`, or one per member."""
+    """Returns the function that reads a value of a type, with one `load` for each plain member."""
     read, merge = _loader(type, layout, load), merger(layout.form(type))
 
     return lambda pointer, mask: by_case(pointer, mask, read, merge)
@@ -235,7 +232,7 @@ def _storer(type: Placed, layout: Layout, store: PlainStorer) -> Storer:
 
 
 def _is_packed(type: Placed, layout: Layout) -> bool:
-    """True if the scalars of a plain type lie next to each other."""
+    """True if the scalars of a plain type are stored without padding."""
     while isinstance(type, Strided) or scalar_dtype(type) is None:
         element = layout.element(type)
         scalar = None if isinstance(element, Strided) else scalar_dtype(element)
@@ -246,11 +243,10 @@ def _is_packed(type: Placed, layout: Layout) -> bool:
 
 
 def _parts(type: Placed, layout: Layout) -> list[tuple[int, Placed]]:
-    """Returns the members' offsets and types."""
     if isinstance(type, spv.StructType):
         numbers = range(len(type.member_types))
         return [(layout.offset(type, n), layout.member(type, n)) for n in numbers]
     if isinstance(plain_type(type), spv.RuntimeArrayType):
-        raise InterpreterError(f"a value of type {type} cannot be read whole")
+        raise InterpreterError(f"a value of type {type} cannot be loaded or stored as a whole")
     stride, element = layout.stride(type), layout.element(type)
     return [(number * stride, element) for number in range(layout.count(plain_type(type)))]

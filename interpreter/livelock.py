@@ -1,7 +1,4 @@
-"""
-Explains a launch in which all invocations wait: which wait in which loop, for which memory, and
-which instructions would have to write it.
-"""
+"""Explains a launch in which all invocations wait: the loops, the memory, and its writers."""
 
 from __future__ import annotations
 
@@ -24,11 +21,11 @@ from xdsl_spirv.interpreter.suspension import FlowFrame, Stopped
 from xdsl_spirv.interpreter.waiting import Watch
 
 SHOWN = 4
-"""Number of loops, reads and instructions that a message names."""
+"""Maximum number of loops, reads and instructions that a message lists."""
 
 
 class Described:
-    """Writes the lines about one launch."""
+    """Writes the message lines for one launch."""
 
     def __init__(self, context: Context):
         self.context = context
@@ -43,7 +40,7 @@ class Described:
         return lines
 
     def read(self, value: SSAValue, slot: int, stopped: Stopped) -> list[str]:
-        """Describes one read in the loop, and the instructions that could write its memory."""
+        """Describes a read in the loop, and the instructions that could write its memory."""
         op, frame = value.owner, stopped.frames[0]
         assert isinstance(op, Operation)
         assert isinstance(frame, FlowFrame)
@@ -57,7 +54,7 @@ class Described:
         return [f"  it reads byte {byte} of {name}{shown} at {where}", *self.writers(op)]
 
     def writers(self, read: Operation) -> list[str]:
-        """Lists the other instructions that write the memory of a read, if they can be found."""
+        """Lists the other instructions that may write the memory of a read, if they are known."""
         pointer = next(operand for operand in read.operands if is_shared(operand))
         root, path = _path(pointer)
         if root is None:
@@ -66,9 +63,9 @@ class Described:
             op for op in self.context.module.walk() if op is not read and _writes(op, root, path)
         ]
         if not ops:
-            return ["  nothing else in the module writes it"]
-        lines = [f"  it is written at {places.describe(op)}" for op in ops[:SHOWN]]
-        more = f"  and at {len(ops) - SHOWN} other places"
+            return ["  no other instruction in the module writes this memory"]
+        lines = [f"  this memory is written at {places.describe(op)}" for op in ops[:SHOWN]]
+        more = f"  and at {len(ops) - SHOWN} other instructions"
         return [*lines, more] if len(ops) > SHOWN else lines
 
 
@@ -82,7 +79,7 @@ def _writes(op: Operation, root: str, path: Sequence[int | None]) -> bool:
 
 
 def _path(pointer: SSAValue) -> tuple[str | None, list[int | None]]:
-    """Returns the variable of a pointer, and the indexes that lead to its place, if known."""
+    """Returns the variable of a pointer, and the indices of its access chain, None if unknown."""
     path: list[int | None] = []
     owner = pointer.owner
     while isinstance(owner, AccessChainOp | InBoundsAccessChainOp):
@@ -92,7 +89,7 @@ def _path(pointer: SSAValue) -> tuple[str | None, list[int | None]]:
 
 
 def _who(stopped: Sequence[Stopped]) -> str:
-    """Names the invocations that have stopped: the first, and how many more."""
+    """Names the first stopped invocation, and the number of others."""
     here = [one.here() for one in stopped]
     count = sum(int(lanes.sum()) for lanes in here)
     batch = stopped[0].batch
@@ -103,7 +100,7 @@ def _who(stopped: Sequence[Stopped]) -> str:
 
 
 def _first(value: Any, stopped: Stopped) -> Any:
-    """Returns a value in the first stopped lane, or None for other kinds of values."""
+    """Returns a value in the first stopped lane, or None for a value that is not a number."""
     if not isinstance(value, np.ndarray) or value.ndim != 3:
         return None
     array: Array = np.broadcast_to(value, stopped.batch.shape)  # pyright: ignore
@@ -116,7 +113,7 @@ def describe(
     barriers: Sequence[tuple[Operation, Stopped]],
     lanes_help: bool,
 ) -> InterpreterError:
-    """Makes the error for a launch whose batches wait in loops and at barriers."""
+    """Creates the error for a launch whose batches all wait in loops and at barriers."""
     described = Described(context)
     lines: list[str] = []
     by_loop: dict[Watch, list[Stopped]] = {}
@@ -135,12 +132,9 @@ def describe(
         remedy = (
             "invocations of a subgroup need not make progress independently (many "
             "devices run them in lockstep): let one invocation wait for all of them, or "
-            "do what the others wait for inside the loop"
+            "do the awaited work inside the loop"
         )
     else:
         cause = "WAIT-01: all invocations that are left wait for a write that will not come"
-        remedy = (
-            "make an invocation write before it waits, and launch all invocations that are "
-            "waited for"
-        )
+        remedy = "let invocations write before they wait, and launch all that others wait for"
     return InterpreterError(cause + "".join(f"\n  {line}" for line in lines), place, remedy)

@@ -1,8 +1,9 @@
 """
-The buffers of a launch as one address space.
+Manages the buffers of a launch as one address space.
 
-A buffer's physical address is the address of its numpy array in this process (`array.ctypes.data`),
-which a caller can put into other buffers or push constants. Any other address points to no memory.
+The physical address of a buffer is the address of its numpy array in this process
+(`array.ctypes.data`), which a caller can write into other buffers or push constants. Other
+addresses are invalid.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from xdsl_spirv.interpreter.numbers import I64, Array
 T = TypeVar("T")
 
 Place: TypeAlias = tuple[int, ...]
-"""A buffer's (descriptor set, binding), and its number in an array of buffers."""
+"""(descriptor set, binding) of a buffer, and its index in an array of buffers."""
 
 
 def nothing() -> Memory:
-    """The memory of null and invalid pointers: it has no bytes."""
+    """Returns the memory of null and invalid pointers, which has no bytes."""
     return Memory(np.zeros((1, 0), np.uint8), label="no buffer")
 
 
 def copy_buffers(buffers: Mapping[Place, Array]) -> dict[Place, Array]:
-    """Copies the buffers; copies share bytes where C-contiguous arrays do."""
+    """Copies the buffers. The copies share bytes where C-contiguous originals share bytes."""
     copies = {place: array.copy() for place, array in buffers.items()}
     spans = (
         (array.ctypes.data, array.ctypes.data + array.nbytes, place)
@@ -48,7 +49,7 @@ def copy_buffers(buffers: Mapping[Place, Array]) -> dict[Place, Array]:
 
 
 def overlapping(spans: Iterable[tuple[int, int, T]]) -> list[tuple[int, int, list[T]]]:
-    """Merges overlapping spans of addresses: start, end and owners of each."""
+    """Merges overlapping address ranges. Returns (start, end, owners) of each merged range."""
     groups: list[tuple[int, int, list[T]]] = []
     for start, end, owner in sorted(spans, key=lambda span: span[:2]):
         if groups and start < groups[-1][1]:
@@ -60,14 +61,12 @@ def overlapping(spans: Iterable[tuple[int, int, T]]) -> list[tuple[int, int, lis
 
 
 def null_pointer() -> Pointer:
-    """The pointer whose physical address is 0."""
+    """Returns the pointer with physical address 0."""
     return Pointer(nothing(), np.zeros((1, 1, 1), np.int64), 1)
 
 
 class Memories:
-    """
-    The buffers by (descriptor set, binding); each is one memory, even if it is bound several times.
-    """
+    """The buffers of a launch by (descriptor set, binding). A buffer bound twice is one memory."""
 
     def __init__(self) -> None:
         self._by_place: dict[Place, Memory] = {}
@@ -79,8 +78,8 @@ class Memories:
         originals: Mapping[Place, Array],
     ) -> None:
         """
-        Makes every buffer a memory; buffers that no variable binds are reached by address. A copy
-        takes the address of its original. Earlier bindings are forgotten.
+        Creates a memory for every buffer, and discards earlier ones. A buffer without a variable
+        is reachable by its address. A copy has the address of its original.
         """
         self._by_place.clear()
         for place, array in buffers.items():
@@ -90,18 +89,18 @@ class Memories:
                 memory.address = originals[place].ctypes.data
 
     def buffer(self, place: Place, label: str) -> Memory:
-        """Returns a buffer that is bound to a variable."""
+        """Returns the buffer at `place`, named `label` in messages."""
         memory = self._by_place[place]
         memory.label = label
         memory.names.add(label.partition("@")[2].partition(" ")[0])
         return memory
 
     def all(self) -> Iterable[Memory]:
-        """Returns every buffer that is bound."""
+        """Returns every bound buffer."""
         return self._by_place.values()
 
     def at(self, addresses: Array, mask: Mask) -> Pointer | Pointers:
-        """Returns the pointer to physical addresses (w, s, l)."""
+        """Converts physical addresses (w, s, l) to a pointer."""
         rest = np.ones((1, 1, 1), np.bool_) if mask is None else mask
         places = (
             (Pointer(m, addresses - m.address, 1), (addresses >= m.address) & (addresses < m.end))
@@ -111,14 +110,14 @@ class Memories:
 
 
 class Descriptors:
-    """An array of buffers that one variable binds, by number."""
+    """An array of buffers bound to one variable, by index."""
 
     def __init__(self, memories: Mapping[int, Memory], label: str):
         self.memories = memories
         self.missing = Memory(np.zeros((1, 0), np.uint8), label=f"the buffers of {label}")
 
     def at(self, index: Array) -> Pointer | Pointers:
-        """Returns the pointer to the buffer that each lane's index selects."""
+        """Returns a pointer to the buffer that each lane's index selects."""
         bound = ((start_of(memory), index == n) for n, memory in self.memories.items())
         return chosen(bound, np.ones(index.shape, np.bool_), start_of(self.missing))
 

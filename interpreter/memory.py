@@ -1,13 +1,12 @@
 """
-Memory that has bytes: buffers and Workgroup memory, and pointers into them.
+Implements memory that has bytes (buffers and Workgroup memory), and pointers into it.
 
-A memory is an array of bytes, one row for all invocations (a buffer), one for each workgroup of the
-chunk (Workgroup memory) or one for each invocation (a kernel-level allocation in Function memory).
-A pointer is `index * scale + base` bytes into its row: the scale is mostly the element's size, so
-that the element's number is the index itself and no load multiplies and divides again.
+A memory is an array of bytes with one row for all invocations (a buffer), one for each workgroup
+of the chunk (Workgroup memory), or one for each invocation (an allocation in Function memory). A
+pointer is `index * scale + base` bytes into its row. The scale is mostly the element's size, so
+that the index is the element index and loads need no multiplication or division.
 
-Memory that was never written holds bytes of all ones: NaN in every float format, -1 in every
-integer.
+Memory that was never written has all bits set: NaN in every float format, -1 in every integer.
 """
 
 from __future__ import annotations
@@ -31,24 +30,28 @@ UNWRITTEN = 0xFF
 
 ROOM = 16
 """
-Rows are a multiple of this many bytes, so that any scalar type fits a whole number of times. An
-empty buffer gets this many bytes, too, for inactive lanes to read.
+Row sizes are a multiple of this many bytes, so that any scalar type divides a row. An empty buffer
+has this many bytes, which inactive lanes read.
 """
 
 PIECES = (32, 16, 8)
-"""Sizes in bytes of the pieces of a tile's line that numpy moves as one element."""
+"""Sizes in bytes of the parts of a tile's line that numpy copies as one element."""
 
 _LOAD = "a cooperative load"
 
 
 class Memory:
     """
-    One memory object. `data` is uint8 (rows, bytes), C-contiguous. `label` names it in messages;
-    `names` are the module's variables that are bound to it; `shadow` holds the state of the checks;
-    `address` is the address that programs see; `shape` is the shape of the bound array; `size` is
-    the number of bytes of a row that belong to it, and `defined` the number of these that have a
-    value at first. If `robust` is set, reads outside give 0 and writes outside are dropped
-    (robustBufferAccess2). `image` and `sampler` describe an image's format or a sampler's settings.
+    One memory object.
+
+    - `data`: C-contiguous uint8 array (rows, bytes).
+    - `label`: name in messages. `names`: the module variables that are bound to the memory.
+    - `shadow`: state of the checks.
+    - `address`: address that programs see.
+    - `shape`: shape of the bound array.
+    - `size`: bytes of a row that belong to the memory. The first `defined` bytes have a value.
+    - `robust`: True if reads outside give 0 and writes outside are dropped (robustBufferAccess2).
+    - `image`, `sampler`: an image's format, a sampler's settings.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class Memory:
 
     @classmethod
     def of_array(cls, array: Array, label: str = "") -> Memory:
-        """Makes a buffer over the bytes of a C-contiguous array, which stores change in place."""
+        """Creates a buffer that shares the bytes of a C-contiguous array."""
         data = array.reshape(-1).view(np.uint8).reshape(1, array.nbytes)
         memory = cls(data if array.nbytes else np.zeros((1, ROOM), np.uint8), label=label)
         memory.shape, memory.size = array.shape, array.nbytes
@@ -79,7 +82,7 @@ class Memory:
 
     @classmethod
     def unwritten(cls, size: int, rows: Rows, batch: Batch, label: str = "") -> Memory:
-        """Makes `size` unwritten bytes for each workgroup or each invocation of the chunk."""
+        """Creates `size` unwritten bytes for each workgroup or invocation of the chunk."""
         count = batch.workgroups if rows == "workgroup" else prod(batch.shape)
         row = -(-max(size, 1) // ROOM) * ROOM
         memory = cls(np.full((count, row), UNWRITTEN, np.uint8), rows, batch, label)
@@ -88,11 +91,11 @@ class Memory:
 
     @property
     def end(self) -> int:
-        """The address behind its last byte."""
+        """Address after the last byte."""
         return self.address + self.size
 
     def view(self, dtype: DType) -> Array:
-        """(rows, elements) of the bytes as `dtype`; bytes that fill no element are left out."""
+        """Returns the bytes as (rows, elements) of `dtype`, without an incomplete last element."""
         view = self.views.get(dtype)
         if view is None:
             size = self.data.shape[1]
@@ -101,13 +104,11 @@ class Memory:
         return view
 
     def length(self, dtype: DType) -> int:
-        """Number of elements of a row that belong to the memory."""
+        """Returns the number of elements of a row that belong to the memory."""
         return self.size // dtype.itemsize
 
     def row_starts(self, length: int) -> Array:
-        """
-        Returns where each invocation's row starts, in elements, when a row has `length` of them.
-        """
+        """Returns the first element of each invocation's row, for rows of `length` elements."""
         assert self.batch is not None
         shape = self.batch.shape
         if self.rows == "workgroup":
@@ -116,9 +117,7 @@ class Memory:
 
 
 class Pointer:
-    """
-    `index * scale + base` bytes into each invocation's row of a memory; `index` is int64 (w,s,l).
-    """
+    """A pointer `index * scale + base` bytes into each invocation's row of a memory."""
 
     __slots__ = ("base", "index", "memory", "scale")
 
@@ -129,7 +128,7 @@ class Pointer:
         self.base = base
 
     def plus(self, index: Array, scale: int, base: int) -> Pointer:
-        """The pointer `index * scale + base` bytes further."""
+        """Returns the pointer advanced by `index * scale + base` bytes."""
         index = index.astype(np.int64, copy=False)
         if self.scale == 0:
             return Pointer(self.memory, index, scale, self.base + base)
@@ -144,13 +143,13 @@ class Pointer:
         return Pointer(self.memory, total, context, self.base + base)
 
     def plus_bytes(self, count: int) -> Pointer:
-        """The pointer `count` bytes further."""
+        """Returns the pointer advanced by `count` bytes."""
         return Pointer(self.memory, self.index, self.scale, self.base + count)
 
     def items(self, size: int, mask: Mask = None) -> Array:
         """
-        Returns the index, in its row, of the element of `size` bytes at the pointer. Addresses of
-        active lanes that are not multiples of `size` are refused.
+        Returns the index of the pointed-to element of `size` bytes in its row. Raises
+        `InterpreterError` if an active lane's address is not a multiple of `size`.
         """
         if self.scale % size == 0 and self.base % size == 0:
             factor, offset = self.scale // size, self.base // size
@@ -167,11 +166,11 @@ class Pointer:
         return address // size
 
     def address(self) -> Array:
-        """Bytes from the start of each row."""
+        """Returns the offset from the start of each row, in bytes."""
         return self.index * self.scale + self.base
 
     def merge(self, mask: Mask, old: Any) -> Pointer | Pointers:
-        """Returns this pointer where the mask is set, `old` elsewhere."""
+        """Returns this pointer where the mask is set, otherwise `old`."""
         if old is None or old is self:
             return self
         if isinstance(old, Pointer) and old.memory is self.memory:
@@ -180,10 +179,7 @@ class Pointer:
 
 
 class Pointers:
-    """
-    A pointer into different memories in different lanes: `cases` holds pointers, each with the mask
-    of its lanes.
-    """
+    """A pointer to different memories in different lanes. `cases` are pairs (pointer, mask)."""
 
     __slots__ = ("cases",)
 
@@ -192,7 +188,7 @@ class Pointers:
 
     @classmethod
     def chosen(cls, mask: Array, new: Pointer | Pointers, old: Pointer | Pointers) -> Pointers:
-        """Returns the pointer that is `new` in the mask's lanes and `old` in the others."""
+        """Returns the pointer that is `new` in the mask's lanes and `old` in other lanes."""
         by_memory: dict[int, tuple[Pointer, Array]] = {}
         for side, pointer in ((mask, new), (~mask, old)):
             for one, lanes in cases(pointer, side):
@@ -205,20 +201,20 @@ class Pointers:
         return cls(list(by_memory.values()))
 
     def plus(self, index: Array, scale: int, base: int) -> Pointers:
-        """The pointer `index * scale + base` bytes further."""
+        """Returns the pointer advanced by `index * scale + base` bytes."""
         return Pointers([(pointer.plus(index, scale, base), m) for pointer, m in self.cases])
 
     def plus_bytes(self, count: int) -> Pointers:
-        """The pointer `count` bytes further."""
+        """Returns the pointer advanced by `count` bytes."""
         return Pointers([(pointer.plus_bytes(count), m) for pointer, m in self.cases])
 
     def merge(self, mask: Mask, old: Any) -> Pointers:
-        """Returns this pointer where the mask is set, `old` elsewhere."""
+        """Returns this pointer where the mask is set, otherwise `old`."""
         return self if old is None or old is self else Pointers.chosen(mask, self, old)
 
 
 def cases(pointer: Pointer | Pointers, mask: Mask) -> list[tuple[Pointer, Mask]]:
-    """Returns the memories that a pointer is into in the active lanes, each with its lanes."""
+    """Splits a pointer by memory. Returns a (pointer, mask of active lanes) for each memory."""
     if isinstance(pointer, Pointer):
         return [(pointer, mask)]
     active_cases = [(one, m if mask is None else m & mask) for one, m in pointer.cases]
@@ -231,9 +227,7 @@ def by_case(
     function: Callable[[Pointer, Mask], Any],
     merge: Callable[[Mask, Any, Any], Any] = np.where,
 ) -> Any:
-    """
-    Applies a function to a pointer; if lanes point into several memories, once for each, and
-    merges the results."""
+    """Applies a function to a pointer, once for each memory it refers to. Merges the results."""
     if isinstance(pointer, Pointer):
         return function(pointer, mask)
     (first, lanes), *others = cases(pointer, mask)
@@ -244,7 +238,7 @@ def by_case(
 
 
 def chosen(pointers: Iterable[tuple[Pointer, Array]], rest: Array, other: Pointer) -> Any:
-    """Joins pointers by lane; lanes of `rest` that no pointer covers get `other`."""
+    """Joins pointers by lane masks. Lanes of `rest` without a pointer get `other`."""
     parts: list[tuple[Pointer, Array]] = []
     for pointer, lanes in pointers:
         if (lanes & rest).any():
@@ -256,14 +250,14 @@ def chosen(pointers: Iterable[tuple[Pointer, Array]], rest: Array, other: Pointe
 
 
 def start_of(memory: Memory) -> Pointer:
-    """The pointer to a memory's first byte."""
+    """Returns the pointer to a memory's first byte."""
     return Pointer(memory, np.zeros((1, 1, 1), np.int64), 0)
 
 
 def check_items(
     memory: Memory, items: Array, width: int, length: int, what: str, mask: Mask = None
 ) -> None:
-    """Refuses an element if its `width` units do not all lie below `length` in an active lane."""
+    """Raises `InterpreterError` if an active lane's element is outside of `length` units."""
     if items.size and int(items.view(np.uint64).max()) > length - width:
         if mask is not None and not mask.any():
             return
@@ -278,17 +272,17 @@ def check_items(
 
 class Access:
     """
-    The elements that a load or store of a plain, tightly packed value moves.
+    The elements accessed by a load or store of a plain, tightly packed value.
 
-    If the pointer's steps are whole values, a vector is moved as one element of its size; otherwise
-    each of its `count` components is moved separately.
+    If the pointer's steps are multiples of the whole value, a vector is moved as one element of
+    its size. Otherwise each of its `count` components is moved separately.
     """
 
     def __init__(self, pointer: Pointer, form: Plain, mask: Mask, what: str):
         memory = pointer.memory
         parts = prod(form.shape)
         whole = parts * form.dtype.itemsize
-        # A view of several rows is one array of elements only where a row has no rest.
+        # Several rows form one array of elements only if the element size divides a row.
         rest = 0 if memory.rows == "shared" else memory.data.shape[1] % whole
         packed = parts > 1 and not (pointer.scale % whole or pointer.base % whole or rest)
         self.count = 1 if packed else parts
@@ -311,7 +305,7 @@ class Access:
         return bool((outside if mask is None else outside & mask).any())
 
     def _inside(self, pointer: Pointer, mask: Mask) -> tuple[Array, Array]:
-        """Mask of components outside of robust memory, and all indices (0 for these)."""
+        """Returns a mask of components outside of robust memory, and all indices (0 for these)."""
         self.count = prod(self.form.shape)
         self.dtype = raw_dtype(self.form.dtype)
         self.length = self.memory.length(self.dtype)
@@ -324,14 +318,14 @@ class Access:
         return lost, np.where(lost, 0, items)
 
     def settle(self, items: Array, mask: Mask, what: str) -> Array:
-        """Returns the elements' numbers, all checked; 0 in lanes that are not active."""
+        """Returns the checked element indices, with 0 in inactive lanes."""
         if mask is not None:
             items = np.where(mask, items, 0)
         check_items(self.memory, items, self.count, self.length, what, mask)
         return items
 
     def in_rows(self) -> Array:
-        """Returns the elements' numbers in the whole memory."""
+        """Returns the element indices in the whole memory, counted over all rows."""
         if self.memory.rows == "shared":
             return self.items
         starts = self.memory.row_starts(self.memory.view(self.dtype).shape[1])
@@ -371,7 +365,7 @@ class Access:
         return self.give(elements)
 
     def store(self, value: Array, mask: Mask) -> None:
-        """Write the value at each active lane's address, in the order of the lanes."""
+        """Stores the value at each active lane's address, in the order of the lanes."""
         self.put(self.memory.view(self.dtype), self.take(value), mask)
 
     def put(self, view: Array, value: Array, mask: Mask) -> None:
@@ -403,19 +397,16 @@ def load(pointer: Pointer, form: Plain, mask: Mask) -> Array:
 
 
 def store(pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
-    """Write the value at each active lane's address."""
+    """Stores the value at each active lane's address."""
     Access(pointer, form, mask, "a store").store(value, mask)
 
 
 def leaders(pointer: Pointer | Pointers, mask: Mask, axes: tuple[int, ...]) -> Pointer:
-    """
-    Returns the pointer of the first active lane along `axes`, for an access that a scope performs
-    as one (CM-27).
-    """
+    """Returns the first active lane's pointer along `axes`, for an access of a scope (CM-27)."""
     if isinstance(pointer, Pointers):
         raise InterpreterError(
-            "a cooperative access uses a pointer into several memories",
-            remedy="branch on the memory, and access each in its own branch",
+            "the pointer of a cooperative access refers to several memories",
+            remedy="branch on the selected memory, and access one memory in each branch",
         )
     index = pointer.index
     if all(index.shape[axis] == 1 for axis in axes):
@@ -424,9 +415,7 @@ def leaders(pointer: Pointer | Pointers, mask: Mask, axes: tuple[int, ...]) -> P
 
 
 def first_active(value: Array, mask: Mask, axes: tuple[int, ...]) -> Array:
-    """
-    Returns each scope instance's value in its first active lane; `axes` (ascending) shrink to 1.
-    """
+    """Returns each scope instance's value in its first active lane, along ascending `axes`."""
     if mask is None:
         return value[tuple(slice(0, 1) if axis in axes else slice(None) for axis in range(3))]
     shape = np.broadcast_shapes(value.shape[:3], mask.shape)
@@ -443,11 +432,10 @@ def first_active(value: Array, mask: Mask, axes: tuple[int, ...]) -> Array:
 
 class Tiles:
     """
-    The places of the matrices of a cooperative load or store: every row `stride` elements after the
-    last.
+    The memory locations of the matrices of a cooperative load or store.
 
-    `starts` are element numbers over (w, s, 1), `stride` is one number for the chunk or one for
-    each matrix; `shape` is (lines, elements of a line).
+    `starts` are the first elements over (w, s, 1). `stride` is the distance of lines in elements,
+    one for the chunk or one for each matrix. `shape` is (lines, elements of a line).
     """
 
     def __init__(self, memory: Memory, starts: Array, stride: Array, shape: tuple[int, int]):
@@ -457,9 +445,7 @@ class Tiles:
         self.lines, self.width = shape
 
     def load(self, dtype: DType, mask: Mask) -> Array:
-        """
-        Returns the tiles as (w, s, lines, width); matrices without active lanes hold any values.
-        """
+        """Loads the tiles as (w, s, lines, width). Matrices without active lanes are arbitrary."""
         memory = self.memory
         view = memory.view(raw_dtype(dtype))
         starts = self.starts
@@ -490,7 +476,7 @@ class Tiles:
         return elements.view(dtype)
 
     def store(self, dtype: DType, value: Array, mask: Mask) -> None:
-        """Writes (w, s, lines, width) to the tiles' places. Whole matrices are written in order."""
+        """Stores (w, s, lines, width) in the tiles, one matrix after the other."""
         memory = self.memory
         raw = raw_dtype(dtype)
         view = memory.view(raw)
@@ -521,14 +507,14 @@ class Tiles:
 
     @staticmethod
     def _load_inside(view: Array, items: Array, lost: Array) -> Array:
-        """Loads the elements of robust memory, and 0 outside of it."""
+        """Loads the elements of robust memory, with 0 for elements outside."""
         if not view.size:
             return np.zeros(items.shape, view.dtype)
         elements = view.reshape(-1).take(np.where(lost, 0, items))
         return np.where(lost, view.dtype.type(0), elements)
 
     def items(self, starts: Array) -> Array:
-        """Returns the number of every element of the tiles, as (w, s, lines, width)."""
+        """Returns the index of every element of the tiles, as (w, s, lines, width)."""
         lines = np.arange(self.lines)[:, None] * self.stride.reshape(*self.stride.shape[:2], 1, 1)
         return starts[..., None] + (lines + np.arange(self.width))
 

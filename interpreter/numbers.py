@@ -1,13 +1,13 @@
 """
-Scalars as numpy dtypes, and every conversion between them.
+Represents scalars as numpy dtypes, and converts between them.
 
-An integer of N bits is numpy's *signed* integer of N bits whatever its signedness in the type:
-SPIR-V's instructions, not its types, say how bits are read, and `unsigned` views the same bits. An
-i1 is numpy's bool, an `index` a 64-bit integer. bfloat16 and the 8-bit floats are `ml_dtypes`', and
-are converted to and from anything through binary32 (BF-06).
+An N-bit integer is numpy's *signed* N-bit integer, whatever its signedness in the type: SPIR-V's
+instructions, not its types, define how bits are read, and `unsigned` views the same bits. An i1 is
+numpy's bool, an `index` a 64-bit integer. bfloat16 and the 8-bit floats are `ml_dtypes` types.
+They are converted to and from other types through binary32 (BF-06).
 
 Conversions that SPIR-V leaves undefined (a float outside the integer's range, NaN to an integer)
-are given a definite value here: the nearest representable integer, and 0 for NaN.
+are defined here: the nearest representable integer, and 0 for NaN.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.options import Rounding
 
 Array: TypeAlias = Any
-"""A numpy array of any dtype; gathers over mixed dtypes have no useful static element type."""
+"""A numpy array of any dtype."""
 
 DType: TypeAlias = np.dtype[Any]
 
@@ -65,7 +65,7 @@ _UNSIGNED: dict[int, DType] = {
 
 
 def scalar_dtype(type: Attribute) -> DType | None:
-    """The dtype of a scalar type, None for any other type."""
+    """Returns the dtype of a scalar type, or None for another type."""
     if isinstance(type, IntegerType):
         return integer_dtype(type.width.data)
     if isinstance(type, IndexType):
@@ -74,7 +74,7 @@ def scalar_dtype(type: Attribute) -> DType | None:
 
 
 def integer_dtype(width: int) -> DType:
-    """The dtype of an integer of `width` bits."""
+    """Returns the dtype of an integer of `width` bits."""
     if width == 1:
         return BOOL
     if width not in (8, 16, 32, 64):
@@ -86,36 +86,36 @@ def integer_dtype(width: int) -> DType:
 
 
 def is_float(dtype: DType) -> bool:
-    """Whether a dtype is a floating-point one, `ml_dtypes`' included."""
+    """True for floating-point dtypes, including the `ml_dtypes` types."""
     return dtype.kind == "f" or dtype in _FLOATS.values()
 
 
 def is_small_float(dtype: DType) -> bool:
-    """bfloat16 and the 8-bit floats: formats without arithmetic of their own."""
+    """True for bfloat16 and the 8-bit floats, which numpy cannot compute with directly."""
     return is_float(dtype) and dtype not in _NATIVE_FLOATS
 
 
 def raw_dtype(dtype: DType) -> DType:
-    """The unsigned integer of a dtype's size: memory is moved as bits."""
+    """Returns the unsigned integer dtype of the same size, used to move bits."""
     return _UNSIGNED[dtype.itemsize]
 
 
 def unsigned(value: Array) -> Array:
-    """The bits of an integer array, read without sign."""
+    """Reinterprets the bits of an integer array as unsigned."""
     return value.view(_UNSIGNED[value.dtype.itemsize])
 
 
 def signed(value: Array) -> Array:
-    """The bits of an integer array, read with sign."""
+    """Reinterprets the bits of an integer array as signed."""
     return value.view(_SIGNED[value.dtype.itemsize])
 
 
 def to_bfloat16(value: Array, rounding: Rounding = "nearest-even") -> Array:
-    """binary32 to bfloat16 (BF-07): to nearest even or toward zero; NaN stays NaN."""
+    """Converts binary32 to bfloat16 (BF-07), to nearest even or toward zero. NaN stays NaN."""
     if rounding == "nearest-even":
         return value.astype(BFLOAT16)
     bits = (value.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
-    # A NaN whose payload lies in the dropped half would become an infinity: it is made quiet.
+    # Makes NaNs quiet: a payload only in the dropped bits would become an infinity.
     bits = np.where(np.isnan(value), bits | np.uint16(0x40), bits)
     return bits.view(BFLOAT16)
 
@@ -123,7 +123,7 @@ def to_bfloat16(value: Array, rounding: Rounding = "nearest-even") -> Array:
 def float_to_float(
     source: DType, target: DType, rounding: Rounding = "nearest-even"
 ) -> Callable[[Array], Array]:
-    """FConvert: round to nearest even, bfloat16 also toward zero; small floats through binary32."""
+    """Returns FConvert: to nearest even, bfloat16 by `rounding`, small floats via binary32."""
     if source == target:
         return lambda value: value
     if target == BFLOAT16:
@@ -141,48 +141,43 @@ def float_to_float(
 
 @cache
 def widener(source: DType) -> Callable[[Array], Array]:
-    """
-    Returns a function from floats of 8 or 16 bits to binary32. It uses a table, which takes half
-    the time of a conversion.
-    """
+    """Returns a conversion from 8- or 16-bit floats to binary32, by a table for speed."""
     raw = raw_dtype(source)
     table = np.arange(1 << 8 * source.itemsize, dtype=raw).view(source).astype(F32)
     return lambda value: table.take(value.view(raw))
 
 
 KEPT = 21
-"""
-Number of leading bits of a binary32 that decide its binary16; the last is set if any lower bit was.
-"""
+"""Number of leading binary32 bits from which binary16 is computed. The last is a sticky bit."""
 
 DROPPED = 32 - KEPT
 SHORT = 256
-"""Arrays up to this size are rounded by numpy, which needs fewer calls."""
+"""Maximum number of elements of an array that numpy rounds directly, which needs fewer calls."""
 
 SIGN, EXPONENT = np.int32(-(1 << 31)), np.int32(0x7F800000)
-"""The bits of a binary32."""
+"""Masks of the sign and exponent bits of binary32."""
 
 HALF_NORMAL, HALF_TOP = np.int32((127 - 14) << 23), np.int32((127 + 15) << 23)
-"""The exponents of binary16's smallest normal number and of its largest, as binary32's bits."""
+"""Exponents of the smallest normal and the largest binary16, as binary32 exponent bits."""
 
 HALF_GRAIN = np.int32((13 << 23) + (1 << 22))
-"""Factor for rounding x to binary16: its product with x, added to x, cuts the lower bits."""
+"""Offset of binary32 bits from an exponent to the number m that `round_to_half` adds."""
 
 
 @cache
 def _narrow_table() -> Array:
-    """The binary16 of every `KEPT` leading bits."""
+    """Returns the binary16 for every value of the `KEPT` leading bits."""
     with np.errstate(all="ignore"):
         return (np.arange(1 << KEPT, dtype=np.uint32) << DROPPED).view(F32).astype(F16)
 
 
 def narrow(value: Array) -> Array:
-    """binary32 to binary16, to nearest even, by a table: numpy converts one number at a time."""
+    """Converts binary32 to binary16, to nearest even, by a table, which is faster than numpy."""
     if value.size <= SHORT:
         return value.astype(F16)
     bits = value.view(np.uint32)
     low = np.uint32((1 << DROPPED) - 1)
-    # A set bit below carries into the last bit that is kept.
+    # Sets the last of the leading bits if any bit below is set.
     kept = bits & low
     kept += low
     kept |= bits
@@ -192,11 +187,11 @@ def narrow(value: Array) -> Array:
 
 def round_to_half(value: Array) -> Array:
     """
-    Rounds binary32 to the nearest binary16, ties to even; the result stays binary32.
+    Rounds binary32 to a binary16 number, ties to even. The result has type binary32.
 
-    Computes x + m - m, where the last place of m is that of the binary16 nearest to x, so that
-    binary32's addition rounds to it. For subnormal numbers, m is the one of the smallest normal
-    number.
+    Computes x + m - m. m is chosen so that the last bit of the sum has the weight of the last
+    binary16 bit, and binary32's addition rounds correctly. Subnormal numbers use the m of the
+    smallest normal number.
     """
     if value.size <= SHORT:
         return value.astype(F16).astype(F32)
@@ -212,7 +207,7 @@ def round_to_half(value: Array) -> Array:
     rounded_bits = rounded.view(np.int32)
     rounded_bits |= grain
     if large:
-        # Infinities, NaN, and numbers that round to infinity.
+        # Converts infinities, NaN, and numbers that round to infinity by numpy.
         beyond = ~(np.abs(rounded) < 1 << 16)
         rounded[beyond] = value[beyond].astype(F16).astype(F32)
     return rounded
@@ -221,7 +216,7 @@ def round_to_half(value: Array) -> Array:
 def integer_to_float(
     target: DType, sign: bool, rounding: Rounding = "nearest-even"
 ) -> Callable[[Array], Array]:
-    """ConvertSToF, ConvertUToF: round to nearest even; to a small float through binary32."""
+    """Returns ConvertSToF or ConvertUToF: rounds to nearest even, small floats via binary32."""
 
     def convert(value: Array) -> Array:
         if value.dtype != BOOL and not sign:
@@ -236,7 +231,7 @@ def integer_to_float(
 
 
 def float_to_integer(target: DType, sign: bool) -> Callable[[Array], Array]:
-    """ConvertFToS, ConvertFToU: toward zero, clamped to the target's range, NaN to 0."""
+    """Returns ConvertFToS or ConvertFToU: rounds toward zero, clamps to the range, NaN gives 0."""
     if target == BOOL:
         return lambda value: value.astype(F64) != 0
     exact = target if sign else _UNSIGNED[target.itemsize]
@@ -250,7 +245,7 @@ def float_to_integer(target: DType, sign: bool) -> Callable[[Array], Array]:
         wide = np.trunc(value.astype(F64))
         whole = np.where(np.isnan(wide), 0.0, np.clip(wide, low, high)).astype(exact)
         if above < np.inf:
-            # binary64 cannot hold the largest 64-bit integer, only that number plus one.
+            # binary64 cannot represent the largest 64-bit integer, only this integer plus one.
             whole = np.where(wide >= above, limits.max, whole)
         return whole.view(target)
 
@@ -258,7 +253,7 @@ def float_to_integer(target: DType, sign: bool) -> Callable[[Array], Array]:
 
 
 def integer_to_integer(target: DType, sign: bool) -> Callable[[Array], Array]:
-    """SConvert, UConvert: truncated, or extended by its sign or by zeros."""
+    """Returns SConvert or UConvert: truncates, or extends by the sign or by zeros."""
 
     def convert(value: Array) -> Array:
         if target == BOOL:
@@ -274,7 +269,7 @@ def integer_to_integer(target: DType, sign: bool) -> Callable[[Array], Array]:
 
 
 def saturate(value: Array, target: DType, sign: bool) -> Array:
-    """Clamps an int64 array to the range of `target`, read with or without sign."""
+    """Clamps an int64 array to the range of `target`, as a signed or unsigned integer."""
     exact = target if sign else _UNSIGNED[target.itemsize]
     limits = np.iinfo(exact)
     return np.clip(value, limits.min, limits.max).astype(exact).view(target)

@@ -1,4 +1,4 @@
-"""The options of a run: subgroup size, memory, and the choices that SPIR-V leaves open."""
+"""Defines the options of a run: subgroup size, limits, and choices that SPIR-V leaves open."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ Rounding: TypeAlias = Literal["nearest-even", "toward-zero"]
 
 Mapping: TypeAlias = str
 """
-Map from invocations to components of a cooperative matrix (CM-18).
+Name of a map from invocations to components of a cooperative matrix (CM-18).
 
-`row-major` and `column-major` deal the components out to the lanes in turn, in that order; `opaque`
-deals them out in a fixed pseudo-random order, which no sensible program can depend on. `lavapipe`
-and `nvidia` are what those drivers were measured to do (component_maps.py). Any other is a target
-whose file has a `component_map`.
+`row-major` and `column-major` distribute the components round-robin over the lanes, in that order.
+`opaque` uses a fixed pseudo-random order, on which no correct program depends. `lavapipe` and
+`nvidia` were measured on those drivers (component_maps.py). Any other name is a target whose file
+has a `component_map`.
 """
 
 RULES: tuple[Mapping, ...] = ("row-major", "column-major", "opaque", "lavapipe", "nvidia")
-"""The mappings that are written in code."""
+"""The mappings that are implemented in code."""
 
 
 def mappings() -> tuple[Mapping, ...]:
-    """Returns the names of all mappings: the ones in code, then targets'."""
+    """Returns the names of all mappings: first the ones in code, then the targets'."""
     known = (name for name in targets.names() if targets.load(name).component_map)
     return *RULES, *(name for name in known if name not in RULES)
 
 
 def mapping_of(target: str) -> Mapping:
-    """Returns the mapping of a target whose file describes one; otherwise `row-major`."""
+    """Returns the mapping of a target whose file describes one, otherwise `row-major`."""
     return target if _has_map(target) else "row-major"
 
 
@@ -46,9 +46,11 @@ Accumulation: TypeAlias = Literal["binary32", "halves", "exact", "magnitudes"]
 """
 Order of the additions in a floating-point cooperative MulAdd (CM-25).
 
-`binary32`: products in numpy's order, then C, rounded once; `halves`: C, then the products' first
-half, then the second, each sum rounded to the accumulators' type; `exact`: in binary64, rounded
-once. `magnitudes` is |A| |B| + |C|, from which intervals are derived, and is not a result.
+- `binary32`: products in numpy's order, then C, rounded once.
+- `halves`: C, then the products' first half, then the second half. Each sum is rounded to the
+  accumulator's type.
+- `exact`: in binary64, rounded once.
+- `magnitudes`: |A| |B| + |C|, from which error bounds are derived. This is not a result.
 """
 
 
@@ -62,11 +64,11 @@ def _has_map(name_or_path: str) -> bool:
 @dataclass(frozen=True)
 class MemoryBudget:
     """
-    Limit of the bytes for values and Workgroup memory of the workgroups that run together.
+    Limit, in bytes, for the values and Workgroup memory of workgroups that run together.
 
-    Workgroups run in chunks as large as the limit allows, at least one workgroup each. Small chunks
-    also keep the values in the processor's caches: the default is a compromise measured on tiled
-    matrix multiplications.
+    Workgroups run in chunks that are as large as the limit allows, with at least one workgroup.
+    Small chunks also fit the processor's caches. The default was measured on tiled matrix
+    multiplications.
     """
 
     bytes: int = 64 << 20
@@ -76,13 +78,13 @@ class MemoryBudget:
             raise InterpreterError(
                 f"a memory budget of {self.bytes} bytes is not positive",
                 "MemoryBudget",
-                "give the number of bytes that the values of all workgroups in flight may take",
+                "give the maximum bytes for the values of all workgroups that run together",
             )
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """An order of workgroups and of parts of them; equal seeds give equal orders."""
+    """A pseudo-random order of workgroups and of their parts, determined by `seed`."""
 
     seed: int = 0
 
@@ -94,18 +96,18 @@ class Schedule:
 
 
 class Debugger(Protocol):
-    """The protocol of debuggers, which see instructions while they run (debug.py)."""
+    """Interface of debuggers, which observe instructions while they run (debug.py)."""
 
     def attach(self, op: Operation, step: Any, compiler: Any) -> Any:
-        """Returns the step of an operation, with the debugger's own step before or after it."""
+        """Wraps the step of an operation with the debugger's own step."""
         ...
 
     def attach_end(self, op: Operation, terminate: Any, compiler: Any) -> Any:
-        """Returns the end of a block, with the debugger's own step before it."""
+        """Wraps the terminator of a block with the debugger's own step."""
         ...
 
     def check_reached(self) -> None:
-        """Raises `InterpreterError` for breakpoints that match no instruction."""
+        """Raises `InterpreterError` if a breakpoint matches no instruction."""
         ...
 
 
@@ -118,14 +120,18 @@ class Options:
     """
     The subgroup size, limits, checks, and the choices that the specifications leave open.
 
-    `subgroup_size` is 1 to 128, a power of two; `bfloat16_rounding` is BF-07's, `component_mapping`
-    CM-18's, `accumulation` CM-25's; `memory` limits the workgroups that run together, `max_steps`
-    the blocks that a launch executes, and `seconds` its time: a launch whose first workgroups show
-    that it would take longer is refused. `checks` selects checks (docs/checks.md); there are none
-    by default. `debug` has breakpoints and a trace (debug.py). `schedule` runs workgroups and parts
-    of them in another order than lockstep (schedule.py), without checks and debugger. With
-    `robust`, accesses outside of buffers follow robustBufferAccess2. `print` is called with the
-    text that a DebugPrintf prints in one invocation.
+    - `subgroup_size`: a power of two from 1 to 128.
+    - `bfloat16_rounding` (BF-07), `component_mapping` (CM-18), `accumulation` (CM-25).
+    - `memory`: limits the workgroups that run together.
+    - `max_steps`: limits the blocks that a launch executes.
+    - `seconds`: limits the time. A launch is refused if its first workgroups show that it would
+      take longer.
+    - `checks`: enabled checks (docs/checks.md), none by default.
+    - `debug`: breakpoints and a trace (debug.py).
+    - `schedule`: runs workgroups and their parts in another order than lockstep (schedule.py).
+      Excludes checks and debugger.
+    - `robust`: accesses outside of buffers follow robustBufferAccess2.
+    - `print`: called with the text that a DebugPrintf prints in one invocation.
     """
 
     subgroup_size: int = 32
@@ -157,22 +163,22 @@ class Options:
             )
         if self.schedule is not None and (self.checks is not None or self.debug is not None):
             raise InterpreterError(
-                "a schedule runs without checks and without breakpoints or a trace",
+                "the option schedule excludes the options checks and debug",
                 "Options.schedule",
-                "leave out one of them; the check `permute` runs several schedules by itself",
+                "leave out one of them; the check `permute` runs several schedules itself",
             )
 
 
 MADE_FOR = "schedule.target"
-"""The attribute of a module that names the target for which it was compiled."""
+"""Module attribute with the name of the target for which the module was compiled."""
 
 
 def options_for(module: Operation | None, size: int | None = None, **choices: Any) -> Options:
     """
     Returns the options for a module, with the given `choices`.
 
-    The target that the module, or a module around it, names decides the mapping of components and,
-    unless it is given, the subgroup size.
+    The target named by the module, or by a module around it, determines the component mapping. It
+    also determines the subgroup size if `size` is None.
     """
     while module is not None and MADE_FOR not in module.attributes:
         module = module.parent_op()

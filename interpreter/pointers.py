@@ -1,7 +1,4 @@
-"""
-Traces a pointer back through the instructions that made it: to its variable, to accesses of memory
-through it, and to the variables that a module writes.
-"""
+"""Traces pointers: to their variables, and to the instructions that access memory through them."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter.errors import InterpreterError
 
 VALUE_CLASSES = (spv.StorageClass.Function, spv.StorageClass.Private, spv.StorageClass.Input)
-"""Storage classes whose variables are values rather than bytes."""
+"""Storage classes whose variables are stored as values, not as bytes."""
 
 SHARED = (
     spv.StorageClass.StorageBuffer,
@@ -27,16 +24,14 @@ SHARED = (
 """Storage classes whose memory other invocations may write."""
 
 CHAINS = (spv.AccessChain, spv.PtrAccessChain, spv.CopyObjectOp)
-"""Instructions whose result points into the memory behind their first operand."""
+"""Instructions whose result points into the memory that their first operand points to."""
 
 Root: TypeAlias = SSAValue | str
-"""A function's variable, or the symbol of a module's variable."""
+"""A function's variable (as a value), or the symbol of a module variable."""
 
 
 def pointer_type(value: SSAValue) -> spv.PointerType:
-    """
-    Returns the type of a value that the verifier has found to be a pointer; refuses untyped ones.
-    """
+    """Returns the type of a pointer value. Raises `InterpreterError` if it is untyped."""
     if isinstance(value.type, spv.UntypedPointerType):
         raise InterpreterError(
             "this access through an untyped pointer is not executed",
@@ -47,14 +42,14 @@ def pointer_type(value: SSAValue) -> spv.PointerType:
 
 
 def has_bytes(type: spv.PointerType) -> bool:
-    """True if a pointer leads into memory that has bytes."""
+    """True if a pointer refers to memory that is stored as bytes."""
     if isinstance(type.pointee, spv.TensorArmType):
         return False
     return type.storage_class.data not in VALUE_CLASSES
 
 
 def storage_of(pointer: SSAValue | None) -> spv.StorageClass | None:
-    """Returns the storage class of a pointer, or None for anything else."""
+    """Returns the storage class of a pointer, or None for another value."""
     storage = getattr(getattr(pointer, "type", None), "storage_class", None)
     return None if storage is None else storage.data
 
@@ -65,7 +60,7 @@ def is_shared(value: SSAValue) -> bool:
 
 
 def source_of_pointer(pointer: SSAValue) -> SSAValue:
-    """Returns the pointer at which access chains and copies began."""
+    """Returns the pointer from which access chains and copies derived this pointer."""
     owner = pointer.owner
     while isinstance(owner, CHAINS) or carries(owner, "OpImageTexelPointer"):
         pointer = owner.operands[0]
@@ -74,12 +69,12 @@ def source_of_pointer(pointer: SSAValue) -> SSAValue:
 
 
 def carries(op: object, *instructions: str) -> TypeGuard[spv.RawOp]:
-    """True for a raw operation that carries one of the named instructions."""
+    """True for a raw operation that represents one of the named instructions."""
     return isinstance(op, spv.RawOp) and op.instruction.data in instructions
 
 
 def image_pointer(op: spv.RawOp) -> SSAValue | None:
-    """Returns the pointer to the variable of the image that an instruction accesses."""
+    """Returns the pointer to the variable of the image that an instruction accesses, or None."""
     if not op.instruction.data.startswith("OpImage") or "Query" in op.instruction.data:
         return None
     owner = op.arguments[0].owner
@@ -89,20 +84,20 @@ def image_pointer(op: spv.RawOp) -> SSAValue | None:
 
 
 def named_variable(pointer: SSAValue) -> str | None:
-    """Returns the module's variable that a pointer is, or None."""
+    """Returns the symbol if the value is the address of a module variable, otherwise None."""
     owner = pointer.owner
     return owner.variable.string_value() if isinstance(owner, spv.AddressOfOp) else None
 
 
 def root_of(pointer: SSAValue) -> str | None:
-    """Returns the module's variable that a pointer leads into, or None if that is not obvious."""
+    """Returns the symbol of the module variable that a pointer points into, None if not obvious."""
     return named_variable(source_of_pointer(pointer))
 
 
 def probable_root(pointer: SSAValue) -> Root:
     """
-    Follows the first operands of a pointer, through casts and selections, to the probable variable
-    of the module or a function, or else to the value where the chain ends.
+    Returns the probable variable of a pointer. Follows first operands through casts and
+    selections, and returns the value at the end of the chain if it is not a variable.
     """
     owner: Operation | Block = pointer.owner
     while isinstance(owner, Operation) and owner.operands:
@@ -113,7 +108,7 @@ def probable_root(pointer: SSAValue) -> Root:
 
 
 def accessed_pointer(op: Operation, write: bool) -> SSAValue | None:
-    """Returns the pointer through which an instruction reads or writes."""
+    """Returns the pointer through which an instruction reads or writes, or None."""
     if isinstance(op, spv.CopyMemoryOp | spv.CopyMemorySizedOp):
         return op.operands[0 if write else 1]
     if isinstance(op, spv.AtomicOperation):

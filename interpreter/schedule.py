@@ -1,15 +1,15 @@
 """
 Runs invocations in another order than lockstep, as a device may, so that races change results.
 
-A schedule shuffles the workgroups and cuts them into chunks. Within a chunk, each workgroup's
-invocations are dealt out to parts, which run one after another, each until the next barrier of the
-workgroup or its end. So everything that a part does before a barrier happens either entirely before
-or entirely after the work of another part. Hence a store and a load that a missing barrier should
-keep apart come in the wrong order in one of a few schedules.
+A schedule shuffles the workgroups and splits them into chunks. Within a chunk, each workgroup's
+invocations are distributed over several parts. The parts run one after another, each until the
+workgroup's next barrier or its end. Everything that a part does before a barrier therefore happens
+entirely before or after the work of another part. If a barrier between a store and a load is
+missing, one of a few schedules executes them in the wrong order.
 
-If a module has instructions over subgroups, a part has whole subgroups; if it has instructions over
-workgroups other than barriers, there is only one part. Each part is a batch of its own, and batches
-take turns as they do in lockstep (turns.py), but in a random order.
+If a module has subgroup instructions, a part consists of whole subgroups. If it has workgroup
+instructions other than barriers, there is only one part. Each part is a batch. Batches take turns
+as in lockstep (turns.py), but in a random order.
 """
 
 from __future__ import annotations
@@ -30,18 +30,15 @@ from xdsl_spirv.interpreter.spirv.control_flow import compile_function
 from xdsl_spirv.interpreter.turns import Turns, chunk_size, parted_by
 
 PARTS = 4
-"""Number of parts to which a chunk's invocations are dealt out."""
+"""Maximum number of parts of a workgroup's invocations."""
 CHUNK = 4
-"""The largest number of workgroups that a schedule runs together."""
+"""Maximum number of workgroups that a schedule runs together."""
 
 
 def run_scheduled(
     context: Context, function: Operation, arguments: Sequence[Any], workgroups: int | None
 ) -> None:
-    """
-    Runs a function for the first workgroups of the launch, or all, in the order of the options'
-    schedule.
-    """
+    """Runs a function for all or the first `workgroups` workgroups, in the schedule's order."""
     schedule = context.options.schedule
     assert schedule is not None
     context.steps = Budget(context.options.max_steps or BLOCKS)
@@ -64,7 +61,7 @@ def run_scheduled(
 def _parts(
     context: Context, batch: Batch, together: Scope, random: np.random.Generator
 ) -> list[Batch]:
-    """Returns the batches to which a chunk is dealt out."""
+    """Splits a chunk into batches."""
     if together == Scope.Subgroup:
         batches = [batch.subgroups_only(chosen) for chosen in _dealt(random, batch.subgroups)]
     elif together == Scope.Invocation:
@@ -78,7 +75,7 @@ def _parts(
 
 
 def _dealt(random: np.random.Generator, count: int) -> list[Array]:
-    """Deals the numbers below `count` at random to at most PARTS sorted, nonempty lists."""
+    """Distributes the integers below `count` at random over at most PARTS sorted lists."""
     numbers = random.permutation(count)
     return [np.sort(chosen) for chosen in np.array_split(numbers, min(PARTS, count))]
 
@@ -94,7 +91,7 @@ def _lanes(random: np.random.Generator, batch: Batch) -> list[Array]:
 
 
 def _globals(context: Context, whole: Batch, part: Batch) -> list[Any]:
-    """Returns a part's variables. Its Workgroup memory is that of the whole workgroup."""
+    """Returns a part's variables. All parts share their workgroup's Workgroup memory."""
     variables: list[Any] = []
     for create, value in zip(context.creators, whole.globals, strict=True):
         shared = isinstance(value, Pointer) and value.memory.rows == "workgroup"

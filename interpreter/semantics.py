@@ -1,8 +1,8 @@
 """
-Registers the meaning of operations, and finds it.
+Registers and finds the semantics of operations.
 
-Meaning has two stages. The first sees the operation once, when its function is compiled: types,
-properties, constants. It returns the second, which sees only arrays, each time it runs:
+Semantics has two stages. The first stage receives the operation once, when its function is
+compiled. It returns the second stage, which receives only arrays, each time it runs:
 
     @value(IAddOp)
     def integer_add(op: IAddOp, context: Context) -> Function:
@@ -16,10 +16,10 @@ properties, constants. It returns the second, which sees only arrays, each time 
 | `control` | `(env) -> None` | regions |
 | `terminator` | `(env) -> Leaving` | operations that end a block and choose the next |
 
-Several results are a tuple. An inactive lane may have any operands, and its results are never used;
-only `action`s look at the mask. The table is keyed by exact operation class, as in xDSL's
-`InterpreterFunctions`, whose implementation of any `value` here is `lambda interpreter, op,
-operands: (stage(op, context)(*operands),)`.
+Several results are returned as a tuple. Operands of inactive lanes are arbitrary, and results of
+inactive lanes are never used. Only an `action` reads the mask. The table is keyed by exact
+operation class, as in xDSL's `InterpreterFunctions`. A `value` can be used there as `lambda
+interpreter, op, operands: (stage(op, context)(*operands),)`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ Env: TypeAlias = list[Any]
 """The list of slots of a running function (code.py)."""
 
 Function: TypeAlias = Callable[..., Any]
-"""The second stage of any kind."""
+"""The second stage of any operation: a function of arrays."""
 
 Stage: TypeAlias = Callable[..., Any]
-"""The first stage: (operation, `Context`), or (operation, `Compiler`) for control flow."""
+"""The first stage: a function of an operation and a `Context` (control flow: a `Compiler`)."""
 
 Kind: TypeAlias = Literal["value", "constant", "action", "control", "terminator"]
 
@@ -52,28 +52,28 @@ StageT = TypeVar("StageT", bound=Stage)
 
 @dataclass(frozen=True)
 class Semantics:
-    """The first stage of an operation's meaning, and which kind of second stage it returns."""
+    """The first stage of an operation, and the kind of its second stage."""
 
     kind: Kind
     stage: Stage
 
 
 Key: TypeAlias = type[Operation] | str
-"""An operation, or the name of an instruction that `spirv.Raw` carries."""
+"""An operation class, or the name of an instruction that `spirv.Raw` represents."""
 
 TABLE: dict[type[Operation], Semantics] = {}
-"""Semantics of every operation that executes in a kernel. `load()` fills it."""
+"""Semantics of every operation that can run in a kernel. `load()` fills the table."""
 
 CARRIED: dict[str, Semantics] = {}
-"""Semantics of the instructions that `spirv.Raw` carries, by name."""
+"""Semantics of the instructions that `spirv.Raw` represents, by name."""
 
 PACKAGES = ("kernel", "spirv", "host")
-"""The folders of this package whose modules define semantics."""
+"""Subpackages whose modules define semantics."""
 
 
 @cache
 def load() -> None:
-    """Imports every module of these folders, which fills TABLE."""
+    """Imports every module of `PACKAGES`, which fills `TABLE`."""
     for folder in PACKAGES:
         package = import_module(f"xdsl_spirv.interpreter.{folder}")
         for module in iter_modules(package.__path__, f"{package.__name__}."):
@@ -90,7 +90,7 @@ def _register(kind: Kind, ops: Iterable[Key], stage: Stage) -> None:
 
 @dataclass(frozen=True)
 class Decorator:
-    """`@value(IAddOp, ISubOp)`: registers a first stage that gives a second stage of its kind."""
+    """Registers a first stage for operations, as in `@value(IAddOp, ISubOp)`."""
 
     kind: Kind
 
@@ -116,7 +116,7 @@ def value_table(functions: Mapping[type[Operation], Function]) -> None:
 
 
 def same(operand: Any) -> Any:
-    """Returns the operand: the semantics of an operation that only changes its type."""
+    """Returns the operand, as the semantics of an operation that only changes its type."""
     return operand
 
 
@@ -134,19 +134,19 @@ def _regardless(function: Function) -> Stage:
 
 
 def key_of(op: Operation) -> Key:
-    """The key of an operation's meaning: its class, or the carried instruction's name."""
+    """Returns the key of an operation in the tables."""
     name = op.instruction.data if isinstance(op, RawOp) else ""
     return name if name in CARRIED else type(op)
 
 
 def semantics_of(op: Operation) -> Semantics:
-    """Returns the semantics of an operation; raises `InterpreterError` if it has none."""
+    """Returns the semantics of an operation. Raises `InterpreterError` if there are none."""
     key = key_of(op)
     semantics = CARRIED.get(key) if isinstance(key, str) else TABLE.get(key)
     if semantics is None:
         raise InterpreterError(
             f"{op.name} has no semantics in a kernel",
             op,
-            "tests/interpreter/test_coverage.py lists what is not executed, and why",
+            "tests/interpreter/test_coverage.py lists the unsupported operations",
         )
     return semantics

@@ -1,14 +1,15 @@
 """
 Controls a launch: stops before instructions, continues, and steps back.
 
-The launch runs on a thread of its own. Before each instruction the thread calls a `Wish`, which
-decides whether to stop there; if so, the thread tells a listener and waits for the next wish.
-Stepping back means running again: a launch is deterministic, so the same number of instructions
-leads to the same state. The first of two runs finds the number to go back to, the second stops
-there.
+The launch runs on its own thread. Before each instruction the thread calls a `Wish`, which decides
+if it stops. If it stops, the thread calls a listener and waits for the next wish. To step back,
+the launch runs again from the start: since a launch is deterministic, the same number of
+instructions leads to the same state. The first of two runs finds the target instruction, and the
+second run stops there.
 
 Invocations run in lockstep (batch.py), so all of them stop together. One of them is in focus: a
-step ends where that invocation is active, or any of its subgroup or workgroup (`follow`).
+step ends where this invocation is active, or any invocation of its subgroup or workgroup
+(`follow`).
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.source import source_of
 
 Line: TypeAlias = tuple[str, int]
-"""A source file (empty for the text of the module itself) and a line."""
+"""A source file ("" for the text of the module itself) and a line number."""
 
 Follow: TypeAlias = Literal["invocation", "subgroup", "workgroup"]
 
 
 class Abandoned(BaseException):
-    """Ends a run early. It is not an `Exception`, so that handlers of errors do not stop it."""
+    """Ends a run early. It derives from `BaseException`, so that error handlers do not catch it."""
 
 
 def line_of(op: Operation) -> Line | None:
@@ -52,7 +53,7 @@ def line_of(op: Operation) -> Line | None:
 
 @dataclass(frozen=True)
 class Frame:
-    """A function that is being executed, at an operation."""
+    """A function that is being executed, and its current operation."""
 
     op: Operation
     env: Env
@@ -61,7 +62,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Moment:
-    """A moment before the instruction `number` of a launch; the innermost frame is the first."""
+    """The state before the instruction of index `number`. Frames are innermost first."""
 
     number: int
     frames: tuple[Frame, ...]
@@ -81,11 +82,11 @@ class Moment:
 
     @property
     def depth(self) -> int:
-        """The number of functions that are being executed."""
+        """Depth of the call stack."""
         return len(self.frames)
 
     def row(self, workgroup: int) -> int | None:
-        """The position of a workgroup in the batch; None if it is in another batch."""
+        """Returns the index of a workgroup in the batch, or None if it is in another batch."""
         row = workgroup - self.batch.first
         return row if 0 <= row < self.batch.workgroups else None
 
@@ -99,18 +100,18 @@ class Moment:
 
 
 Wish: TypeAlias = Callable[[Moment], str]
-"""Decides if to stop at a moment: returns the reason, or empty text to continue."""
+"""Decides if a run stops at a moment. Returns the reason, or "" to continue."""
 
 
 @dataclass(frozen=True)
 class End:
-    """The end of a run; `error` tells why it did not reach the launch's end, if so."""
+    """The end of a run. `error` is the reason if the launch did not complete, otherwise None."""
 
     error: Exception | None = None
 
 
 def follows(moment: Moment, focus: tuple[int, int], follow: Follow) -> bool:
-    """True if the invocation in focus, or one that is followed with it, is active."""
+    """True if the invocation in focus is active, or an invocation followed with it."""
     active, (_, invocation) = moment.active(focus[0]), focus
     if follow == "invocation":
         return bool(active[invocation])
@@ -122,21 +123,21 @@ def follows(moment: Moment, focus: tuple[int, int], follow: Follow) -> bool:
 @dataclass
 class Stepper:
     """
-    Runs `launch` again and again with itself as the debugger (`Options.debug`). `listen` is called
-    on the launch's thread, with a moment and the reason of the stop, or with the end.
+    Runs `launch` repeatedly, with itself as the debugger (`Options.debug`). `listen` is called on
+    the launch's thread: at a stop with the moment and the reason, and at the end.
     """
 
     launch: Callable[[Stepper], None]
     listen: Callable[[Moment | End, str], None]
     breaks_on_findings: bool = True
     at_instructions: bool = False
-    """True if the run may stop at every instruction, not only where the line or frame changes."""
+    """True to stop at any instruction, False to stop only where the line or frame changes."""
     _count: int = 0
     _calls: list[Frame] = field(default_factory=list[Frame])
     _now: Frame | None = None
     _wish: Wish = lambda moment: ""
     _quiet: float = 0
-    """Number of the instruction from which findings stop the launch."""
+    """Index of the first instruction at which findings stop the launch."""
     _entered: dict[int, tuple[Batch, Line, Operation]] = field(
         default_factory=dict[int, tuple[Batch, Line, Operation]]
     )
@@ -144,16 +145,12 @@ class Stepper:
     _thread: threading.Thread | None = None
     _wishes: SimpleQueue[Wish | None] = field(default_factory=SimpleQueue["Wish | None"])
     last: dict[int, Array] = field(default_factory=dict[int, Array])
-    """For the first workgroup of a chunk, the index in `ops` of each invocation's last line."""
+    """Index in `ops` of each invocation's last line, by the first workgroup of the chunk."""
     ops: list[Operation] = field(default_factory=list[Operation])
     _numbers: dict[Operation, int] = field(default_factory=dict[Operation, int])
 
-    # Control, called by the thread that steps.
-
     def start(self, wish: Wish, quiet: float = 0) -> None:
-        """
-        Begins a run that stops where the wish says; ignores findings before instruction `quiet`.
-        """
+        """Begins a run that stops where `wish` decides, with findings ignored before `quiet`."""
         self._reset(wish, quiet)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -163,18 +160,18 @@ class Stepper:
         self._wishes.put(wish)
 
     def now(self) -> Moment | None:
-        """Returns the moment before the instruction that ran last."""
+        """Returns the moment before the most recent instruction, or None."""
         return None if self._now is None else self._moment(False)
 
     def end(self) -> None:
-        """Ends a run that has stopped, if there is one."""
+        """Ends a stopped run, if there is one."""
         if self._thread is not None:
             self._wishes.put(None)
             self._thread.join()
             self._thread = None
 
     def back(self, before: float, wish: Wish) -> None:
-        """Goes back to the last moment at which the wish stops, or else to the first line."""
+        """Goes back to the last moment before `before` where `wish` stops, or to the first line."""
         self.end()
         target, reason = 0, "entry"
 
@@ -190,7 +187,7 @@ class Stepper:
         try:
             self.launch(self)
         except (Abandoned, Exception):
-            pass  # The run fails in the same way as before.
+            pass  # The run fails as before.
         self.at_instructions = True
         target = target or (int(before) if before < inf else 1)
         self.start(lambda moment: reason if moment.number >= target else "", target)
@@ -217,10 +214,8 @@ class Stepper:
             raise Abandoned
         self._wish = wish
 
-    # The debugger that the interpreter calls (options.py).
-
     def attach(self, op: Operation, step: Step, compiler: Compiler) -> Step:
-        """Wraps an operation's step so that the wish is asked before it runs."""
+        """Wraps an operation's step so that the wish is called before it."""
         line, begins = line_of(op), False
         assert op.parent is not None
         if line is not None:
@@ -248,10 +243,10 @@ class Stepper:
     attach_end = attach
 
     def check_reached(self) -> None:
-        """Does nothing: breakpoints were resolved before."""
+        """Does nothing, because breakpoints were resolved before."""
 
     def _ask(self, begun: Line | None) -> None:
-        """Asks the wish, and records the position of the active invocations."""
+        """Calls the wish, and records the position of the active invocations."""
         frame, depth = self._now, len(self._calls)
         assert frame is not None
         enters = False

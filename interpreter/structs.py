@@ -1,9 +1,8 @@
 """
 Packs values by member name into the bytes of a struct: push constants, uniform blocks.
 
-Members lie at the struct's own offsets (interpreter/layout.py). Names are the module's
-OpMemberName, or the member's number if it has none. Every member must be given: there are no
-defaults.
+Members have the struct's own offsets (interpreter/layout.py). Names are the module's OpMemberName,
+or the member's index if it has no name. Every member must be given, because there are no defaults.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ PushConstants: TypeAlias = bytes | Mapping[str, Any]
 
 
 def member_names(module: Operation, struct: Attribute) -> list[str]:
-    """The names of a struct's members in order; a member without a name is its number."""
+    """Returns the names of a struct's members in order. A member without a name gets its index."""
     if not isinstance(struct, spv.StructType):
         return []
     source = map_of(module)
@@ -35,7 +34,7 @@ def member_names(module: Operation, struct: Attribute) -> list[str]:
 
 
 def push_constant_block(module: Operation) -> spv.StructType | None:
-    """Returns the struct of a module's push constants, or None if it has none."""
+    """Returns the struct type of a module's push constants, or None if it has none."""
     for op in module.regions[0].block.ops:
         if isinstance(op, spv.GlobalVariableOp):
             pointee = op.type.pointee
@@ -48,11 +47,11 @@ def pack_struct(
     module: Operation, struct: spv.StructType, values: Mapping[str, Any], layout: Layout
 ) -> bytes:
     """
-    Packs the values of a struct's members, up to the end of the last one.
+    Packs the values of a struct's members, up to the end of the last member.
 
-    A vector's value is a list of its components, a matrix's one of its columns, an array's one of
-    its elements (or a numpy array of that shape), a struct's a mapping. Raises `InterpreterError`
-    for a member that is missing, unknown, or of another shape.
+    The value of a vector is a list of components, of a matrix a list of columns, of an array a
+    list of elements (or a numpy array of this shape), and of a struct a mapping. Raises
+    `InterpreterError` for a member that is missing, unknown, or of another shape.
     """
     data = bytearray(layout.extent(struct))
     _write_struct(data, 0, module, struct, values, layout, "")
@@ -112,7 +111,7 @@ def _write(
 
 
 def _write_number(data: bytearray, at: int, dtype: DType, value: Any, path: str) -> None:
-    """Writes a number, or a physical address."""
+    """Writes a number or a physical address."""
     try:
         octets = given_scalar(value, dtype).tobytes()
     except ValueError as error:

@@ -1,16 +1,15 @@
 """
-Suspends and resumes batches: the place of a batch in the program is stored as data.
+Suspends and resumes batches, whose position in the program is stored as data.
 
-Compiled code is closures that call each other, so the place of a running batch is Python's stack. A
-batch stops by an exception, `Suspended`: on its way out, each function call and each region adds a
-frame with its position. To continue, the function is called again with those frames
-(`Batch.resuming`): each call and region takes its own frame and continues there, which rebuilds the
-same Python stack. A batch that never stops only pays for looking at an empty list.
+Compiled code consists of closures that call each other, so the position of a running batch is
+Python's stack. A batch stops by raising `Suspended`: while the exception propagates, each function
+call and each region adds a frame with its position. To continue, the function is called again with
+these frames (`Batch.resuming`). Each call and region takes its frame and continues there, which
+rebuilds the same Python stack. A batch that never stops only pays for testing an empty list.
 
-Since the place is data, a batch can also be split: some lanes continue by themselves while the
-others stay where they are (`Stopped.part`). Both get the frames that contain lanes of theirs.
-Values are never changed in place and variables only in active lanes, so the parts share all of
-them.
+Since the position is data, a batch can also be split (`Stopped.part`): some lanes continue and the
+others remain stopped. Each part gets the frames that contain its lanes. Values are never changed
+in place and variables only in active lanes, so the parts share all of them.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ from xdsl_spirv.interpreter.semantics import Env
 
 
 class RunningRegion(Protocol):
-    """The protocol of the region that a frame stands in (flow.py)."""
+    """Interface of the region of a frame (flow.py)."""
 
     numbers: dict[Block, int]
     blocks: list[Any]
     exits: int
 
     def forget(self, env: Env) -> None:
-        """Resets what is known about the iterations of the region's loops."""
+        """Resets the recorded iterations of the region's loops."""
         ...
 
     def exit(self, env: Env, number: int) -> int:
-        """Sends the active lanes from regions inside to a block of this region."""
+        """Sends the active lanes from inner regions to a block of this region."""
         ...
 
     def slot(self, value: SSAValue) -> int:
@@ -50,7 +49,7 @@ class RunningRegion(Protocol):
 
 @dataclass(frozen=True)
 class CallFrame:
-    """A function that is being executed, by the lanes `mask`; `finished` if all have returned."""
+    """A function that the lanes `mask` execute. `finished` is True if all have returned."""
 
     env: Env
     mask: Mask
@@ -61,9 +60,9 @@ class CallFrame:
 @dataclass(frozen=True)
 class FlowFrame:
     """
-    A region in execution: it continues in block `number` at step `at`, where one past the last step
-    is the terminator. If `abandoned`, no lanes of the block are left. `waiting` is None while the
-    region's lanes agree.
+    A region in execution. It continues in block `number` at step `at`, where an index after the
+    last step means the terminator. `abandoned` is True if no lanes of the block are left.
+    `waiting` is None while the region's lanes agree.
     """
 
     flow: RunningRegion
@@ -86,9 +85,11 @@ class FlowFrame:
 
 class Suspended(BaseException):
     """
-    Raised to stop a batch before another round of a loop that waits (`reason` is its watch), or
-    before a barrier. `idle` is True if nothing has changed since it last stopped there, `repeats`
-    if nothing will change unless other invocations write.
+    Raised to stop a batch before the next iteration of a waiting loop (`reason` is its `Watch`),
+    or before a barrier (`reason` is its operation).
+
+    `idle` is True if nothing changed since the last stop at this point. `repeats` is True if
+    nothing will change until other invocations write.
     """
 
     def __init__(self, reason: object, idle: bool = False, repeats: bool = True):
@@ -112,7 +113,7 @@ class Suspended(BaseException):
         whole: Mask,
         since: int,
     ) -> None:
-        """Adds the frame of a region whose lanes do not agree."""
+        """Adds the frame of a region whose lanes have diverged."""
         self.frames.append(
             FlowFrame(flow, env, number, self._at(flow, number), False, waiting, whole, since)
         )
@@ -132,7 +133,7 @@ class Suspended(BaseException):
 
 
 class Stopped:
-    """A batch that has stopped, and its frames, innermost first."""
+    """A stopped batch and its frames, innermost first."""
 
     def __init__(self, batch: Batch, suspended: Suspended):
         self.batch = batch
@@ -140,18 +141,18 @@ class Stopped:
         self.frames = suspended.frames
 
     def resume(self) -> Batch:
-        """Returns the batch, ready for its function to be called again."""
+        """Returns the batch, prepared so that calling its function continues it."""
         batch = self.batch
         batch.mask, batch.nobody = self.mask, False
         batch.resuming = [*self.frames]
         return batch
 
     def here(self) -> Array:
-        """The lanes that have stopped, (w, s, l)."""
+        """Returns a mask (w, s, l) of the lanes that have stopped."""
         return _full(self.mask, self.batch)
 
     def alive(self) -> Array:
-        """All lanes that have not returned from the entry point, (w, s, l)."""
+        """Returns a mask (w, s, l) of the lanes that have not returned from the entry point."""
         batch, held = self.batch, self.here()
         for frame in self.frames[:-1]:
             if isinstance(frame, CallFrame):
@@ -163,7 +164,7 @@ class Stopped:
         return held
 
     def part(self, lanes: Array) -> Stopped:
-        """Splits off these lanes, (w, s, l)."""
+        """Returns a copy that contains only these lanes, a mask (w, s, l)."""
         part = copy(self)
         part.batch = copy(self.batch)
         part.mask = within(self.mask, lanes)
@@ -184,10 +185,7 @@ class Stopped:
 def _part_of(
     frame: CallFrame | FlowFrame, env: Env, lanes: Array, stay: bool
 ) -> CallFrame | FlowFrame | None:
-    """
-    Returns the part of a frame for some lanes, if any. With `stay`, some of them are in deeper
-    frames.
-    """
+    """Returns a frame for some of its lanes, or None. With `stay`, inner frames have lanes, too."""
     if isinstance(frame, CallFrame):
         mask = within(frame.mask, lanes)
         if not mask.any():

@@ -1,4 +1,4 @@
-"""Converts stored texels to the four components that a shader sees, and back."""
+"""Converts stored texels to the four components that a shader reads, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPAQUE = (0, 0, 0, 1)
 
 
 def decode_texels(format: Format, stored: Array, dtype: DType) -> Array:
-    """Returns the components (..., 4) of texels, as floats or integers of a type."""
+    """Returns the components (..., 4) of texels, as floats or integers of `dtype`."""
     parts = _unpack(format, stored) if format.packed else stored
     most = [(1 << bits - (format.kind == "snorm")) - 1 for bits in format.bits]
     match format.kind:
@@ -26,15 +26,13 @@ def decode_texels(format: Format, stored: Array, dtype: DType) -> Array:
             pass
     result = np.empty((*parts.shape[:-1], 4), dtype)
     result[...] = OPAQUE
-    # 64-bit integers and floats keep their bits: a cast between signs only renames them.
+    # 64-bit integers and floats are not changed by the cast.
     result[..., : parts.shape[-1]] = parts.astype(dtype, copy=False)
     return result
 
 
 def encode_texels(format: Format, components: Array) -> Array:
-    """
-    Returns the stored form of texels from their components (..., 4, or more than the format has).
-    """
+    """Returns the stored form of texel components (..., 4, or more than the format has)."""
     count = len(format.bits)
     parts = components[..., :count]
     match format.kind:
@@ -55,7 +53,7 @@ def encode_texels(format: Format, components: Array) -> Array:
 
 
 def _clamp(parts: Array, format: Format) -> Array:
-    """Clamps integers to the format's range; Vulkan leaves others undefined."""
+    """Clamps integers to the format's range. Vulkan leaves numbers outside undefined."""
     if format.bits[0] >= 32:
         return parts
     wide = parts if format.kind == "sint" else parts.view(f"u{parts.dtype.itemsize}")
@@ -82,7 +80,7 @@ def _decode_small(parts: Array, bits: Sequence[int]) -> Array:
 
 
 def _encode_small(parts: Array, bits: Sequence[int]) -> Array:
-    """Encodes unsigned small floats: negative numbers become 0, too large ones the largest."""
+    """Encodes unsigned small floats, clamped to the range from 0 to the largest number."""
     shifts = np.array([15 - width for width in bits], np.uint32)
     wide = np.ascontiguousarray(parts, np.float64)
     least = np.exp2(-24.0 + shifts)

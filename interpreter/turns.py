@@ -1,19 +1,18 @@
 """
-Chooses the next batch to run: batches that wait let others run. A launch in which all wait for ever
-is an error.
+Chooses the next batch to run, so that batches that wait let others run. Raises an error if all
+wait forever.
 
-A chunk of workgroups is one batch, and runs to its end before the next chunk begins, unless a round
-of a loop makes no progress (waiting.py). Then the batch stops. Workgroups without a lane in the
-loop become a batch of their own that continues; then other batches take their turns. When none
-makes progress, subgroups without a lane in the loop are split off; they run to the next barrier and
-wait there for the others. When that does not help either, the next chunk begins. So workgroups and
-subgroups make progress independently of each other, as they do on devices. Invocations of one
-subgroup do not: Vulkan promises them no independent progress, and many devices run them in
-lockstep. So it is an error if a loop waits for something that another invocation of the same
-subgroup does after the loop (WAIT-02).
+A chunk of workgroups is one batch, and runs to its end before the next chunk begins, unless an
+iteration of a loop makes no progress (waiting.py). Then the batch stops. Its workgroups without a
+lane in the loop become a new batch that continues, and other batches take their turns. If no batch
+makes progress, subgroups without a lane in the loop are split off. They run to the next barrier
+and wait there. If this does not help, the next chunk begins. Workgroups and subgroups therefore
+make progress independently, as on devices. Invocations of one subgroup do not: Vulkan guarantees
+them no independent progress, and many devices run them in lockstep. It is an error if a loop waits
+for an action of another invocation of the same subgroup after the loop (WAIT-02).
 
-If no batch makes progress in a whole turn, no chunk is left to begin and no byte of memory has
-changed, then nothing ever will: that is WAIT-01.
+If no batch makes progress in a whole round, all chunks have begun and no byte of memory has
+changed, the launch waits forever (WAIT-01).
 """
 
 from __future__ import annotations
@@ -36,19 +35,17 @@ from xdsl_spirv.interpreter.suspension import Stopped, Suspended
 from xdsl_spirv.interpreter.waiting import Watch
 
 PATIENCE = 4
-"""Number of turns that waiting batches may run before the next chunk begins."""
+"""Number of turns that waiting batches run before the next chunk begins."""
 
 GROUPS, SUBGROUPS, LANES = (1, 2), (2,), ()
-"""The axes over which invocations stay together when a batch is split."""
+"""Axes along which invocations stay in one batch when a batch is split."""
 
 
 BARRIERS = (spv.ControlBarrierOp, spv.ControlBarrierWaitOp)
 
 
 def parted_by(context: Context, function: Operation) -> spv.Scope:
-    """
-    Returns the smallest scope whose invocations stay together: Invocation, Subgroup or Workgroup.
-    """
+    """Returns the smallest scope that is not split: Invocation, Subgroup or Workgroup."""
     if not isinstance(function, FuncOp):
         return spv.Scope.Workgroup
     together = spv.Scope.Invocation
@@ -62,10 +59,7 @@ def parted_by(context: Context, function: Operation) -> spv.Scope:
 
 
 def _scope(op: Operation, context: Context) -> spv.Scope | None:
-    """
-    Returns the scope whose invocations execute an operation as one, or None for a single
-    invocation.
-    """
+    """Returns the scope that executes an operation together, or None for single invocations."""
     if isinstance(op, spv.MemoryBarrierOp | spv.ControlBarrierArriveOp):
         return None
     scope = op.properties.get("execution_scope")
@@ -82,14 +76,14 @@ def _scope(op: Operation, context: Context) -> spv.Scope | None:
 
 
 def chunk_size(context: Context, code: Runnable) -> int:
-    """Number of workgroups that fit the memory budget, at least one."""
+    """Returns the number of workgroups that fit the memory budget, at least one."""
     lanes = context.geometry.subgroups * context.geometry.lanes
     per_workgroup = code.lane_bytes * lanes + context.workgroup_bytes
     return max(1, int(context.options.memory.bytes // max(per_workgroup, 1)))
 
 
 class Turn:
-    """A batch of a chunk that has not ended; `stopped` is None if it has not begun."""
+    """A batch of a chunk that has not ended. `stopped` is None if it has not begun."""
 
     def __init__(self, chunk: Batch, batch: Batch, stopped: Stopped | None = None):
         self.chunk = chunk
@@ -97,22 +91,22 @@ class Turn:
         self.stopped = stopped
         self.reason: object = None
         self.repeats = False
-        """True if its loop will not end unless another batch writes."""
+        """True if its loop ends only after another batch writes."""
         self.others_ran = False
-        """True if other batches of its workgroups have run since it was last found waiting."""
+        """True if other batches of its workgroups have run since its last stop."""
 
     @property
     def watch(self) -> Watch | None:
-        """The loop in which the batch waits."""
+        """The loop in which the batch waits, or None."""
         return self.reason if isinstance(self.reason, Watch) else None
 
     @property
     def barrier(self) -> Operation | None:
-        """The barrier at which the batch waits."""
+        """The barrier at which the batch waits, or None."""
         return self.reason if isinstance(self.reason, Operation) else None
 
     def workgroups(self) -> Array:
-        """The chunk's workgroups with lanes in this batch, (w,)."""
+        """Returns a mask (w,) of the chunk's workgroups with lanes in this batch."""
         if self.stopped is None:
             return np.ones(self.batch.workgroups, np.bool_)
         return self.stopped.alive().any(axis=(1, 2))
@@ -137,7 +131,7 @@ class Turns:
         self.turns: list[Turn] = []
         context.waited = False
         self.open_end = False
-        """True if a stopped batch may still progress by itself."""
+        """True if a stopped batch may progress without writes of other batches."""
 
     def run(self, chunk: Batch, batches: Sequence[Batch] = ()) -> None:
         """Starts batches of a chunk, and runs until all have ended or wait."""
@@ -152,7 +146,7 @@ class Turns:
                 left = left - 1 if self.open_end else 0
 
     def finish(self) -> None:
-        """Runs until all batches have ended; raises `InterpreterError` if they never will."""
+        """Runs until all batches have ended. Raises `InterpreterError` if they wait forever."""
         before: list[Array] | None = None
         while self.turns:
             if self._round() or self.open_end:
@@ -164,7 +158,7 @@ class Turns:
             before = [data.copy() for data in memories]
 
     def _round(self) -> bool:
-        """Gives a turn to each batch that is not at a barrier; returns whether any progressed."""
+        """Runs each batch that is not at a barrier. Returns True if any progressed."""
         further = self.open_end = False
         turns = [turn for turn in self.turns if turn.barrier is None]
         if self.random is not None:
@@ -174,7 +168,7 @@ class Turns:
         return bool(further or self._open_barriers() or self._part(SUBGROUPS))
 
     def _go(self, turn: Turn) -> bool:
-        """Runs a batch until it ends or stops; returns whether it progressed."""
+        """Runs a batch until it ends or stops. Returns True if it progressed."""
         batch = turn.batch if turn.stopped is None else turn.stopped.resume()
         watch = turn.watch if turn.repeats and not turn.others_ran else None
         lanes = None if watch is None or turn.stopped is None else turn.stopped.here()
@@ -200,7 +194,7 @@ class Turns:
         return True
 
     def _report_release(self, watch: Watch | None, lanes: Array | None) -> None:
-        """Tells the checker of lanes that stopped waiting before all their workgroups had run."""
+        """Reports lanes that stopped waiting before all their workgroups had run."""
         checker = self.context.checker
         if checker is None or watch is None or lanes is None or not watch.decisive.for_workgroups():
             return
@@ -208,10 +202,8 @@ class Turns:
         if isinstance(read, Operation) and self.context.geometry.workgroups > 1:
             checker.report_release(read, lanes)
 
-    # Parting batches.
-
     def _part(self, axes: tuple[int, ...]) -> bool:
-        """Separates waiting lanes from others; returns whether there were any."""
+        """Splits waiting lanes from others along `axes`. Returns True if any were split."""
         if axes == SUBGROUPS and self.together() == spv.Scope.Workgroup:
             return False
         waiting = [turn for turn in self.turns if turn.watch is not None]
@@ -231,7 +223,7 @@ class Turns:
         return True
 
     def _split(self, turn: Turn, stay: Array) -> Turn:
-        """Keeps only the lanes `stay` in a turn; returns a new turn with the others."""
+        """Reduces a turn to the lanes `stay`. Returns a new turn with the other lanes."""
         assert turn.stopped is not None
         stopped = turn.stopped.part(~stay)
         turn.stopped = turn.stopped.part(stay)
@@ -240,8 +232,6 @@ class Turns:
         others.reason = turn.reason
         self.turns.insert(self.turns.index(turn), others)
         return others
-
-    # Barriers.
 
     def _open_barriers(self) -> bool:
         """Releases workgroups whose invocations have all reached a barrier."""
@@ -264,7 +254,7 @@ class Turns:
 
     @staticmethod
     def _meet(turn: Turn, released: Sequence[Turn]) -> None:
-        """The first batch at a barrier executes it for all of them."""
+        """Lets the first batch at a barrier execute it for all of them."""
         all_here = [other for other in released if other.chunk is turn.chunk]
         same = [other for other in all_here if other.barrier is turn.barrier]
         assert turn.stopped is not None
@@ -278,10 +268,8 @@ class Turns:
                 lanes = lanes | other.stopped.here()
         turn.batch.meets = lanes
 
-    # Livelocks.
-
     def _memories(self) -> list[Memory]:
-        """All memory that batches share."""
+        """Returns all memory that batches share."""
         variables = [one for turn in self.turns for one in turn.chunk.globals]
         local = {id(one.memory): one.memory for one in variables if isinstance(one, Pointer)}
         buffers = {id(memory): memory for memory in self.context.memories.all()}

@@ -1,9 +1,9 @@
 """
-Memory without bytes: Function, Private and Input variables, and pointers into them.
+Implements memory without bytes: Function, Private and Input variables, and pointers to them.
 
-Such a variable is a value that stores replace, so one that is only loaded and stored whole costs
-nothing. A pointer to a part of it is the variable and a path of indexes. A component of a
-cooperative matrix is reached through the mapping that the options state (CM-18).
+A store replaces the value of a variable, so variables that are only loaded and stored as a whole
+cost nothing. A pointer to a part of a variable is the variable and a path of indices. A component
+of a cooperative matrix is accessed through the mapping of the options (CM-18).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import Mapping
 
 Path: TypeAlias = tuple[Any, ...]
-"""Indexes from the outermost to the innermost: ints, or integer arrays (w, s, l)."""
+"""Indices, outermost first: ints, or integer arrays (w, s, l)."""
 
 
 class Variable:
-    """A variable of one batch; `shadow` marks the undefined parts of its value, if checked."""
+    """A variable of one batch. `shadow` marks the undefined parts of its value, if checked."""
 
     __slots__ = ("form", "shadow", "value")
 
@@ -46,15 +46,13 @@ class VariablePointer:
         self.path = path
 
     def merge(self, mask: Mask, old: Any) -> VariablePointer:
-        """
-        Returns this pointer where the mask is set, `old` elsewhere; both must be into one variable.
-        """
+        """Returns this pointer where the mask is set, otherwise `old`, into the same variable."""
         if old is None or old is self:
             return self
         if old.variable is not self.variable or len(old.path) != len(self.path):
             raise InterpreterError(
-                "invocations in divergent flow hold pointers into different variables",
-                remedy="pointers that vary between variables are not executed",
+                "a pointer refers to different variables in diverged invocations",
+                remedy="access each variable in its own branch",
             )
         path = [
             np.where(mask, new, before) for new, before in zip(self.path, old.path, strict=True)
@@ -65,7 +63,7 @@ class VariablePointer:
 def component_position(
     form: CooperativeMatrix, mapping: Mapping, batch: Batch, index: Any
 ) -> tuple[Array, Array]:
-    """Returns which component of the matrix `index` is in each lane, and whether there is one."""
+    """Returns the position of each lane's component `index`, and a mask of lanes that have one."""
     whole = form.scope == Scope.Workgroup
     lanes = batch.geometry.invocations if whole else batch.lanes
     lane = batch.local_index if whole else batch.lane_ids()
@@ -81,9 +79,7 @@ def component_position(
 def extract_component(
     form: CooperativeMatrix, mapping: Mapping, batch: Batch, matrix: Array, index: Any
 ) -> Array:
-    """
-    Returns the component `index` that each lane holds, over (w, s, l); 0 in lanes that hold fewer.
-    """
+    """Returns each lane's component `index` over (w, s, l), 0 in lanes with fewer components."""
     position, exists = component_position(form, mapping, batch, index)
     flat = matrix.reshape(*matrix.shape[:2], -1)
     lead = np.broadcast_shapes(flat.shape[:2], position.shape[:2])
@@ -102,10 +98,7 @@ def insert_component(
     component: Array,
     mask: Mask,
 ) -> Array:
-    """
-    Replaces each active lane's component `index` of the matrix; if several hold it, the first one
-    decides.
-    """
+    """Replaces component `index` of each active lane. The first lane that stores it wins."""
     position, exists = component_position(form, mapping, batch, index)
     if mask is not None:
         exists = exists & mask
@@ -117,7 +110,7 @@ def insert_component(
     chosen = np.nonzero(np.broadcast_to(exists, shape))
     row = np.zeros_like(chosen[1]) if whole else chosen[1]
     values = np.broadcast_to(component, shape)[chosen].astype(form.carrier)
-    # numpy keeps the last of several values for one place.
+    # numpy stores the last of several values for one index.
     places = (chosen[0], row, np.broadcast_to(position, shape)[chosen])
     result[tuple(place[::-1] for place in places)] = values[::-1]
     return result.reshape(*matrices, form.rows, form.columns)
@@ -127,7 +120,7 @@ Part: TypeAlias = Callable[[Batch, Any, Sequence[Any]], Any]
 
 
 def read_part(form: Form, mapping: Mapping, batch: Batch, value: Any, path: Sequence[Any]) -> Any:
-    """Returns the part of a value at a path of indexes."""
+    """Returns the part of a value at a path of indices."""
     if not path:
         return value
     index, *rest = path
@@ -183,10 +176,7 @@ def write_part(
 
 
 def chosen_members(form: Composite, index: Any) -> Sequence[int]:
-    """
-    Returns the members of a struct, or of an array of composites, that an index selects in any
-    lane.
-    """
+    """Returns the members of a composite that an index selects in any lane."""
     if isinstance(index, int):
         return (index,)
     count = len(form.members)
@@ -195,8 +185,8 @@ def chosen_members(form: Composite, index: Any) -> Sequence[int]:
         raise InterpreterError(f"index {index.reshape(-1)[0]} is outside an array of {count}")
     if len(members) > 1 and holds_matrix(form.members[0]):
         raise InterpreterError(
-            "invocations index an array of cooperative matrices differently",
-            remedy="such an array can only be indexed uniformly",
+            "the index into an array of cooperative matrices differs between invocations",
+            remedy="index the array uniformly",
         )
     return members
 
@@ -209,7 +199,7 @@ def holds_matrix(form: Form) -> bool:
 
 
 def part_form(form: Form, path: Sequence[Any]) -> Form:
-    """Returns the form of the part at a path of indexes; all elements of an array have one form."""
+    """Returns the form of the part at a path. All elements of an array have one form."""
     for index in path:
         if isinstance(form, Composite):
             form = form.members[index if isinstance(index, int) else 0]
@@ -250,7 +240,7 @@ def put_element(value: Array, index: Any, element: Array, shape: tuple[int, ...]
 
 
 def in_bounds(index: Any, value: Array) -> int:
-    """Returns a uniform index into a plain value; refuses one outside."""
+    """Returns a uniform index into a plain value. Raises `InterpreterError` if out of bounds."""
     number, count = int(index), value.shape[3]
     if not 0 <= number < count:
         raise InterpreterError(f"index {number} is outside an array or vector of {count}")

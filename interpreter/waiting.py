@@ -1,14 +1,14 @@
 """
-Detects loops that wait: which loops may, and when a round has made no progress.
+Detects loops that wait for other invocations, and iterations without progress.
 
-A loop may wait if one of its branches depends on memory that the module writes; other loops are not
-watched. A round has made no progress if everything that decides the loop's branches is as in an
-earlier round, for the same invocations: the loop-carried values and variables that the branches
-depend on, and the values read. Such a round will repeat until another invocation writes. A counter
-that decides nothing may change. A counter that is compared with a limit does decide, so a loop that
-gives up in the end never counts as waiting.
+A loop may wait if one of its branches depends on memory that the module writes. Other loops are
+not watched. An iteration made no progress if all inputs of the loop's branches equal an earlier
+iteration's, for the same invocations: the loop-carried values, variables and reads on which the
+branches depend. Such an iteration repeats until another invocation writes. A counter on which no
+branch depends may change. A loop that gives up after a number of iterations never counts as
+waiting, because its branch depends on the counter.
 
-A batch in such a round stops (`Suspended`), and others run (turns.py).
+A batch without progress stops (`Suspended`), and others run (turns.py).
 """
 
 from __future__ import annotations
@@ -31,31 +31,25 @@ from xdsl_spirv.interpreter.suspension import Suspended
 from xdsl_spirv.interpreter.variables import VariablePointer
 
 FIRST = 16
-"""Number of rounds after which the rounds of a loop are compared."""
+"""Number of iterations after which iterations of a loop are compared."""
 WINDOW = 64
-"""
-Number of rounds compared with a kept round. Then the next round is kept, and the number doubles.
-"""
+"""Number of iterations compared with a stored one before the next is stored. It doubles."""
 QUIET = 32
-"""
-Number of rounds with equal reads after which other batches run, even if something else changed.
-"""
+"""Number of iterations with equal reads after which other batches run in any case."""
 
 DECIDING = {spv.BranchConditionalOp, spv.SwitchOp}
 BRANCHES = {spv.BranchOp, spv.BreakOp, spv.ContinueOp, *DECIDING}
 WRITING = {spv.StoreOp, spv.CopyMemoryOp, spv.GLModfOp, spv.GLFrexpOp, spv.FunctionCallOp}
-"""Operations by their role in a loop; the last kind may write variables of the invocation."""
+"""Operations by their role in a loop. `WRITING` may write variables of the invocation."""
 
 Variable: TypeAlias = SSAValue | str
-"""A variable of a function, or the symbol of a module's variable."""
+"""A function variable, or the symbol of a module variable."""
 State: TypeAlias = tuple[Any, Form]
-"""A value at run time and its form."""
+"""A run-time value and its form."""
 
 
 def edges(op: Operation) -> list[tuple[Block, Sequence[SSAValue]]]:
-    """
-    Returns the blocks to which a terminator leads, and the operands that become their arguments.
-    """
+    """Returns the successors of a terminator, with the operands that become their arguments."""
     match op:
         case spv.BranchOp():
             return [(op.target, op.target_operands)]
@@ -77,9 +71,11 @@ def edges(op: Operation) -> list[tuple[Block, Sequence[SSAValue]]]:
 
 class Slice:
     """
-    The slice that decides the branches of a loop: the values `needed`; among them the results of
-    shared `reads`, with their pointers, and of `clocks`; `variables` of the invocation. `sources`
-    holds everything that was read: pointers to shared memory, and calls.
+    The program slice that determines the branches of a loop.
+
+    `needed` are its values, including results of shared `reads` (with their pointers) and of
+    `clocks`. `variables` are variables of the invocation. `sources` are everything that is read:
+    pointers to shared memory, and calls.
     """
 
     def __init__(self, blocks: Sequence[Block], context: Context):
@@ -112,7 +108,7 @@ class Slice:
                 pending += self._behind(value)
 
     def _behind(self, value: SSAValue) -> list[SSAValue]:
-        """Returns the values on which a value depends."""
+        """Returns the values on which a value depends directly."""
         if isinstance(value, BlockArgument):
             if value.owner not in self.blocks:
                 return []
@@ -129,7 +125,7 @@ class Slice:
         return [*op.operands, *self._read(op, value)]
 
     def _read(self, op: Operation, value: SSAValue) -> list[SSAValue]:
-        """Returns the values that an operation reads: for variables, the values stored there."""
+        """Returns the values that an operation reads: for variables, the values stored in them."""
         shared = next((operand for operand in op.operands if is_shared(operand)), None)
         if isinstance(op, spv.FunctionCallOp):
             self._call(op)
@@ -151,7 +147,7 @@ class Slice:
         return behind
 
     def _call(self, op: spv.FunctionCallOp) -> None:
-        """Adds a call, which may read anything; so may everything that uses its result."""
+        """Adds a call and the uses of its result, which may read any memory."""
         self.sources.append(op)
         for result in op.results:
             self.reads[result] = None
@@ -161,7 +157,7 @@ class Slice:
         return value.owner.parent in self.blocks if isinstance(value.owner, Operation) else False
 
     def may_wait(self) -> bool:
-        """True if one of the reads is of memory that the module may write."""
+        """True if the loop reads memory that the module may write."""
         return any(map(self._is_written, self.sources))
 
     def for_workgroups(self) -> bool:
@@ -178,7 +174,7 @@ class Slice:
 
 
 def variable_of(pointer: SSAValue) -> Root | None:
-    """Returns the variable of an invocation that a pointer leads into; None for any other value."""
+    """Returns the invocation's variable that a pointer refers to, or None."""
     return None if storage_of(pointer) is None or is_shared(pointer) else probable_root(pointer)
 
 
@@ -196,7 +192,7 @@ def written_by(op: Operation) -> Iterable[Root]:
 
 
 class Tracker:
-    """The record of one execution of a loop, for the check of endless waiting."""
+    """The recorded iterations of one execution of a loop."""
 
     __slots__ = ("count", "kept", "last", "mask", "period", "quiet", "since", "stopped", "stuck")
 
@@ -214,8 +210,8 @@ class Tracker:
 
 class Watch:
     """
-    Compares the rounds of one loop; `op` is the branch back to its header, `decisive` what
-    decides its branches.
+    Compares the iterations of one loop. `op` is the branch back to the loop's header. `decisive`
+    is the slice that determines its branches.
     """
 
     def __init__(self, op: Operation, header: Block, decisive: Slice, compiler: Compiler):
@@ -228,8 +224,7 @@ class Watch:
             for argument, operand in zip(header.args, carried, strict=True)
             if argument in decisive.needed
         ]
-        # A clock changes by itself, so it does not count as a read that other invocations must
-        # change.
+        # A clock is not a read, because it changes without other invocations.
         self.carried += decisive.clocks
         for value in decisive.clocks:
             compiler.preserve(value)
@@ -239,7 +234,7 @@ class Watch:
                 compiler.preserve(pointer)
 
     def locate(self, compiler: Compiler) -> None:
-        """Find the values' slots, once the region is compiled."""
+        """Looks up the values' slots, after the region was compiled."""
         known, context, decisive = compiler.known, compiler.context, self.decisive
         reads = [value for value in decisive.reads if known(value)]
         self.carried = [value for value in self.carried if known(value)]
@@ -256,7 +251,7 @@ class Watch:
         }
 
     def before(self, terminate: Callable[[Env], Any]) -> Callable[[Env], Any]:
-        """Wraps the branch back to the header, at which a round ends."""
+        """Wraps the branch back to the header, at which an iteration ends."""
         slot = self.slot
 
         def call(env: Env) -> Any:
@@ -274,7 +269,7 @@ class Watch:
         return call
 
     def _compare(self, env: Env, tracker: Tracker) -> None:
-        """Stops the batch if a round equals an earlier one, or if many rounds read the same."""
+        """Stops the batch if an iteration equals an earlier one, or if many have equal reads."""
         batch: Batch = env[0]
         number = tracker.count - FIRST + 1
         doubled = number & (number - 1) == 0
@@ -301,7 +296,7 @@ class Watch:
             raise Suspended(self, repeats=False)
 
     def state(self, env: Env, batch: Batch) -> list[State]:
-        """The values that the loop's branches depend on, with their forms."""
+        """Returns the values on which the loop's branches depend, with their forms."""
         pointers = (
             *(env[slot] for slot in self.variables),
             *(batch.globals[slot] for slot in self.globals),
@@ -314,7 +309,7 @@ class Watch:
 
 
 def same(state: Sequence[State], mask: Mask, kept: Sequence[State], before: Mask) -> bool:
-    """True if two lists hold the same values in the same lanes."""
+    """True if two states contain equal values in the same lanes."""
     if mask is not before and not np.array_equal(mask, before):
         return False
     pairs = zip(state, kept, strict=True)
@@ -339,15 +334,12 @@ def _equal(a: Any, b: Any, form: Form, mask: Mask) -> bool:
 
 
 def _bits(array: Array) -> Array:
-    """Views numbers as bits, so that NaN compares equal to itself."""
+    """Views numbers as bits, so that NaN equals itself."""
     return array if array.dtype.kind in "biu" else array.view(f"u{array.dtype.itemsize}")
 
 
 def watches(order: Sequence[Block], compiler: Compiler) -> dict[Operation, Watch]:
-    """
-    Returns the watch of each branch back to a block, in loops that may wait; `order` is the
-    blocks'.
-    """
+    """Returns a watch for each branch back to a block, for loops that may wait."""
     numbers = {block: number for number, block in enumerate(order)}
     watches_of_branches: dict[Operation, Watch] = {}
     for number, block in enumerate(order):
@@ -364,7 +356,7 @@ def watches(order: Sequence[Block], compiler: Compiler) -> dict[Operation, Watch
 
 
 def reads_shared(function: Operation, context: Context, seen: set[Operation]) -> bool:
-    """True if a function, or one that it calls, reads memory that others may write."""
+    """True if a function, or a function that it calls, reads memory that others may write."""
     seen.add(function)
     for op in function.walk():
         if isinstance(op, spv.AtomicOperation | spv.LoadOp | spv.CopyMemoryOp):

@@ -1,13 +1,14 @@
 """
-The host's semantics as xDSL's `InterpreterFunctions`: xDSL's own `Interpreter` runs our programs.
+Provides host semantics as xDSL's `InterpreterFunctions`, so that xDSL's `Interpreter` runs
+programs.
 
     interpreter = Interpreter(module)
     register_implementations(interpreter)
     interpreter.call_op("main", (a, b))
 
-Values are numpy arrays, as in `interpret`; a `gpu.launch_func` runs its kernel as a whole, compiled
-into closures. xDSL's interpreter looks an operation up each time it is run, which a kernel could
-not afford and a host function can.
+Values are numpy arrays, as in `interpret`. A `gpu.launch_func` runs its kernel compiled into
+closures. xDSL's interpreter looks up each operation whenever it runs, which is too slow for
+kernels.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from xdsl_spirv.interpreter.host.machine import Host
 from xdsl_spirv.interpreter.options import Options
 
 DIALECTS = ("linalg", "tensor", "arith", "math", "memref", "bufferization", "scf", "gpu")
-"""The dialects whose operations stand in host functions."""
+"""The dialects whose operations can occur in host functions."""
 
 
 class HostFunctions(InterpreterFunctions):
-    """Every operation of a host function, on numpy arrays; `options` apply to its kernels."""
+    """Runs the operations of a host function on numpy arrays. `options` apply to its kernels."""
 
     def __init__(self, options: Options | None = None):
         self.options = options or Options()
@@ -60,7 +61,7 @@ class HostFunctions(InterpreterFunctions):
         return ()
 
     def host(self, interpreter: Interpreter) -> Host:
-        """The host of an interpreter's module."""
+        """Returns the host of an interpreter's module."""
         return interpreter.get_data(
             type(self), "host", lambda: Host(interpreter.module, self.options)
         )
@@ -68,13 +69,10 @@ class HostFunctions(InterpreterFunctions):
 
 @cache
 def _operations() -> set[type[Operation]]:
-    """
-    Returns the operations that `Host` runs, class by class: xDSL's interpreter does not look at
-    base classes.
-    """
+    """Returns all classes that `Host` runs, because xDSL does not look up base classes."""
     dialects = Universe.get_multiverse().all_dialects
     offered = {op for name in DIALECTS for op in dialects[name]().operations}
-    # A dialect may have a class that only reads the text and makes operations of its base class.
+    # A dialect may have a class that only parses text and creates operations of its base class.
     listed = {base for op in offered for base in op.__mro__ if _names(base, op.name)}
     semantics.load()
     values = {op for op, meaning in semantics.TABLE.items() if meaning.kind == "value"}
@@ -99,6 +97,6 @@ def _implementation(
 
 
 def register_implementations(interpreter: Interpreter, options: Options | None = None) -> None:
-    """Lets an interpreter run host functions and the kernels that they launch."""
+    """Lets xDSL's interpreter run host functions and the kernels that they launch."""
     interpreter.register_implementations(FuncFunctions())
     interpreter.register_implementations(HostFunctions(options))

@@ -1,4 +1,11 @@
-"""Levels of the smallest scope that contains two accessors, in increasing order of scope."""
+"""
+Encodes the accessor of a memory location: one invocation, a subgroup, a workgroup, or several
+workgroups.
+
+A history stores one code for each location, so several readers are recorded as the smallest group
+that contains all of them. A code consists of the kind of group, the index of the group in the
+launch, and two flags of the access: atomic and private.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +28,7 @@ WHO = (1 << 32) - 1
 Triple: TypeAlias = tuple[int, int, int]
 
 SAME_INVOCATION, SAME_SUBGROUP, SAME_WORKGROUP, SAME_DEVICE = range(4)
-"""The smallest scope that contains two accessors. Any scope of this level or above reaches both."""
+"""Levels of the smallest scope that contains two accessors, in increasing order of scope."""
 
 
 class Accessors:

@@ -1,4 +1,14 @@
-"""Names of the words with the last reader, and with the last reader other than that one."""
+"""
+Records the last writer and the readers of each memory location.
+
+Memory is divided into granules, whose size divides the size and address of every access. Two words
+for each granule record the last write and the reads since that write: a time stamp and an accessor
+code (accessors.py). If several invocations read a granule, or several atomics change it, the code
+is that of a group that contains them all. If atomics can order invocations, the single accesses
+are recorded, too.
+
+Buffers that share bytes (such as one array bound twice) have one history.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +34,7 @@ HELD = 8
 """Maximum number of delayed reads of a region that are not recorded yet."""
 
 LAST_READS, OTHER_READS = "last reads", "other reads"
-"""
-Names of the words that hold the last reader of a place, and the last reader other than that one.
-"""
+"""Names of the words with the last reader, and with the last reader other than that one."""
 
 Single: TypeAlias = tuple[Array, Array]
 """(granule indices, history words) of accesses by single invocations."""

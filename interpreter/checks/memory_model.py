@@ -1,4 +1,16 @@
-"""Kinds of storage that invocations share. Barriers have a semantics bit for each kind."""
+"""
+Reads the memory order of instructions, under the memory model that a module declares.
+
+Under the Vulkan memory model each access states if it is non-private, and the scope for which it
+makes its writes available or its reads visible. Barriers and atomics may do so for all accesses
+before or after them. The GLSL450 model has no such operands, so it is interpreted as the upgrade
+pass of SPIRV-Tools does: each access to Workgroup memory, or to a Coherent or Volatile variable,
+makes itself available and visible. A barrier makes other buffers available and visible, within its
+own workgroup only. A memory barrier directly before a control barrier orders the storage that it
+names on both sides. OpenCL's memory is always coherent.
+
+Device and QueueFamily are treated as one scope, since a launch runs in one queue.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +47,14 @@ from xdsl_spirv.interpreter.pointers import CHAINS, accessed_pointer, is_write, 
 from xdsl_spirv.interpreter.spirv.image import operands_of
 
 WORKGROUPS, BUFFERS, IMAGES = range(3)
-"""The kinds of storage that invocations share: barriers have a semantics bit for each."""
+"""Kinds of storage that invocations share. Barriers have a semantics bit for each kind."""
 
 LEVELS = {
     Scope.Invocation: SAME_INVOCATION,
     Scope.Subgroup: SAME_SUBGROUP,
     Scope.Workgroup: SAME_WORKGROUP,
 }
-"""Number of scope levels smaller than a whole launch."""
+"""Level of each scope. A scope that is not listed contains the whole launch."""
 
 
 def level_of(scope: Scope) -> int:

@@ -1,7 +1,4 @@
-"""
-Verdicts on a pair of accesses, in this sequence: ordered; not ordered; ordered, but the write is
-not available or visible; ordered, but private; atomics whose scope is too small.
-"""
+"""Writes the finding for a race: the rule, the two accesses, and the remedy."""
 
 from __future__ import annotations
 
@@ -26,8 +23,8 @@ from xdsl_spirv.interpreter.numbers import Array
 
 ORDERED, OPEN, HIDDEN, KEPT_PRIVATE, NARROW = range(5)
 """
-Verdicts on a pair of accesses: not ordered; no verdict yet (only one rule of several holds);
-ordered but not available or visible; private; atomics of too small a scope.
+Verdicts on a pair of accesses, in this sequence: ordered; not ordered; ordered, but the write is
+not available or visible; ordered, but private; atomics whose scope is too small.
 """
 
 

@@ -1,1 +1,1 @@
-"""The meaning of the host function: tensors are plain numpy arrays."""
+"""Runs host functions: tensors are plain numpy arrays."""

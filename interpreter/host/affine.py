@@ -1,8 +1,9 @@
 """
-Operands of a `linalg` operation over its iteration space.
+Arranges the operands of a `linalg` operation over its iteration space.
 
-An operand seen through its index map is an array over the iteration space: a transposed view where
-the map only names loops, a gather where it computes (a convolution's window, say).
+An operand is read through its index map as an array over the iteration space. The array is a
+transposed view if the map only names loops, and a gather if the map computes indices (as for a
+convolution's window).
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, value
 
 Point = Mapping[int, int]
-"""The indices of the loops that are fixed."""
+"""Indices of the loops that are fixed at one iteration."""
 
 
 def loop_sizes(maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]]) -> list[int]:
-    """The trip count of every loop, from the operands whose maps name it alone."""
+    """Returns the trip count of every loop, from operands whose maps index by that loop alone."""
     sizes: dict[int, int] = {}
     for map, shape in zip(maps, shapes, strict=True):
         for expr, size in zip(map.results, shape, strict=True):
@@ -38,7 +39,7 @@ def loop_sizes(maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]]) -> 
                 known = sizes.setdefault(expr.position, size)
                 if known != size:
                     raise InterpreterError(
-                        f"loop d{expr.position} would run {known} and {size} times",
+                        f"loop d{expr.position} has two sizes, {known} and {size}",
                         remedy="the operands' shapes do not fit the index maps",
                     )
     missing = [loop for loop in range(maps[0].num_dims) if loop not in sizes]
@@ -52,7 +53,7 @@ def loop_sizes(maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]]) -> 
 def _refuse_outside(
     maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]], sizes: Sequence[int]
 ) -> None:
-    """Raises `InterpreterError` if a computed index lies outside of its dimension."""
+    """Raises `InterpreterError` if a computed index is outside of its dimension."""
     loops = np.ix_(*map(np.arange, sizes))
     for map_, shape in zip(maps, shapes, strict=True):
         for expr, size in zip(map_.results, shape, strict=True):
@@ -68,7 +69,7 @@ def _refuse_outside(
 
 
 def evaluate(expr: AffineExpr, loops: Sequence[Array]) -> Array:
-    """Evaluates an affine expression on arrays of loop indexes."""
+    """Evaluates an affine expression on arrays of loop indices."""
     match expr:
         case AffineDimExpr():
             return loops[expr.position]
@@ -94,7 +95,7 @@ def evaluate(expr: AffineExpr, loops: Sequence[Array]) -> Array:
 
 @value(affine.ApplyOp)
 def apply(op: affine.ApplyOp, context: Context) -> Function:
-    """Evaluates an affine map on the operands, which are its dimensions."""
+    """Evaluates an affine map. The operands are its dimensions."""
     map = op.map.data
     symbols = [AffineDimExpr(map.num_dims + number) for number in range(map.num_symbols)]
     dims = [AffineDimExpr(number) for number in range(map.num_dims)]
@@ -104,10 +105,10 @@ def apply(op: affine.ApplyOp, context: Context) -> Function:
 
 class Space:
     """
-    The loops of a `linalg` operation: `sizes` of all, `axes` the parallel ones.
+    Iteration space of a `linalg` operation: `sizes` of all loops, `axes` of the parallel loops.
 
-    An operand over the space has one dimension for each parallel loop, in order, after as many of
-    length 1 as make up three.
+    An operand over the space has one dimension for each parallel loop, in order, with leading
+    dimensions of length 1 if there are fewer than three.
     """
 
     def __init__(self, sizes: Sequence[int], axes: Sequence[int]):
@@ -117,16 +118,16 @@ class Space:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes of the parallel loops."""
+        """Sizes of the parallel loops."""
         return tuple(self.sizes[axis] for axis in self.axes)
 
     @property
     def full_shape(self) -> tuple[int, ...]:
-        """The shape of an array over the space."""
+        """Shape of an array over the space."""
         return (1,) * (self.rank - len(self.axes)) + self.shape
 
     def index(self, loop: int, point: Point) -> Array:
-        """Returns a loop's index over the space."""
+        """Returns the indices of a loop as an array over the space."""
         if loop in point:
             return np.full((1,) * self.rank, point[loop])
         shape = [1] * self.rank
@@ -134,10 +135,7 @@ class Space:
         return np.arange(self.sizes[loop]).reshape(shape)
 
     def operand(self, operand: Array, map: AffineMap, point: Point) -> Array:
-        """
-        Returns an operand as an array that broadcasts to the space; the other loops are fixed at
-        `point`.
-        """
+        """Returns an operand at the fixed loops `point`, in a form that broadcasts to the space."""
         if all(isinstance(expr, AffineDimExpr | AffineConstantExpr) for expr in map.results):
             view = _view(operand, map, self.axes, point)
             if view is not None:
@@ -147,9 +145,7 @@ class Space:
 
 
 def _view(operand: Array, map: AffineMap, axes: Sequence[int], point: Point) -> Array | None:
-    """
-    Views an operand by indexing, transposing and inserting axes; None if a loop is named twice.
-    """
+    """Returns an operand as a transposed view over the loops, or None if the map repeats a loop."""
     index: list[int | slice] = []
     kept: list[int] = []
     for expr in map.results:

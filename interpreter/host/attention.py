@@ -1,4 +1,4 @@
-"""Attention computed on whole tensors: in binary64, rounded once, as contractions are."""
+"""Computes attention on whole tensors, in binary64 and rounded once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array, is_small_float
 
 
 def gathered(value: Array, map: AffineMap, sizes: Sequence[int], last: tuple[int, int]) -> Array:
-    """
-    Gathers an operand in binary64 as batch x two loops; loop 0 is the first after the batch loops.
-    """
+    """Gathers an operand in binary64 over (batch, two loops). `last` names the two loops."""
     places, shape = _places(map, sizes, last)
     wide = value[places].astype(F64)
     inner = shape[-len(last) :]
@@ -29,10 +27,7 @@ def gathered(value: Array, map: AffineMap, sizes: Sequence[int], last: tuple[int
 def _places(
     map: AffineMap, sizes: Sequence[int], last: tuple[int, int]
 ) -> tuple[tuple[Array, ...], list[int]]:
-    """
-    Returns each dimension's index over the batch loops and two others, and the sizes of these
-    loops.
-    """
+    """Returns each dimension's index over the batch loops and two others, and the loops' sizes."""
     batch = len(sizes) - len(LOOPS)
     loops = [*range(batch), *(batch + loop for loop in last)]
     shape = [sizes[loop] for loop in loops]
@@ -46,18 +41,18 @@ M, N, D, E = range(len(LOOPS))
 
 
 LEAST = -3.4028234663852886e38
-"""The initial maximum of a row, below every score."""
+"""Initial maximum of a row, below every score."""
 
 
 def sizes_of(op: AttentionOp, numbers: Sequence[Array]) -> AttentionSizes:
-    """Returns the sizes of an attention, given numbers for its dynamic sizes."""
+    """Returns the sizes of an attention. `numbers` are the values of its dynamic sizes."""
     return op.sized([int(number) for number in numbers])
 
 
 def operands_of(op: AttentionOp, values: Sequence[Array], sizes: AttentionSizes) -> list[Array]:
     """
-    Queries (batch, m, d), keys (batch, n, d), values (batch, n, e), mask (batch, m, n) and sink
-    (batch, m, e). With a sink the values have one more row, of 0.
+    Returns queries (batch, m, d), keys (batch, n, d), values (batch, n, e), mask (batch, m, n) and
+    sink (batch, m, e). With a sink the values have an additional row of zeros.
     """
     loops = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "sink": (M, E)}
     names = [name for name in op.named if name in loops]
@@ -69,7 +64,7 @@ def operands_of(op: AttentionOp, values: Sequence[Array], sizes: AttentionSizes)
 
 
 def scores_of(op: AttentionOp, wide: Sequence[Array], sizes: AttentionSizes) -> Array:
-    """The scaled and masked scores, (batch, m, n); with a sink it is one more, the last."""
+    """Returns the scaled and masked scores (batch, m, n). A sink adds a last column."""
     queries, keys, _, *more = wide
     scores = np.matmul(queries, keys.transpose(0, 2, 1)) * op.scale.value.data
     if op.cap is not None:
@@ -86,10 +81,7 @@ def scores_of(op: AttentionOp, wide: Sequence[Array], sizes: AttentionSizes) -> 
 
 
 def softmax(op: AttentionOp, scores: Array) -> Array:
-    """
-    Returns the softmax of each row; a row in which every score is -inf gives NaN, or 0 where the
-    operation says so.
-    """
+    """Returns the softmax of each row. A row of -inf gives NaN, or 0 if the operation says so."""
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
     probabilities = powers / powers.sum(axis=-1, keepdims=True)
     return (
@@ -100,16 +92,14 @@ def softmax(op: AttentionOp, scores: Array) -> Array:
 
 
 def total_of(op: AttentionOp, p: Array, values: Array) -> Array:
-    """
-    Returns the result, (batch, m, e). A row without keys is NaN, or 0 if the operation says so.
-    """
+    """Returns the result (batch, m, e). A row without keys is NaN, or 0 if the op says so."""
     if p.shape[-1] or op.nan_to_zero is not None:
         return np.matmul(p, values)
     return np.full((*p.shape[:-1], values.shape[-1]), np.nan)
 
 
 def scattered(op: AttentionOp, result: Array, like: Array, sizes: AttentionSizes) -> Array:
-    """Moves the elements of the result (batch, m, e) to the layout of the operation's map."""
+    """Permutes a result (batch, m, e) to the layout of the operation's output map."""
     places, shape = _places(op.result_map, static(sizes.loops), (M, E))
     target = like.copy()
     target[places] = result.reshape(shape)
@@ -117,10 +107,7 @@ def scattered(op: AttentionOp, result: Array, like: Array, sizes: AttentionSizes
 
 
 def partial(op: AttentionOp, scores: Array, values: Array, parts: int) -> Array:
-    """
-    Returns for each run of keys: the sum of exponentials times values, the sum of exponentials, and
-    the maximum.
-    """
+    """Returns, for each range of keys, weighted values, the sum of exponentials, and the maximum"""
     keys = scores.shape[-1] - (op.sink is not None)
     length = -(-keys // parts) or 1
     runs: list[Array] = []
@@ -155,7 +142,7 @@ def attention(op: AttentionOp, *operands: Array) -> Array:
 
 @on_arrays(AttentionMergeOp)
 def merge(op: AttentionMergeOp, parts: Array, out: Array, *numbers: Array) -> Array:
-    """Merges partial results in the layout of the output."""
+    """Merges partial results of attention, in the layout of the output."""
     wide = parts.astype(F64)
     values, sums, tops = wide[..., :-2], wide[..., -2:-1], wide[..., -1:]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -169,7 +156,7 @@ def merge(op: AttentionMergeOp, parts: Array, out: Array, *numbers: Array) -> Ar
 
 
 def merged(op: AttentionMergeOp, result: Array, like: Array, numbers: Sequence[Array]) -> Array:
-    """Moves the elements of the result (batch, m, e) to the layout of the operation's map."""
+    """Permutes a result (batch, m, e) to the layout of the operation's output map."""
     sizes = static(op.sized([int(number) for number in numbers]))
     grids = list(np.indices(sizes, sparse=True))
     places = tuple(np.broadcast_to(evaluate(e, grids), sizes) for e in op.map.data.results)

@@ -1,4 +1,4 @@
-"""Runs kernels from the host: `gpu.launch_func`, and `linalg` operations inside a kernel."""
+"""Runs kernels from the host (`gpu.launch_func`), and `linalg` operations inside a kernel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from xdsl_spirv.interpreter.spirv.module import Launch
 
 @host(gpu.LaunchFuncOp)
 def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) -> list[Any]:
-    """Run a kernel: a `gpu.func`, or an entry point of a `spirv.module`."""
+    """Runs a kernel: a `gpu.func`, or an entry point of a `spirv.module`."""
     if not machine.launches:
         raise InterpreterError(
             "the reference interpreter runs on tensors only, but the function launches a kernel",
@@ -64,14 +64,12 @@ def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) ->
 
 
 def _size(argument: Array, dimension: int) -> int:
-    """Returns a dimension of an array; a scalar argument is itself the size."""
+    """Returns a dimension of an array. A scalar argument is the size itself."""
     return argument.shape[dimension] if argument.ndim else int(argument)
 
 
 def argument(value: Array, kernel: str, number: int, buffer: bool = True) -> Pointer | Array:
-    """
-    Converts a kernel's argument: a memref to a pointer to its bytes, a scalar to a uniform value.
-    """
+    """Converts a kernel argument: a memref to a pointer, a scalar to a uniform value."""
     if buffer:
         return start_of(Memory.of_array(value, f"argument {number} of @{kernel}"))
     return value.reshape(1, 1, 1)
@@ -105,7 +103,7 @@ def collective(op: CollectiveOp, compiler: Compiler) -> Step:
 
 
 def whole(value: SSAValue, held: Any) -> Array:
-    """Converts a kernel's value to the host's form: a memref becomes an array over its memory."""
+    """Converts a kernel value to a numpy array. A memref becomes a view of its memory."""
     if not isinstance(held, Pointer):
         return held.reshape(-1)[0]
     type = value.type

@@ -1,10 +1,10 @@
 """
-`linalg` on whole arrays: any structured operation, from its index maps and its body.
+Executes structured `linalg` operations on whole arrays, from index maps and bodies.
 
 A body that multiplies and adds is a contraction: floats are multiplied and accumulated in binary64
-and rounded once to the result's type, integers modulo 2^N exactly. Any other body is evaluated over
-all parallel loops at once and over the reduction loops one point after the other, in their order,
-rounding after every operation as written.
+and rounded once to the result's type; integers are exact modulo 2^N. Any other body is evaluated
+over all parallel loops at once. It is evaluated for one iteration of the reduction loops after the
+other, and rounded after every operation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PARALLEL = "parallel"
 
 
 class Points:
-    """The index space of the loops. While a body runs, it takes the place of the batch."""
+    """The index space of the loops. A running body receives it in place of a batch."""
 
     def __init__(self, indexes: Sequence[Array]):
         self.indexes = indexes
@@ -50,7 +50,7 @@ class Points:
 
 @action(linalg.ops.IndexOp)
 def index(op: linalg.ops.IndexOp, context: Context) -> Function:
-    """Returns the loop's index."""
+    """Returns the index of a loop at every point."""
     loop = op.dim.value.data
     return lambda points: points.indexes[loop]
 
@@ -59,7 +59,7 @@ def index(op: linalg.ops.IndexOp, context: Context) -> Function:
 def run_structured(
     machine: Host, op: LinalgStructuredOperation, operands: Sequence[Any]
 ) -> list[Any]:
-    """Runs a structured operation on its inputs and outputs; returns the new outputs."""
+    """Runs a structured operation on its inputs and outputs. Returns the new outputs."""
     maps = [attribute.data for attribute in op.get_indexing_maps()]
     kinds = [str(attribute.data) for attribute in op.get_iterator_types()]
     arrays = [np.asarray(operand) for operand in operands]
@@ -76,10 +76,7 @@ def run_structured(
 
 @on_arrays(SoftmaxOp)
 def softmax(op: SoftmaxOp, x: Array, _: Array) -> Array:
-    """
-    Computes exponentials of the differences to the largest element, divided by their sum; rounded
-    once.
-    """
+    """Computes the softmax along the operation's dimension, rounded once."""
     axis = op.dimension.value.data
     with np.errstate(invalid="ignore"):
         wide = np.exp(x.astype(F64) - x.astype(F64).max(axis=axis, keepdims=True))
@@ -88,9 +85,7 @@ def softmax(op: SoftmaxOp, x: Array, _: Array) -> Array:
 
 @on_arrays(Winograd)
 def winograd(op: Winograd, x: Array, out: Array) -> Array:
-    """
-    Multiplies each tile by a matrix from the left and from the right, in binary64, rounded once.
-    """
+    """Multiplies each tile by a matrix from the left and the right, in binary64, rounded once."""
     left, right = (np.array(matrix) for matrix in op.matrices())
     (down, across), wide = op.steps(), x.astype(F64)
     match op.NUMBER:
@@ -108,13 +103,13 @@ def winograd(op: Winograd, x: Array, out: Array) -> Array:
 
 
 def _split(op: PackOp | UnpackOp, rank: int) -> list[int]:
-    """For each packed dimension, its number among flat (outer, inner) pairs."""
+    """Returns the position of each packed dimension among interleaved (outer, inner) pairs."""
     inner = [2 * position + 1 for position in op.positions]
     return [2 * axis for axis in op.order(rank)] + inner
 
 
 def _tiles(op: PackOp | UnpackOp, rank: int, given: Sequence[Array]) -> list[int]:
-    """The tile size of each dimension of the unpacked tensor; 1 if it is not tiled."""
+    """Returns the tile size of each dimension of the unpacked tensor, 1 if it is not tiled."""
     left, tiles = iter(given), [1] * rank
     for position, tile in zip(op.positions, op.tiles, strict=True):
         tiles[position] = int(next(left)) if tile == DYNAMIC_INDEX else tile
@@ -123,7 +118,7 @@ def _tiles(op: PackOp | UnpackOp, rank: int, given: Sequence[Array]) -> list[int
 
 @on_arrays(PackOp)
 def pack(op: PackOp, x: Array, dest: Array, *rest: Array) -> Array:
-    """Packs dimensions into tiles, which come last; pads the last tile."""
+    """Packs dimensions into tiles, which become the last dimensions. Pads incomplete tiles."""
     padding, given = (rest[0], rest[1:]) if op.padding_value is not None else (None, rest)
     tiles, order = _tiles(op, x.ndim, given), _split(op, x.ndim)
     lacking = [(0, -size % tile) for size, tile in zip(x.shape, tiles, strict=True)]
@@ -137,7 +132,7 @@ def pack(op: PackOp, x: Array, dest: Array, *rest: Array) -> Array:
 
 @on_arrays(UnpackOp)
 def unpack(op: UnpackOp, x: Array, dest: Array, *given: Array) -> Array:
-    """Puts tiles side by side again; drops the padding."""
+    """Converts a tensor of tiles to a plain tensor, without the padding."""
     tiles, order = _tiles(op, dest.ndim, given), _split(op, dest.ndim)
     inner = tuple(tiles[position] for position in op.positions)
     if x.shape[dest.ndim :] != inner:
@@ -156,7 +151,7 @@ def unpack(op: UnpackOp, x: Array, dest: Array, *given: Array) -> Array:
 
 
 def _fitting(op: PackOp | UnpackOp, result: Array, dest: Array) -> Array:
-    """Checks that a result has the sizes of its destination. Raises `InterpreterError` if not."""
+    """Returns `result`. Raises `InterpreterError` if its sizes differ from its destination's."""
     if result.shape != dest.shape:
         made, given = ("x".join(map(str, array.shape)) for array in (result, dest))
         raise InterpreterError(f"{op.name} gives {made} elements, but its output has {given}", op)
@@ -164,7 +159,7 @@ def _fitting(op: PackOp | UnpackOp, result: Array, dest: Array) -> Array:
 
 
 def _of_one(order: Sequence[int], rank: int) -> list[int]:
-    """Indices of the inner dimension of each dimension that is not tiled."""
+    """Returns the positions of the inner dimensions that are not tiled."""
     return [at for at in range(1, 2 * rank, 2) if at not in order]
 
 
@@ -172,7 +167,7 @@ Evaluate: TypeAlias = Callable[[Points, Sequence[Array]], list[Array]]
 
 
 def body_for(machine: Host, block: Block) -> Body:
-    """Returns a body, compiled once for each machine."""
+    """Returns a block's compiled body, cached in `machine`."""
     body = machine.bodies.get(block)
     if body is None:
         body = machine.bodies[block] = Body(machine.context, block)
@@ -181,7 +176,7 @@ def body_for(machine: Host, block: Block) -> Body:
 
 @action(tensor.ExtractOp)
 def extract(op: tensor.ExtractOp, context: Context) -> Function:
-    """Gathers an element of a tensor for each point; masked points read any element."""
+    """Gathers an element of a tensor for each point. Masked points read any element."""
     return gathered
 
 
@@ -202,13 +197,13 @@ def assertion(op: cf.AssertOp, context: Context) -> Function:
 
 @on_arrays(cf.AssertOp)
 def host_assertion(op: cf.AssertOp, condition: Array) -> None:
-    """Raises unless the condition holds."""
+    """Raises `InterpreterError` if the condition does not hold."""
     if not condition:
         raise InterpreterError(f"an assertion of the program failed: {op.msg.data}", op)
 
 
 class Body:
-    """A body compiled to run on arrays over the iteration space."""
+    """A `linalg` body, compiled to run on arrays over the iteration space."""
 
     def __init__(self, context: Context, block: Block):
         compiler = Compiler(context)
@@ -221,7 +216,7 @@ class Body:
         self.template = compiler.template
 
     def bind_captured(self, machine: Host) -> Evaluate:
-        """Binds the values that the body captures to their current values in `machine`."""
+        """Binds the values that the body captures to their present values in `machine`."""
         values = [machine.value(captured) for captured in self.captured]
         return lambda points, arguments: self(points, arguments, values)
 
@@ -246,16 +241,13 @@ def reduce_points(
     sizes: Sequence[int],
     count: int,
 ) -> list[Array]:
-    """
-    Evaluates a body over all parallel loops at once, one point of the reduction loops after
-    another.
-    """
+    """Evaluates a body over all parallel loops at once, for each reduction iteration in order."""
     parallel = [loop for loop, kind in enumerate(kinds) if kind == PARALLEL]
     reduction = [loop for loop, kind in enumerate(kinds) if kind != PARALLEL]
     space = Space(sizes, parallel)
     results, outputs = list(arrays[count:]), maps[count:]
     walked = [n for n, map in enumerate(outputs) if map.used_dims() & {*reduction}]
-    """Outputs that a reduction loop indexes: they are read and stored at each of its points."""
+    """Outputs indexed by a reduction loop, which are read and stored at each iteration."""
 
     def read(number: int, point: Mapping[int, int]) -> Array:
         element = space.operand(results[number], outputs[number], point)
@@ -282,7 +274,7 @@ def reduce_points(
 def place(
     value: Array, like: Array, map: AffineMap, space: Space, point: Mapping[int, int] | None = None
 ) -> Array:
-    """Stores a value, given over the parallel loops, through an output's index map."""
+    """Stores a value over the parallel loops through an output's index map."""
     result = like.copy()
     value = np.broadcast_to(value, space.full_shape)
     target = space.operand(np.arange(like.size).reshape(like.shape), map, point or {})
@@ -291,11 +283,11 @@ def place(
 
 
 Roles = tuple[bool, bool]
-"""For each of a contraction's two integer operands, if it is sign-extended."""
+"""For each operand of a contraction: True if it is sign-extended, False if zero-extended."""
 
 
 def contraction_roles(block: Block) -> Roles | None:
-    """The extensions of a and b in `out + cast(a) * cast(b)`; None for other bodies."""
+    """Returns the extensions of a and b in `out + cast(a) * cast(b)`, or None for other bodies."""
     if len(block.args) != 3 or block.last_op is None or len(block.last_op.operands) != 1:
         return None
     add = block.last_op.operands[0].owner
@@ -318,9 +310,7 @@ def contraction_roles(block: Block) -> Roles | None:
 
 
 def _cast_argument(value: SSAValue) -> tuple[SSAValue, bool] | None:
-    """
-    Returns the block argument behind a value or its extension, and if the extension is signed.
-    """
+    """Returns the block argument that a value extends, and True for a signed extension."""
     owner = value.owner
     if isinstance(owner, Block):
         return value, True
@@ -341,7 +331,7 @@ def contract(
     roles: Roles,
     block: Block,
 ) -> Array:
-    """out + sum of a * b over the reduction loops."""
+    """Computes `out` + the sum of a * b over the reduction loops."""
     a, b, out = arrays
     dtype = out.dtype
     if numbers.is_float(dtype):
@@ -362,7 +352,7 @@ def contract(
 def _exact_sum(
     arrays: Sequence[Array], maps: Sequence[AffineMap], kinds: Sequence[str], sizes: Sequence[int]
 ) -> Array:
-    """Sums products modulo 2^64: in binary64 if that is exact, which is much faster."""
+    """Sums products modulo 2^64. Uses binary64, which is much faster, if the sum is exact in it."""
     count = int(np.prod([s for s, kind in zip(sizes, kinds, strict=True) if kind != PARALLEL]))
     bound = count
     for array in arrays:
@@ -377,7 +367,7 @@ def _exact_sum(
 def _sum(
     a: Array, b: Array, maps: Sequence[AffineMap], kinds: Sequence[str], sizes: Sequence[int]
 ) -> Array:
-    """The sum of products in the operands' dtype, in the output's shape."""
+    """Returns the sum of products in the operands' dtype and the output's shape."""
     out = _loops(maps[2])
     if out is not None:
         product_sum = sum_of_products(a, b, maps, sizes, out)
@@ -406,7 +396,7 @@ def _loops(map: AffineMap) -> list[int] | None:
 
 
 def convert(number: Array, dtype: DType) -> Array:
-    """A fill's value in the output's type."""
+    """Converts a fill value to the output's type."""
     if number.dtype == dtype:
         return number
     if numbers.is_float(dtype) and numbers.is_float(number.dtype):
@@ -428,21 +418,21 @@ on_arrays(linalg.ops.CopyOp)(
 
 @on_arrays(linalg.ops.TransposeOp)
 def transpose(op: linalg.ops.TransposeOp, source: Array, output: Array) -> Array:
-    """Dimension i of the result is dimension permutation[i] of the input."""
+    """Permutes dimensions: dimension i of the result is dimension permutation[i] of the input."""
     axes = [int(axis) for axis in op.permutation.get_values()]
     return np.ascontiguousarray(source.transpose(axes))
 
 
 @on_arrays(linalg.ops.BroadcastOp)
 def broadcast(op: linalg.ops.BroadcastOp, source: Array, output: Array) -> Array:
-    """The input repeated along new dimensions."""
+    """Repeats the input along new dimensions."""
     axes = sorted(int(axis) for axis in op.dimensions.get_values())
     return np.broadcast_to(np.expand_dims(source, axes), output.shape).copy()
 
 
 @host(linalg.ops.ReduceOp)
 def reduce(machine: Host, op: linalg.ops.ReduceOp, operands: Sequence[Any]) -> list[Any]:
-    """Folds dimensions by the body, in their order."""
+    """Reduces dimensions by the body, in order."""
     source, output = operands
     dims = [int(axis) for axis in op.dimensions.get_values()]
     rank = source.ndim

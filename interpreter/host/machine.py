@@ -1,9 +1,10 @@
 """
-The host function: one operation after the other on whole numpy arrays.
+Runs a host function, one operation after the other, on whole numpy arrays.
 
-A tensor or a memref is an array in its type's shape, a scalar an array of no dimensions. A tensor
-is never changed: an operation whose `outs` is a tensor returns a new one; one whose `outs` is a
-memref writes into it. Time is spent in kernels and in `linalg`, so the host needs no compilation.
+A tensor or a memref is an array of its type's shape, a scalar a 0-d array. A tensor is never
+changed: an operation whose `outs` is a tensor returns a new one. An operation whose `outs` is a
+memref writes into it. Nearly all time is spent in kernels and in `linalg`, so host functions are
+not compiled.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ ArrayFunctionT = TypeVar("ArrayFunctionT", bound=Callable[..., Any])
 """(operation, *operand values) -> the result's value, or None."""
 
 TABLE: dict[type[Operation], HostFunction] = {}
-"""The host functions of operations that have no `value` in `semantics.TABLE`."""
+"""Host functions of operations without a `value` entry in `semantics.TABLE`."""
 
 
 def host(*ops: type[Operation]) -> Callable[[HostFunction], HostFunction]:
-    """Registers the function of operations on the host; subclasses use it, too."""
+    """Registers the host function of operations, and of their subclasses."""
 
     def decorate(function: HostFunction) -> HostFunction:
         for op in ops:
@@ -48,7 +49,7 @@ def host(*ops: type[Operation]) -> Callable[[HostFunction], HostFunction]:
 
 
 def on_arrays(*ops: type[Operation]) -> Callable[[ArrayFunctionT], ArrayFunctionT]:
-    """Registers a function from the operands' values alone to the one result, or None."""
+    """Registers a function from the operands' values to the only result, or to None."""
 
     def decorate(function: ArrayFunctionT) -> ArrayFunctionT:
         def run(machine: Host, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
@@ -65,7 +66,7 @@ def on_arrays(*ops: type[Operation]) -> Callable[[ArrayFunctionT], ArrayFunction
 
 
 def refuse_other_sizes(op: Operation, array: Any) -> None:
-    """Raises `InterpreterError` where a result's sizes contradict its type."""
+    """Raises `InterpreterError` if a result's shape contradicts the result type."""
     type = op.results[0].type if op.results else None
     if not isinstance(type, TensorType | MemRefType) or not isinstance(array, np.ndarray):
         return
@@ -78,12 +79,7 @@ def refuse_other_sizes(op: Operation, array: Any) -> None:
 
 
 class Host:
-    """
-    Runs the functions of a `builtin.module`.
-
-    Without `launches` a `gpu.launch_func` is refused: the function is then run as reference on
-    tensors.
-    """
+    """Runs the functions of a `builtin.module`. Without `launches`, refuses a `gpu.launch_func`."""
 
     def __init__(self, module: ModuleOp, options: Options, launches: bool = True):
         self.module = module
@@ -97,7 +93,7 @@ class Host:
         self._frames: list[dict[SSAValue, Any]] = []
 
     def function(self, name: str) -> func.FuncOp:
-        """The function of that name with a body."""
+        """Returns the function of that name. Raises `InterpreterError` if it has no body."""
         symbol = self.context.symbols.get(name)
         if isinstance(symbol, func.FuncOp) and symbol.body.blocks:
             return symbol
@@ -109,15 +105,13 @@ class Host:
         )
 
     def call(self, name: str, arguments: Sequence[Any]) -> list[Any]:
-        """Runs a function on values in the forms of its types."""
+        """Runs a function on arguments and returns its results."""
         block = self.function(name).body.blocks[0]
         env: dict[SSAValue, Any] = dict(zip(block.args, arguments, strict=True))
         return self.run(block, env)
 
     def run(self, block: Block, env: dict[SSAValue, Any]) -> list[Any]:
-        """
-        Runs a block and the blocks it branches to; returns the operands of the last terminator.
-        """
+        """Runs a block and its successors. Returns the operands of the last terminator."""
         self._frames.append(env)
         passed: list[Any] = []
         following: Block | None = block
@@ -137,7 +131,7 @@ class Host:
         return passed
 
     def value(self, value: SSAValue) -> Array:
-        """Returns a value that a body reads from around it; a scalar broadcasts to any space."""
+        """Returns a value that a body captures. A scalar broadcasts to any iteration space."""
         held = self._frames[-1][value]
         return (
             held if isinstance(value.type, TensorType | MemRefType) else np.reshape(held, (1,) * 3)
@@ -145,25 +139,21 @@ class Host:
 
     @contextmanager
     def frame(self, values: dict[SSAValue, Any]) -> Generator[None]:
-        """Makes the values around an operation's regions visible while its bodies run."""
+        """Makes the values around an operation visible to its regions while they run."""
         self._frames.append(values)
         yield
         self._frames.pop()
 
     def run_nested(self, block: Block, arguments: Sequence[Any]) -> list[Any]:
-        """Run a block that also reads the values around it."""
+        """Runs a block that may also read the values around it."""
         return self.run(block, self.bind_values(block, arguments))
 
     def bind_values(self, block: Block, arguments: Sequence[Any]) -> dict[SSAValue, Any]:
-        """The values that a block can read: its arguments and the values around it."""
+        """Returns the values that a block can read: its arguments and the values around it."""
         return self._frames[-1] | dict(zip(block.args, arguments, strict=True))
 
     def evaluate(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
-        """
-        Runs one operation.
-
-        An operation without results on memrefs stores in its last operands.
-        """
+        """Runs one operation. Without results, memref operations write into their last operands."""
         try:
             function = find(type(op))
             if function is not None:
@@ -187,9 +177,9 @@ class Host:
                 raise InterpreterError(
                     f"{op.name} has no semantics in a host function",
                     op,
-                    "tests/interpreter/test_coverage.py lists what is not executed, and why",
+                    "tests/interpreter/test_coverage.py lists the unsupported operations",
                 )
-            # Arithmetic on tensors works element by element.
+            # Arithmetic on tensors is elementwise.
             elements = Block(arg_types=[element_of(value.type) for value in op.operands])
             one = of_each_element(op, elements.args)
             staged = meaning.stage(one, self.context)
@@ -200,7 +190,7 @@ class Host:
 
 
 def _follow_terminator(op: Operation, operands: list[Any]) -> tuple[Block | None, list[Any]]:
-    """Returns the block to which a terminator branches, if any, and the values that it passes."""
+    """Returns the successor of a block, or None, and the values that the terminator passes."""
     match op:
         case cf.BranchOp():
             return op.successor, operands
@@ -218,7 +208,7 @@ def _follow_terminator(op: Operation, operands: list[Any]) -> tuple[Block | None
 
 
 def find(kind: type[Operation]) -> HostFunction | None:
-    """Returns the host function of an operation class: its own, or that of a base class."""
+    """Returns the host function of an operation class or of its nearest base class."""
     for base in kind.__mro__:
         if base in TABLE:
             return TABLE[base]
@@ -226,7 +216,7 @@ def find(kind: type[Operation]) -> HostFunction | None:
 
 
 def check_input(value: Any, type: Attribute, place: str) -> Array:
-    """Converts an argument to the form of its type; raises an error if it does not fit."""
+    """Converts an argument to an array of its type. Raises `InterpreterError` for a misfit."""
     array = np.asarray(value)
     if isinstance(type, TensorType | MemRefType):
         shape, dtype = tuple(type.get_shape()), scalar_dtype(type.element_type)

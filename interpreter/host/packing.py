@@ -1,9 +1,9 @@
 """
-Packed operands of contractions, as whole arrays.
+Executes the packing of contraction operands on whole arrays.
 
-On a device, the kernel chooses the place of each element in a fragment; here elements lie row by
-row, along K. Kernels that pack and kernels that read packed data are run at the same stage, so that
-both use the same layout.
+On a device, the kernel defines the position of each element in a fragment. Here elements are
+stored in row-major order, along K. Kernels that pack and kernels that read packed data run at the
+same compilation stage, so both use one layout.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xdsl_spirv.interpreter.numbers import Array
 
 
 def _places(known: PackedSizes) -> tuple[Array, ...]:
-    """Returns for each dimension of the operand its index, by batch, M or N, and K."""
+    """Returns the index of each dimension of the operand over (batch, M or N, K)."""
     sizes = static(known.sizes)
     loops = np.indices(sizes, sparse=True)
     indexes = [evaluate(expr, list(loops)) for expr in known.packing.map.data.results]
@@ -29,7 +29,7 @@ def _places(known: PackedSizes) -> tuple[Array, ...]:
 
 @on_arrays(PackOp)
 def pack(op: PackOp, source: Array, destination: Array, *numbers: Array) -> Array:
-    """Packs the operand into fragments, with zeros beyond its end."""
+    """Packs the operand into fragments, padded with zeros."""
     sizes = op.packing.sized([int(number) for number in numbers])
     batch, inner_count, outer_count, _ = shape = static(sizes.shape)
     outer_size, inner_size = op.packing.fragment_sizes
@@ -42,7 +42,7 @@ def pack(op: PackOp, source: Array, destination: Array, *numbers: Array) -> Arra
 
 @on_arrays(PackedViewOp)
 def packed_view(op: PackedViewOp, packed: Array, *numbers: Array) -> Array:
-    """Returns the operand before packing; elements that its map does not reach are 0."""
+    """Returns the operand before packing. Elements that its map does not reach are 0."""
     sizes = op.packing.sized([int(number) for number in numbers])
     batch, inner_count, outer_count, _ = static(sizes.shape)
     outer_size, inner_size = op.packing.fragment_sizes

@@ -1,9 +1,9 @@
 """
-Finds poison in host functions (results that `arith` leaves undefined), by running a function twice.
+Finds results of host functions that depend on poison (undefined values of `arith`).
 
-The first run notes which operations make poison. For each of them the function runs again with
-other bits in place of the poison: if a result differs, it depends on poison. Poison that
-`arith.select` discards does not matter and is not a finding.
+The first run records the operations that make poison. For each of them the function runs again
+with other bits in place of the poison. If a result differs, it depends on poison. Poison that
+`arith.select` discards is therefore not a finding.
 """
 
 from __future__ import annotations
@@ -25,16 +25,14 @@ from xdsl_spirv.interpreter.source.source_map import in_source
 
 
 class Poison:
-    """
-    The operations that made poison, and the one whose poison is replaced by other bits in this run.
-    """
+    """The operations that made poison, and the operation whose poison is replaced in this run."""
 
     def __init__(self) -> None:
         self.noted: dict[tuple[Operation, Source], Finding] = {}
         self.changed: tuple[Operation, Source] | None = None
 
     def watch(self, op: Operation, context: Context, function: Function) -> Function:
-        """Wraps the function of an operation; notes operands that make its result poison."""
+        """Wraps the function of an operation to record or replace poison."""
         tests = [(source, source.make(op, context)) for source in sources_of(op)]
         tests = [(source, test) for source, test in tests if test is not None]
         if not tests:
@@ -60,7 +58,7 @@ class Poison:
             source.rule,
             op.name,
             in_source(op, f"{source.message}, and a result depends on it"),
-            "give it a defined value, or select another value where it is poison",
+            "give the operation defined operands, or replace its poison with arith.select",
         )
         places.locate(finding, op)
         first = tuple(np.argwhere(undefined)[0])
@@ -72,7 +70,7 @@ class Poison:
 def find_poison(
     machine: Host, function: str, arguments: Sequence[Any], results: Sequence[Array], checks: Checks
 ) -> None:
-    """Report the poison on which the results of a run depend."""
+    """Reports the operations whose poison changes the results of a function."""
     poison = machine.context.poison
     assert isinstance(poison, Poison)
     for (op, source), finding in list(poison.noted.items()):

@@ -22,7 +22,7 @@ from xdsl_spirv.upstream.forall import ForallOp
 
 
 def _shape_and_dtype(type: Attribute, sizes: Sequence[Array] = ()) -> tuple[tuple[int, ...], DType]:
-    """Returns the shape and dtype of a tensor or memref type; operands give the dynamic sizes."""
+    """Returns the shape and dtype of a tensor or memref type. `sizes` are the dynamic sizes."""
     if not isinstance(type, TensorType | MemRefType):
         raise InterpreterError(f"{type} is not a ranked tensor or memref")
     dtype = scalar_dtype(type.element_type)
@@ -32,7 +32,7 @@ def _shape_and_dtype(type: Attribute, sizes: Sequence[Array] = ()) -> tuple[tupl
 
 
 def _numbers(static: Sequence[int], dynamic: Any) -> tuple[int, ...]:
-    """Returns an operation's numbers; operands give the dynamic ones, in order."""
+    """Returns static values, with the dynamic ones filled in from the operands."""
     return tuple(int(next(dynamic)) if n == DYNAMIC_INDEX else int(n) for n in static)
 
 
@@ -50,7 +50,7 @@ def _place(indexes: Sequence[Array]) -> tuple[int, ...]:
 
 
 def _unwritten(type: Attribute, sizes: Sequence[Array]) -> Array:
-    """Returns elements that were not written yet: bytes of all ones, as in kernels."""
+    """Returns an array of unwritten elements, in which all bits are set, as in kernels."""
     shape, dtype = _shape_and_dtype(type, sizes)
     size = int(np.prod(shape)) * dtype.itemsize
     data = np.full(size, 1 if dtype.kind == "b" else UNWRITTEN, np.uint8)
@@ -62,7 +62,7 @@ on_arrays(tensor.EmptyOp, memref.AllocOp, memref.AllocaOp)(
     lambda op, *sizes: _unwritten(op.results[0].type, sizes)
 )
 on_arrays(memref.DeallocOp)(lambda op, *_: None)
-# Later writes to one of the two do not show in the other.
+# Returns a copy, so that later writes to the source do not change the result.
 on_arrays(bufferization.ToBufferOp, bufferization.ToTensorOp, bufferization.CloneOp)(
     lambda op, array, *_: array.copy()
 )
@@ -83,7 +83,7 @@ on_arrays(tensor.ConcatOp)(lambda op, *arrays: np.concatenate(arrays, axis=op.di
 
 @on_arrays(bufferization.AllocTensorOp)
 def alloc_tensor(op: bufferization.AllocTensorOp, *operands: Array) -> Array:
-    """Returns a copy of the operand if there is one, else a tensor of unwritten elements."""
+    """Returns a copy of the operand, or without an operand a tensor of unwritten elements."""
     if op.copy is not None:
         return operands[list(op.operands).index(op.copy)].copy()
     return _unwritten(op.results[0].type, operands)
@@ -91,14 +91,14 @@ def alloc_tensor(op: bufferization.AllocTensorOp, *operands: Array) -> Array:
 
 @on_arrays(tensor.CollapseShapeOp, memref.CollapseShapeOp)
 def collapse(op: tensor.CollapseShapeOp | memref.CollapseShapeOp, array: Array) -> Array:
-    """Returns the elements in row-major order; each group of dimensions becomes one dimension."""
+    """Reshapes an array: each group of dimensions becomes one dimension."""
     groups = [[axis.value.data for axis in group] for group in op.reassociation]
     return array.reshape([prod(array.shape[axis] for axis in group) for group in groups])
 
 
 @on_arrays(tensor.InsertOp)
 def insert(op: Operation, element: Array, target: Array, *indexes: Array) -> Array:
-    """The tensor with one element replaced."""
+    """Returns the tensor with one element replaced."""
     result = target.copy()
     result[_place(indexes)] = element
     return result
@@ -112,14 +112,14 @@ def store(op: Operation, element: Array, target: Array, *indexes: Array) -> None
 
 @on_arrays(tensor.SplatOp)
 def splat(op: tensor.SplatOp, number: Array, *sizes: Array) -> Array:
-    """A tensor whose elements all equal the operand."""
+    """Returns a tensor whose elements all equal the operand."""
     shape, dtype = _shape_and_dtype(op.results[0].type, sizes)
     return np.full(shape, number, dtype)
 
 
 @on_arrays(tensor.FromElementsOp)
 def from_elements(op: Operation, *elements: Array) -> Array:
-    """Builds a tensor from the operands, in row-major order."""
+    """Returns a tensor of the operands, in row-major order."""
     shape, dtype = _shape_and_dtype(op.results[0].type)
     return np.array(elements, dtype).reshape(shape)
 
@@ -128,9 +128,9 @@ def _slices(
     op: Any, operands: Sequence[Array], whole: Array
 ) -> tuple[tuple[slice, ...], tuple[int, ...]]:
     """
-    The slice of each dimension, and the sizes, of an extract_slice or insert_slice.
+    Returns the slice of each dimension, and the sizes, of an extract_slice or insert_slice.
 
-    Raises `InterpreterError` for a slice that leaves the whole.
+    Raises `InterpreterError` for a slice that is out of bounds.
     """
     dynamic = iter(operands)
     offsets, sizes, strides = (
@@ -138,7 +138,7 @@ def _slices(
         for static in (op.static_offsets, op.static_sizes, op.static_strides)
     )
     for axis, (o, n, s) in enumerate(zip(offsets, sizes, strides, strict=True)):
-        # An empty slice has no element outside, but begins inside or at the end.
+        # An empty slice may begin at the end of its dimension.
         last = o + (n - 1) * s if n else o - 1
         if min(o, n, last + 1) < 0 or last >= whole.shape[axis]:
             raise InterpreterError(
@@ -154,7 +154,7 @@ def _slices(
 
 @on_arrays(memref.SubviewOp, tensor.ExtractSliceOp)
 def part(op: Operation, array: Array, *operands: Array) -> Array:
-    """Takes a part of a memref or tensor; drops dimensions of size 1 that the result type lacks."""
+    """Extracts a slice of a memref or tensor. Drops unit dimensions that the result type omits."""
     slices, _ = _slices(op, operands, array)
     view, shape = array[slices], op.results[0].type.get_shape()  # pyright: ignore
     if len(shape) != view.ndim:
@@ -164,7 +164,7 @@ def part(op: Operation, array: Array, *operands: Array) -> Array:
 
 @on_arrays(tensor.InsertSliceOp)
 def insert_slice(op: Operation, source: Array, target: Array, *operands: Array) -> Array:
-    """The second tensor with part of it replaced by the first."""
+    """Returns the second tensor with a slice replaced by the first tensor."""
     slices, sizes = _slices(op, operands, target)
     result = target.copy()
     result[slices] = _reshape(op, source, sizes)
@@ -173,14 +173,14 @@ def insert_slice(op: Operation, source: Array, target: Array, *operands: Array) 
 
 @on_arrays(PaddedViewOp)
 def padded_view(op: PaddedViewOp, array: Array) -> Array:
-    """Surrounds memory by padding, zero by default."""
+    """Pads an array, with zeros by default."""
     widths = list(zip(op.low.get_values(), op.high.get_values(), strict=True))
     return np.pad(array, widths, constant_values=0 if op.fill is None else op.fill.value.data)
 
 
 @on_arrays(SelectedViewOp)
 def selected_view(op: SelectedViewOp, array: Array, numbers: Array) -> Array:
-    """Selects parts by their numbers."""
+    """Selects parts of an array by their indices."""
     return array[numbers]
 
 
@@ -203,13 +203,13 @@ def pad(machine: Host, op: tensor.PadOp, operands: Sequence[Any]) -> list[Any]:
 
 @host(func.CallOp)
 def call(machine: Host, op: func.CallOp, operands: Sequence[Any]) -> list[Any]:
-    """Runs the function."""
+    """Runs the called function."""
     return machine.call(op.callee.string_value(), operands)
 
 
 @host(scf.ForOp)
 def for_loop(machine: Host, op: scf.ForOp, operands: Sequence[Any]) -> list[Any]:
-    """A loop over the host's operations."""
+    """Runs a loop of host operations."""
     low, high, step, *carried = operands
     if step <= 0:
         raise InterpreterError(f"a loop's step is {step}, but must be positive", op)
@@ -221,7 +221,7 @@ def for_loop(machine: Host, op: scf.ForOp, operands: Sequence[Any]) -> list[Any]
 
 @host(ForallOp)
 def parallel_loops(machine: Host, op: ForallOp, operands: Sequence[Any]) -> list[Any]:
-    """Runs the iterations one after another; each reads the tensors from before the loops."""
+    """Runs the iterations in order. Each iteration reads the tensors from before the loop."""
     given = iter(operands)
     bounds = [[n if isinstance(n, int) else int(next(given)) for n in b] for b in op.bounds()]
     before = list(given)
@@ -239,7 +239,7 @@ def parallel_loops(machine: Host, op: ForallOp, operands: Sequence[Any]) -> list
 
 @host(scf.WhileOp)
 def while_loop(machine: Host, op: scf.WhileOp, operands: Sequence[Any]) -> list[Any]:
-    """Runs both regions in turn, until the first one ends the loop."""
+    """Runs the condition and body regions alternately until the condition fails."""
     carried = list(operands)
     while True:
         condition, *passed = machine.run_nested(op.before_region.block, carried)
@@ -250,6 +250,6 @@ def while_loop(machine: Host, op: scf.WhileOp, operands: Sequence[Any]) -> list[
 
 @host(scf.IfOp)
 def if_else(machine: Host, op: scf.IfOp, operands: Sequence[Any]) -> list[Any]:
-    """Runs the branch that the condition chooses."""
+    """Runs the branch that the condition selects."""
     region = op.true_region if bool(operands[0]) else op.false_region
     return machine.run_nested(region.block, []) if region.blocks else []

@@ -1,9 +1,8 @@
 """
-Runs tile programs on whole arrays: one workgroup after another, each tile as an array.
+Runs tile programs on whole arrays, one workgroup after another.
 
-Three faults are found here, before there are invocations: a box that exceeds its view; an element
-that two workgroups store, or that one stores and another reads; and a read of an element that was
-never written.
+Three faults are detected: a box that exceeds its view; an element that one workgroup stores and
+another one stores or reads; and a read of an element that was never written.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from xdsl_spirv.interpreter.options import Options
 NOBODY = -1
 
 SEVERAL = -2
-"""Marks an element that several workgroups have read."""
+"""Reader id of an element that several workgroups have read."""
 
 
 @dataclass
 class Buffer:
     """
-    A buffer's elements, and which workgroup stored and read each. `unwritten` marks elements
-    without a value; None if all have one.
+    A buffer's elements, and the workgroups that stored and read each element. `unwritten` is a
+    mask of elements without a value, or None if all have one.
     """
 
     name: str
@@ -50,7 +49,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class View:
-    """Elements of a buffer by indices."""
+    """A view of a buffer: an array of element indices."""
 
     buffer: Buffer
     offset: int
@@ -59,12 +58,12 @@ class View:
 
     @classmethod
     def view_all(cls, buffer: Buffer, shape: Sequence[int]) -> View:
-        """A whole buffer, row by row."""
+        """Returns a row-major view of a whole buffer."""
         strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
         return cls(buffer, 0, tuple(shape), tuple(strides))
 
     def box(self, firsts: Sequence[int], shape: Sequence[int]) -> tuple[Array, Array]:
-        """The element numbers of a box, and which of them are inside."""
+        """Returns the element indices of a box, and a mask of the elements in bounds."""
         shape = (1,) * (len(self.sizes) - len(shape)) + tuple(shape)
         numbers = np.full((1,) * len(shape), self.offset, np.int64)
         inside = np.ones((1,) * len(shape), np.bool_)
@@ -78,7 +77,7 @@ class View:
         return numbers, inside
 
     def name_of(self, number: int) -> str:
-        """Formats an element for messages: `c[3, 0]`."""
+        """Formats an element for messages, as in `c[3, 0]`."""
         rest, indices = number - self.offset, list[int]()
         for stride in self.strides:
             indices.append(rest // stride if stride else 0)
@@ -87,7 +86,7 @@ class View:
 
 
 class TileMachine(Host):
-    """Runs a program for one workgroup after another."""
+    """Runs a tile program for one workgroup after another."""
 
     def __init__(self, grid: tuple[int, int, int], options: Options | None = None):
         super().__init__(ModuleOp([]), options or Options())
@@ -96,12 +95,12 @@ class TileMachine(Host):
 
     @property
     def number(self) -> int:
-        """The workgroup's linear number in the grid."""
+        """Linear index of the workgroup in the grid."""
         x, y, z = self.workgroup
         return x + self.grid[0] * (y + self.grid[1] * z)
 
     def read(self, view: View, numbers: Array, inside: Array) -> Array:
-        """Reads elements by number; numbers outside give any value."""
+        """Reads elements by index. Values are arbitrary where `inside` is False."""
         buffer = view.buffer
         _check_buffer(view, numbers, inside)
         safe = np.where(inside, numbers, 0)
@@ -113,7 +112,7 @@ class TileMachine(Host):
             raise InterpreterError(
                 f"workgroup {self.number} reads {view.name_of(safe[missing][0])}, "
                 "which was not written",
-                remedy=f"give {buffer.name} contents, or store before you load",
+                remedy=f"initialize {buffer.name}, or store the element before the load",
             )
         own = safe[inside]
         alone = np.isin(buffer.reader[own], (NOBODY, self.number))
@@ -121,7 +120,7 @@ class TileMachine(Host):
         return buffer.elements[safe]
 
     def write(self, view: View, numbers: Array, inside: Array, values: Array) -> None:
-        """Stores the elements that are inside of the view."""
+        """Stores the elements for which `inside` is True."""
         buffer = view.buffer
         _check_buffer(view, numbers, inside)
         own, first = numbers[inside], np.unique(numbers[inside]).size
@@ -164,16 +163,16 @@ def _check_buffer(view: View, numbers: Array, inside: Array) -> None:
         raise InterpreterError(
             f"element {numbers[beyond][0]} of {view.buffer.name} is used, but it has only "
             f"{view.buffer.elements.size} elements",
-            remedy="sizes, strides or a mask reach beyond the buffer: correct them",
+            remedy="correct the sizes, strides or mask, so that all elements are within the buffer",
         )
 
 
 def grid_of(program: tile.ProgramOp, sizes: dict[int, tuple[int, ...]]) -> tuple[int, int, int]:
     """
-    The workgroups that cover the view of the program's `tile.place`.
+    Returns the grid that covers the view of the program's `tile.place`.
 
-    `sizes` has the shape of each argument that is a view. Raises `InterpreterError` without such a
-    place.
+    `sizes` maps the index of each view argument to its shape. Raises `InterpreterError` if the
+    program has no `tile.place`.
     """
     place = next((op for op in program.walk() if isinstance(op, tile.PlaceOp)), None)
     if place is None or not hasattr(place.view, "index"):
@@ -196,10 +195,10 @@ def run_program(
     names: Sequence[str] = (),
 ) -> None:
     """
-    Runs a program on `grid` workgroups; arrays of views are changed in place.
+    Runs a tile program on `grid` workgroups. Changes view arguments in place.
 
-    Arguments in `unwritten` have no contents yet. Raises `InterpreterError` at the operation for
-    each fault that the module lists.
+    `unwritten` are the indices of arguments without initial contents. Raises `InterpreterError`
+    for each fault that the module docstring lists.
     """
     machine, block = TileMachine(grid), program.body.block
     values: list[Any] = []
@@ -222,7 +221,7 @@ def _index(value: int) -> Array:
 
 @host(tile.PlaceOp)
 def place(machine: Host, op: tile.PlaceOp, operands: Sequence[Any]) -> list[Any]:
-    """The first indices of the workgroup's tile."""
+    """Returns the first indices of the workgroup's tile."""
     assert isinstance(machine, TileMachine)
     numbers = list(machine.workgroup[: len(op.counted)])
     if op.group is not None:
@@ -234,7 +233,7 @@ def place(machine: Host, op: tile.PlaceOp, operands: Sequence[Any]) -> list[Any]
 
 
 def _place_in_groups(number: int, grid: tuple[int, int, int], group: int) -> tuple[int, int]:
-    """Returns a workgroup's tile, if `group` rows are covered before the next column."""
+    """Returns a workgroup's tile if `group` rows of tiles are traversed column by column."""
     before = number // (group * grid[0]) * group
     rows = min(group, grid[1] - before)
     within = number % (group * grid[0])
@@ -243,7 +242,7 @@ def _place_in_groups(number: int, grid: tuple[int, int, int], group: int) -> tup
 
 @host(tile.ProgramIdOp)
 def program_id(machine: Host, op: tile.ProgramIdOp, operands: Sequence[Any]) -> list[Any]:
-    """Returns the workgroup's number along an axis, or the number of workgroups."""
+    """Returns the workgroup's index along an axis, or the number of workgroups."""
     assert isinstance(machine, TileMachine)
     numbers = machine.workgroup if op.count is None else machine.grid
     return [_index(numbers[op.axis.value.data])]
@@ -251,13 +250,13 @@ def program_id(machine: Host, op: tile.ProgramIdOp, operands: Sequence[Any]) -> 
 
 @on_arrays(tile.SizeOp)
 def size(op: tile.SizeOp, view: View) -> Array:
-    """The size of an axis."""
+    """Returns the size of an axis."""
     return _index(view.sizes[op.axis.value.data])
 
 
 @on_arrays(tile.ViewOp)
 def view_of(op: tile.ViewOp, source: View, offset: Any, *numbers: Any) -> View:
-    """Another view of the buffer."""
+    """Returns another view of the buffer of `source`."""
     values = [int(number) for number in numbers]
     half = len(values) // 2
     start = source.offset + int(offset)
@@ -271,7 +270,7 @@ def _refuse_box(op: Operation, view: View, firsts: Sequence[int], shape: Sequenc
         f"a tile of {'x'.join(map(str, shape))} at [{at}] exceeds {view.buffer.name}, "
         f"whose size is {sizes}",
         op,
-        "handle elements outside: write `outside 0` in a load, `clipped` in a store",
+        "add `outside 0` to a load or `clipped` to a store, to permit elements outside",
     )
 
 
@@ -315,14 +314,14 @@ def _select_numbers(view: View, numbers: Array, mask: Array | None) -> tuple[Arr
         raise InterpreterError(
             f"element {numbers[beyond][0]} of a view of {view.buffer.name} is used, but "
             f"it has only {view.sizes[0]} elements",
-            remedy="the numbers or the mask reach beyond the view: correct them",
+            remedy="correct the indices or the mask, so that all elements are within the view",
         )
     return view.offset + numbers.astype(np.int64) * view.strides[0], inside
 
 
 @host(tile.GatherOp)
 def gather(machine: Host, op: tile.GatherOp, operands: Sequence[Any]) -> list[Any]:
-    """Elements by their numbers."""
+    """Loads elements by their indices."""
     assert isinstance(machine, TileMachine)
     view, given, *mask = operands
     numbers, inside = _select_numbers(view, given, mask[0] if mask else None)
@@ -332,7 +331,7 @@ def gather(machine: Host, op: tile.GatherOp, operands: Sequence[Any]) -> list[An
 
 @host(tile.ScatterOp)
 def scatter(machine: Host, op: tile.ScatterOp, operands: Sequence[Any]) -> list[Any]:
-    """Writes elements by their numbers."""
+    """Stores elements by their indices."""
     assert isinstance(machine, TileMachine)
     values, view, given, *mask = operands
     numbers, inside = _select_numbers(view, given, mask[0] if mask else None)
@@ -342,19 +341,19 @@ def scatter(machine: Host, op: tile.ScatterOp, operands: Sequence[Any]) -> list[
 
 @on_arrays(tile.FullOp)
 def full(op: tile.FullOp, value: Any) -> Array:
-    """Fills a tile with one number."""
+    """Returns a tile filled with one value."""
     return np.full(tile.tile_of(op.result).shape, value)
 
 
 @on_arrays(tile.RangeOp)
 def numbers_from_0(op: tile.RangeOp) -> Array:
-    """Makes the tile 0, 1, 2, ..."""
+    """Returns the tile 0, 1, 2, ..."""
     return np.arange(*tile.tile_of(op.result).shape, dtype=np.int32)
 
 
 @host(tile.MapOp)
 def map_elements(machine: Host, op: tile.MapOp, operands: Sequence[Any]) -> list[Any]:
-    """Applies the function to all elements at once."""
+    """Applies the region to all elements at once."""
     shape = tile.tile_of(op.outputs[0]).shape
     results = machine.run_nested(op.body.block, operands)
     return [np.broadcast_to(result, shape) for result in results]
@@ -362,7 +361,7 @@ def map_elements(machine: Host, op: tile.MapOp, operands: Sequence[Any]) -> list
 
 @on_arrays(tile.MultiplyAddOp)
 def multiply_add(op: tile.MultiplyAddOp, a: Array, b: Array, c: Array) -> Array:
-    """Computes a * b + c in binary32 or wider; integers modulo 2^N."""
+    """Computes a * b + c, in binary32 or wider for floats, modulo 2^N for integers."""
     if c.dtype.kind not in "iu":
         wide = np.float64 if c.dtype == np.float64 else np.float32
         x, y, z = (value.astype(wide) for value in (a, b, c))
@@ -376,7 +375,7 @@ def multiply_add(op: tile.MultiplyAddOp, a: Array, b: Array, c: Array) -> Array:
 
 @host(tile.ReduceOp)
 def reduce(machine: Host, op: tile.ReduceOp, operands: Sequence[Any]) -> list[Any]:
-    """Combines one half of the elements with the other until one element is left."""
+    """Combines the two halves of the elements until one element is left."""
     held = [np.moveaxis(value, op.axis.value.data, 0) for value in operands]
     while (count := len(held[0])) > 1:
         half = count // 2
@@ -391,7 +390,7 @@ def reduce(machine: Host, op: tile.ReduceOp, operands: Sequence[Any]) -> list[An
 
 @on_arrays(tile.BroadcastOp, tile.ReshapeOp, tile.TransposeOp)
 def move(op: Any, value: Array) -> Array:
-    """Moves elements to other positions."""
+    """Transposes, broadcasts or reshapes a tile."""
     if isinstance(op, tile.TransposeOp):
         return value.T
     shape = tile.tile_of(op.result).shape
@@ -401,7 +400,7 @@ def move(op: Any, value: Array) -> Array:
 
 
 def dtype_of(type: tile.ViewType) -> np.dtype[Any]:
-    """numpy's type of a view's elements."""
+    """Returns the numpy type of a view's elements."""
     dtype = scalar_dtype(type.element)
     assert dtype is not None
     return dtype

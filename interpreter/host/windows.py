@@ -1,6 +1,5 @@
 """
-Views an operand over the loops of its index map by strides, so that a convolution's windows are not
-copied.
+Views an operand over the loops of its index map by strides, without copying windows.
 
     d0 * 2 + d3  ->  one dimension for d0 with twice the stride, one for d3 with the stride itself
 
@@ -26,7 +25,7 @@ from xdsl_spirv.interpreter.numbers import Array
 
 
 def linear(expr: AffineExpr) -> tuple[dict[int, int], int] | None:
-    """The factor of each loop and the constant; None for an expression that is not linear."""
+    """Returns (factor of each loop, constant) of an expression, or None if it is not linear."""
     match expr:
         case AffineDimExpr():
             return {expr.position: 1}, 0
@@ -49,7 +48,7 @@ def linear(expr: AffineExpr) -> tuple[dict[int, int], int] | None:
 
 def windows(operand: Array, map: AffineMap, sizes: Sequence[int]) -> tuple[Array, list[int]] | None:
     """
-    A view of `operand` with one dimension for each loop of its map, and these loops in order.
+    Returns a view of `operand` with a dimension for each loop of its map, and the loops.
 
     Returns None if there is no such view, or if it would exceed the operand.
     """
@@ -81,7 +80,7 @@ def sum_of_products(
     a: Array, b: Array, maps: Sequence[AffineMap], sizes: Sequence[int], out: Sequence[int]
 ) -> Array | None:
     """
-    Sum a * b over the loops that `out` does not name, a slice of its largest loop at a time.
+    Sums a * b over the loops that are not in `out`, one slice of the largest loop at a time.
 
     Returns None if an operand has no view over its loops.
     """
@@ -103,7 +102,7 @@ def sum_of_products(
 
 
 MAX_POINTS = 1 << 23
-"""Number of elements of an operand's windows that are in memory at once."""
+"""Maximum number of elements of an operand's windows that are in memory at once."""
 
 
 def _index(loops: Sequence[int], cut: int, part: slice) -> tuple[slice, ...]:
@@ -116,5 +115,5 @@ def _part(view: tuple[Array, list[int]], cut: int, part: slice) -> tuple[Array, 
 
 
 def _einsum(a: tuple[Array, list[int]], b: tuple[Array, list[int]], out: Sequence[int]) -> Array:
-    """Computes one product; uses BLAS if the operands share only the loops that are summed."""
+    """Computes one product, with BLAS if the operands share only the summed loops."""
     return np.einsum(a[0], a[1], b[0], b[1], list(out), optimize=True)

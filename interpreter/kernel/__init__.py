@@ -1,3 +1,1 @@
-"""
-Semantics of the operations in a `gpu.func` before it becomes SPIR-V: one file for each dialect.
-"""
+"""Defines the semantics of operations in a `gpu.func` before lowering, one module per dialect."""

@@ -1,5 +1,5 @@
 """
-`arith`: integers modulo 2^N, floats rounded after every operation.
+Defines the semantics of `arith`: integers modulo 2^N, floats rounded after every operation.
 
 `index` is a 64-bit integer. bfloat16 and 8-bit floats are computed in binary32 and rounded.
 """
@@ -40,16 +40,16 @@ _INTEGERS: dict[type[Operation], Function] = {
 _OF_ONE_BIT: dict[type[Operation], Function] = {
     arith.AddiOp: np.logical_xor,
     arith.SubiOp: np.logical_xor,
-    # A signed 1-bit integer has true as -1, which is less than 0.
+    # As a signed 1-bit integer, true is -1, which is less than 0.
     arith.MinSIOp: np.logical_or,
     arith.MaxSIOp: np.logical_and,
 }
-"""Functions of one-bit integers, which numpy stores as truth values."""
+"""Functions of one-bit integers, which are numpy bools."""
 
 
 @value(*_INTEGERS)
 def integers(op: Operation, context: Context) -> Function:
-    """Arithmetic of integers, modulo 2 on one bit."""
+    """Computes integer arithmetic modulo 2^N."""
     type_ = op.results[0].type
     if scalar_dtype(type_.element_type if isinstance(type_, VectorType) else type_) == numbers.BOOL:
         return _OF_ONE_BIT.get(type(op), _INTEGERS[type(op)])
@@ -82,7 +82,7 @@ value_table(
 
 @constant(arith.ConstantOp)
 def arith_constant(op: arith.ConstantOp, context: Context) -> Array:
-    """The constant, uniform."""
+    """Returns the constant, uniform over all invocations."""
     return constant_value(op.value, op.result.type, context)
 
 
@@ -98,14 +98,14 @@ _COMPARE_INTEGERS: list[Function] = [
     ew.on_unsigned(np.greater),
     ew.on_unsigned(np.greater_equal),
 ]
-"""By arith.cmpi's predicate: eq, ne, slt, sle, sgt, sge, ult, ule, ugt, uge."""
+"""Comparisons, indexed by the predicate of arith.cmpi: eq, ne, slt, sle, ..., ugt, uge."""
 
 _COMPARE_FLOATS: list[Function] = [np.equal, np.greater, np.greater_equal, np.less, np.less_equal]
 
 
 @value(arith.CmpiOp)
 def compare_integers(op: arith.CmpiOp, context: Context) -> Function:
-    """Compares integers by the predicate; bools compare as 1-bit integers."""
+    """Compares integers by the predicate. Bools are compared as 1-bit integers."""
     function = _COMPARE_INTEGERS[op.predicate.value.data]
     if scalar_dtype(op.lhs.type) == numbers.BOOL and op.predicate.value.data > 1:
         sign = op.predicate.value.data < 6
@@ -118,8 +118,7 @@ def compare_integers(op: arith.CmpiOp, context: Context) -> Function:
 
 def float_comparison(predicate: int) -> Function:
     """
-    Returns the comparison of arith.cmpf's predicate: false, o{eq,gt,ge,lt,le,ne}, ord,
-    u{eq,gt,ge,lt,le,ne}, uno, true.
+    Returns the comparison of an arith.cmpf predicate (false, o{eq,..}, ord, u{..}, uno, true).
     """
 
     if predicate in (0, 15):
@@ -144,7 +143,7 @@ def compare_floats(op: arith.CmpfOp, context: Context) -> Function:
 
 @value(arith.SelectOp)
 def select(op: arith.SelectOp, context: Context) -> Function:
-    """The second operand where the condition holds, else the third."""
+    """Selects the second operand where the condition holds, otherwise the third."""
     return ew.select(context.form(op.result.type), isinstance(op.cond.type, ShapedType))
 
 
@@ -166,6 +165,6 @@ CONVERSIONS: dict[type[Operation], ew.Conversion] = {
 
 @value(*CONVERSIONS)
 def convert(op: Operation, context: Context) -> Function:
-    """Applies the table's conversion between the element types."""
+    """Converts between element types as the operation requires."""
     source, target = (context.plain(v.type).dtype for v in (op.operands[0], op.results[0]))
     return CONVERSIONS[type(op)](source, target, context.options.bfloat16_rounding)

@@ -1,8 +1,8 @@
 """
-`scf` and `cf`: uniform loops and branches are Python's, divergent ones run under masks.
+Compiles `scf` and `cf`: uniform control flow runs as Python's, divergent under masks.
 
-A loop whose bounds differ between lanes runs as often as the longest lane needs; a lane that is
-done keeps its iteration arguments. A divergent `scf.if` runs both sides.
+A loop whose bounds differ between lanes runs as often as the longest lane needs. Lanes that are
+done keep their iteration arguments. A divergent `scf.if` runs both branches.
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ from xdsl_spirv.interpreter.semantics import control, terminator
 
 
 def body_of(compiler: Compiler, block: Block) -> tuple[Steps, Slots, list[SSAValue]]:
-    """
-    Compiles a structured body; returns its steps, the slots it yields, and the values that die once
-    they are read.
-    """
+    """Compiles a structured body. Returns its steps, yielded slots, and values that then die."""
     steps, ended = compiler.block(block)
     last = block.last_op
     yielded = compiler.slots(last.operands) if last and last.has_trait(IsTerminator) else ()
@@ -36,18 +33,18 @@ def body_of(compiler: Compiler, block: Block) -> tuple[Steps, Slots, list[SSAVal
 
 
 def define_results(compiler: Compiler, op: Operation) -> Callable[[Env, Sequence[Any]], None]:
-    """Allocates the slots of an operation's results; returns the function that assigns them."""
+    """Allocates slots for an operation's results. Returns the function that assigns them."""
     slots = tuple(compiler.define(r, compiler.escapes(r)) for r in op.results)
     return compiler.assigner(slots, compiler.merges(op.results))
 
 
 def mergers(compiler: Compiler, values: Sequence[SSAValue]) -> list[Merge]:
-    """Returns functions that merge each value under a mask."""
+    """Returns the function that merges each value under a mask."""
     return [merger(compiler.context.form(value.type)) for value in values]
 
 
 def agreed(value: Array, mask: Mask) -> int | None:
-    """Returns the number that all active lanes hold, or None if they differ."""
+    """Returns the number that all active lanes hold, or None if lanes differ."""
     if value.size == 1:
         return int(value.item())
     if mask is not None:
@@ -58,10 +55,7 @@ def agreed(value: Array, mask: Mask) -> int | None:
 
 
 def split(condition: Array, mask: Mask) -> bool | tuple[Array, Array]:
-    """
-    Returns the value that all active lanes agree on, else the masks of the lanes with true and
-    false.
-    """
+    """Returns the condition if active lanes agree, otherwise the masks of true and false lanes."""
     if condition.size == 1:
         return bool(condition.item())
     if mask is None:
@@ -77,7 +71,7 @@ def split(condition: Array, mask: Mask) -> bool | tuple[Array, Array]:
 
 @control(scf.ForOp)
 def for_loop(op: scf.ForOp, compiler: Compiler) -> Step:
-    """Iteration arguments keep their slots over the loop; results are copied at its end."""
+    """Runs a counted loop. Iteration arguments have fixed slots. Results are copied at the end."""
     block = op.body.block
     bounds = compiler.slots((op.lb, op.ub, op.step))
     initial = compiler.slots(op.iter_args)
@@ -130,7 +124,7 @@ def _run_parted_loop(
     run: Callable[[Env], None],
     carried: Sequence[tuple[Merge, tuple[int, int]]],
 ) -> None:
-    """Runs a loop whose bounds differ between lanes: each iteration runs under a mask."""
+    """Runs a loop whose bounds differ between lanes, each iteration under a mask."""
     bounds, variable = counted
     low, high, step = (env[slot] for slot in bounds)
     outer, counter = batch.mask, low
@@ -151,7 +145,7 @@ def _run_parted_loop(
 
 @control(scf.IfOp)
 def if_else(op: scf.IfOp, compiler: Compiler) -> Step:
-    """Runs one branch if all lanes agree, else both, each under its mask."""
+    """Runs one branch if all lanes agree, otherwise both branches under masks."""
     condition = compiler.slot(op.cond)
     then_steps, then_slots, then_ended = body_of(compiler, op.true_region.block)
     has_else = bool(op.false_region.blocks)
@@ -192,7 +186,7 @@ def if_else(op: scf.IfOp, compiler: Compiler) -> Step:
 
 @control(scf.WhileOp)
 def while_loop(op: scf.WhileOp, compiler: Compiler) -> Step:
-    """Lanes whose condition fails keep the values they left with until all have."""
+    """Runs a loop until the condition fails in all lanes. Lanes that left keep their values."""
     before, after = op.before_region.block, op.after_region.block
     initial = compiler.slots(op.arguments)
     before_slots = tuple(compiler.define(arg) for arg in before.args)
@@ -247,7 +241,7 @@ def branch(op: cf.BranchOp, flow: Flow) -> Callable[[Env], Leaving]:
 
 @terminator(cf.ConditionalBranchOp)
 def conditional_branch(op: cf.ConditionalBranchOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """Branches to one of two blocks by lane."""
+    """Sends each lane to one of two blocks, by its condition."""
     return choose(
         flow, op.cond, (op.then_block, op.then_arguments), (op.else_block, op.else_arguments)
     )
@@ -255,12 +249,12 @@ def conditional_branch(op: cf.ConditionalBranchOp, flow: Flow) -> Callable[[Env]
 
 @terminator(gpu.ReturnOp)
 def gpu_return(op: gpu.ReturnOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """Ends the function for the active lanes."""
+    """Returns from the function in the active lanes."""
     return lambda env: RETURN
 
 
 def jump(flow: Flow, target: Block, operands: Sequence[SSAValue]) -> Callable[[Env], Leaving]:
-    """Assigns the target's arguments and goes there."""
+    """Assigns the arguments of the target block and branches to it."""
     number, read, assign = flow.edge(target, operands)
     if not operands:
         return lambda env: number
@@ -276,7 +270,7 @@ Target = tuple[Block, Sequence[SSAValue]]
 
 
 def choose(flow: Flow, condition: SSAValue, yes: Target, no: Target) -> Callable[[Env], Leaving]:
-    """Goes to one of two blocks, each lane by its condition."""
+    """Sends each lane to one of two blocks, by its condition."""
     slot = flow.compiler.slot(condition)
     yes_number, yes_read, yes_assign = flow.edge(*yes)
     no_number, no_read, no_assign = flow.edge(*no)
@@ -301,7 +295,7 @@ Arm = tuple[Callable[[Env, Any], None], Any, Mask]
 
 
 def assign_parted(env: Env, batch: Batch, arms: Sequence[Arm]) -> None:
-    """Assign block arguments for the lanes of each mask only."""
+    """Assigns block arguments, for each arm only in the lanes of its mask."""
     outer, partial = batch.mask, batch.partial
     batch.partial = True
     for assign, values, mask in arms:

@@ -1,7 +1,8 @@
 """
-`gpu`: ids of invocations, and barriers.
+Defines the semantics of `gpu`: ids of invocations, and barriers.
 
-Ids are `index` values; the ids of a grid whose second and third size is 1 are uniform there.
+Ids are `index` values. If the second and third size of a grid are 1, the ids along them are
+uniform.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ IDS: dict[type[Operation], str] = {
     gpu.SubgroupSizeOp: "SubgroupSize",
     gpu.NumSubgroupsOp: "NumSubgroups",
 }
-"""The built-in variable for each operation."""
+"""Name of the built-in variable for each operation."""
 
 
 @action(*IDS)
 def identify(op: Any, context: Context) -> Function:
-    """The built-in's component along the operation's axis."""
+    """Returns the component of the built-in along the operation's axis."""
     axis = "xyz".index(op.dimension.data) if "dimension" in op.properties else 0
     components = BUILT_INS[IDS[type(op)]]
     return lambda batch: components(batch)[axis].astype(np.int64)

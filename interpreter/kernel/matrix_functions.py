@@ -1,6 +1,4 @@
-"""
-`schedule.each_element` and `schedule.reduce_rows`: functions of a matrix's elements, as regions.
-"""
+"""Defines the semantics of `schedule.each_element` and `schedule.reduce_rows`."""
 
 from __future__ import annotations
 
@@ -49,9 +47,7 @@ def each_element(op: EachElementOp, context: Context) -> Function:
 
 @action(ReduceRowsOp)
 def reduce_rows(op: ReduceRowsOp, context: Context) -> Function:
-    """
-    Combines the two halves of each row until one element is left, which replaces the whole row.
-    """
+    """Combines the two halves of each row until one element is left, and fills the row with it."""
     form, code = matrix_form(op.matrix.type, context), _compiled_once(op, context)
 
     def call(batch: Batch, matrix: Array) -> Array:
@@ -64,7 +60,7 @@ def reduce_rows(op: ReduceRowsOp, context: Context) -> Function:
 
 @terminator(YieldOp)
 def yield_one(op: YieldOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """Returns the function's value for all lanes: no lane leaves a region of one block earlier."""
+    """Returns the function's value in all lanes."""
     slot = flow.compiler.slot(op.arguments[0])
     narrow = flow.compiler.widened.narrowing(op.arguments[0])
 

@@ -1,8 +1,8 @@
 """
-`memref` in a kernel, and the pointers that `schedule` makes of it.
+Defines the semantics of `memref` in a kernel, and of pointers that `schedule` creates.
 
-A memref is a `Pointer` to its first element; its type has the shape and the strides. Elements lie
-without padding, also vectors; an i1 takes a byte.
+A memref is a `Pointer` to its first element. Its type has the shape and the strides. Elements are
+stored without padding, also vectors. An i1 takes a byte.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from xdsl_spirv.interpreter.semantics import Function, action, same, value, valu
 
 
 def memref_type(value: SSAValue) -> MemRefType[Any]:
-    """The type of a value that the verifier has found to be a memref."""
+    """Returns the type of a value that the verifier requires to be a memref."""
     assert isinstance(value.type, MemRefType)
     return value.type
 
 
 def element_form(type: MemRefType[Any], context: Context) -> Plain:
-    """The form of a memref's elements."""
+    """Returns the form of a memref's elements."""
     return context.plain(type.element_type)
 
 
 def element_bytes(form: Plain) -> int:
-    """Bytes from one element to the next."""
+    """Returns the bytes from one element to the next."""
     return prod(form.shape) * form.dtype.itemsize
 
 
 def static_strides(type: MemRefType[Any]) -> list[int]:
-    """The strides of a memref in elements."""
+    """Returns the strides of a memref, in elements. Raises `InterpreterError` if not static."""
     strides = type.get_strides()
     known = [] if strides is None else [stride for stride in strides if stride is not None]
     if len(known) != type.get_num_dims():
@@ -57,7 +57,7 @@ def static_strides(type: MemRefType[Any]) -> list[int]:
 
 
 def element_pointer(type: MemRefType[Any], context: Context) -> Callable[..., Pointer]:
-    """Returns `at(base, *indices)`, which computes the pointer to an element."""
+    """Returns a function `at(base, *indices)` that computes the pointer to an element."""
     size = element_bytes(element_form(type, context))
     strides = static_strides(type)
 
@@ -72,7 +72,7 @@ def element_pointer(type: MemRefType[Any], context: Context) -> Callable[..., Po
 
 
 def gathered(points: Any, array: Array, *indexes: Array) -> Array:
-    """Gathers elements of a whole array; masked lanes or points read any element."""
+    """Gathers elements of a whole array. Masked lanes or points read any element."""
     if points.mask is not None:
         bounds = zip(indexes, array.shape, strict=True)
         indexes = tuple(np.clip(index, 0, size - 1) for index, size in bounds)
@@ -87,7 +87,7 @@ def gathered(points: Any, array: Array, *indexes: Array) -> Array:
 
 @action(memref.LoadOp)
 def load(op: memref.LoadOp, context: Context) -> Function:
-    """Loads the element at the indices; on the host, gathers from the whole array."""
+    """Loads the element at the indices. On the host, gathers from the whole array."""
     type = memref_type(op.memref)
     form, at = element_form(type, context), element_pointer(type, context)
 
@@ -101,7 +101,7 @@ def load(op: memref.LoadOp, context: Context) -> Function:
 
 @action(memref.StoreOp)
 def store(op: memref.StoreOp, context: Context) -> Function:
-    """Write the element at the indices."""
+    """Stores the element at the indices."""
     type = memref_type(op.memref)
     form, at = element_form(type, context), element_pointer(type, context)
 
@@ -112,9 +112,7 @@ def store(op: memref.StoreOp, context: Context) -> Function:
 
 
 def _storage(space: Attribute) -> StorageClass:
-    """
-    Returns the memory of a kernel's allocation; without a memory space each invocation has its own.
-    """
+    """Returns the storage class of a kernel's allocation: Function if it has no memory space."""
     if isinstance(space, StorageClassAttr):
         storage = space.data
     elif isinstance(space, NoneAttr) or "private" in str(space):
@@ -128,9 +126,7 @@ def _storage(space: Attribute) -> StorageClass:
 
 @action(memref.AllocOp, memref.AllocaOp)
 def allocate(op: memref.AllocOp | memref.AllocaOp, context: Context) -> Function:
-    """
-    Allocates unwritten memory: for each workgroup in Workgroup memory, else for each invocation.
-    """
+    """Allocates unwritten memory, per workgroup for Workgroup memory, otherwise per invocation."""
     type = memref_type(op.results[0])
     space = type.memory_space
     storage = _storage(space)
@@ -148,25 +144,25 @@ def allocate(op: memref.AllocOp | memref.AllocaOp, context: Context) -> Function
 
 @action(memref.DeallocOp, memref.AssumeAlignmentOp)
 def nothing(op: Operation, context: Context) -> Function:
-    """Has no effect on values."""
+    """Returns a function without effect, for deallocation and alignment assumptions."""
     if op.results:
         return lambda batch, base, *_: base
     return lambda batch, *_: None
 
 
-# The same memory under another type.
+# Casts change only the type.
 value_table(dict.fromkeys((memref.CastOp, memref.MemorySpaceCastOp, FlatViewOp), same))
 
 
 @value(ElementPtrOp)
 def element_ptr(op: ElementPtrOp, context: Context) -> Function:
-    """The pointer to the element at the indices."""
+    """Returns the pointer to the element at the indices."""
     return element_pointer(memref_type(op.memref), context)
 
 
 @value(memref.DimOp)
 def dim(op: memref.DimOp, context: Context) -> Function:
-    """Returns a static dimension, or that of the array which the launch passed."""
+    """Returns a static dimension, or the dimension of the array passed to the launch."""
     type = memref_type(op.source)
     sizes = np.array(type.get_shape(), np.int64)
     if type.has_static_shape():
@@ -176,7 +172,7 @@ def dim(op: memref.DimOp, context: Context) -> Function:
 
 @action(memref.SubviewOp)
 def subview(op: memref.SubviewOp, context: Context) -> Function:
-    """A pointer to the first element of the view; its strides are the result type's."""
+    """Returns a pointer to the view's first element. The result type has the view's strides."""
     type = memref_type(op.source)
     strides, size = static_strides(type), element_bytes(element_form(type, context))
     offsets = op.static_offsets.get_values()

@@ -1,4 +1,4 @@
-"""`vector` in a kernel: loads, stores and rearrangements of vectors of one dimension or more."""
+"""Defines the semantics of `vector` in a kernel: loads, stores and rearrangements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ value_table({vector.FMAOp: fused_multiply_add})
 def _contiguous(type: Attribute, last_stride: int, context: Context) -> Plain:
     form = context.plain(type)
     if len(form.shape) != 1 or last_stride != 1:
-        raise InterpreterError(f"{type} does not lie contiguously in its memref")
+        raise InterpreterError(f"{type} is not contiguous in its memref")
     return form
 
 
@@ -41,7 +41,7 @@ def load(op: vector.LoadOp, context: Context) -> Function:
 
 @action(vector.StoreOp)
 def store(op: vector.StoreOp, context: Context) -> Function:
-    """Write consecutive elements of the last dimension."""
+    """Stores consecutive elements of the last dimension."""
     type = memref_type(op.base)
     form = _contiguous(op.vector.type, static_strides(type)[-1], context)
     at = element_pointer(type, context)
@@ -67,7 +67,7 @@ def broadcast(op: vector.BroadcastOp, context: Context) -> Function:
 
 @value(vector.ExtractOp)
 def extract(op: vector.ExtractOp, context: Context) -> Function:
-    """The component or sub-vector at static positions."""
+    """Returns the component or sub-vector at static positions."""
     positions = op.static_position.get_values()
     if op.dynamic_position:
         raise InterpreterError("vector.extract at a dynamic position is not executed", op)
@@ -77,7 +77,7 @@ def extract(op: vector.ExtractOp, context: Context) -> Function:
 
 @value(vector.InsertOp)
 def insert(op: vector.InsertOp, context: Context) -> Function:
-    """The vector with a component or sub-vector at static positions replaced."""
+    """Returns the vector with the component or sub-vector at static positions replaced."""
     positions = op.static_position.get_values()
     if op.dynamic_position:
         raise InterpreterError("vector.insert at a dynamic position is not executed", op)
@@ -94,7 +94,7 @@ def insert(op: vector.InsertOp, context: Context) -> Function:
 
 @value(vector.BitcastOp)
 def bitcast(op: vector.BitcastOp, context: Context) -> Function:
-    """Returns the same bits, the last dimension shrunk or grown."""
+    """Reinterprets the bits, which changes the size of the last dimension."""
     form = context.plain(op.result.type)
 
     def call(a: Array) -> Array:
@@ -105,7 +105,7 @@ def bitcast(op: vector.BitcastOp, context: Context) -> Function:
 
 @value(vector.ShuffleOp)
 def shuffle(op: vector.ShuffleOp, context: Context) -> Function:
-    """Selects components of two 1-D vectors by number."""
+    """Selects components of two 1-D vectors by index."""
     numbers = np.array(op.mask.get_values())
     if len(context.plain(op.v1.type).shape) != 1:
         raise InterpreterError("vector.shuffle of several dimensions is not executed", op)
@@ -137,7 +137,7 @@ _REDUCTIONS: dict[str, Function] = {
 
 @value(vector.ReductionOp)
 def reduction(op: vector.ReductionOp, context: Context) -> Function:
-    """Combines the components in order, the accumulator last."""
+    """Combines the components in order, then the accumulator."""
     name = op.kind.data.value if hasattr(op.kind.data, "value") else str(op.kind.data)
     function = _REDUCTIONS[name]
     count = prod(context.plain(op.vector.type).shape)

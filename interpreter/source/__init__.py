@@ -1,9 +1,8 @@
 """
-Reads a module's notes of the source that it was compiled from: files, lines, texts and names.
+Reads a module's debug information about its source: files, lines, texts and names.
 
-The notes are read from the dialect's operations, so that they survive printing and parsing, and
-only when a message needs them. Missing or wrong debug information is left out of messages: reading
-it never fails.
+The information is read from operations, so it survives printing and parsing. It is read only when
+a message needs it. Missing or wrong debug information never causes an error: messages omit it.
 """
 
 from xdsl_spirv.interpreter.source.location import SourceLocation

@@ -1,9 +1,8 @@
 """
-The debug information that a module carries: OpString, OpSource, and the instructions of
-NonSemantic.Shader.DebugInfo, of any version.
+Reads a module's debug information: OpString, OpSource and NonSemantic.Shader.DebugInfo.
 
-An entry refers to other entries by symbols, and to numbers by constants. An entry that is missing,
-of the wrong kind, or refers to itself is ignored.
+An entry refers to other entries by symbols, and to numbers by constants. An entry is ignored if it
+is missing, of the wrong kind, or refers to itself.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from xdsl_spirv.interpreter.source.texts import Texts
 
 SET = "NonSemantic.Shader.DebugInfo."
 DEEPEST = 64
-"""Greatest number of nested calls or scopes that are followed."""
+"""Maximum number of nested calls or scopes that are followed."""
 
 Operand: TypeAlias = Attribute | SSAValue
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One instruction of the set, and the operands behind its number."""
+    """One instruction of NonSemantic.Shader.DebugInfo: its kind and its operands."""
 
     kind: spv.ShaderDebugInfo
     operands: Sequence[Operand]
 
     def operand(self, number: int) -> Operand | None:
-        """Returns an operand, or None if there are fewer."""
+        """Returns the operand of this index, or None if there are fewer operands."""
         return self.operands[number] if number < len(self.operands) else None
 
     def number(self, number: int) -> int:
-        """Returns an operand that is a constant or a literal; 0 if it is neither."""
+        """Returns the value of a constant or literal operand, 0 for other operands."""
         return number_of(self.operand(number))
 
 
@@ -49,21 +48,21 @@ FILES = {
     spv.ShaderDebugInfo.DebugCompilationUnit: 2,
     spv.ShaderDebugInfo.DebugTypeComposite: 2,
 }
-"""For each kind of scope, the operand that names its DebugSource."""
+"""Index of the operand with the DebugSource, for each kind of scope."""
 PARENTS = {
     spv.ShaderDebugInfo.DebugLexicalBlock: 3,
     spv.ShaderDebugInfo.DebugLexicalBlockDiscriminator: 2,
 }
-"""For each kind of scope inside functions, the operand that names its parent."""
+"""Index of the operand with the parent, for each kind of scope inside functions."""
 
 
 class DebugInfo:
-    """The entries of one module."""
+    """The debug information of one module."""
 
     def __init__(self, module: Operation):
         self.texts = Texts()
         self.language = 0
-        """The language in the first OpSource, 0 if there is none."""
+        """Source language of the first OpSource, 0 if there is none."""
         self._entries: dict[str, Entry] = {}
         self._strings: dict[str, str] = {}
         self.variables: list[Entry] = []
@@ -87,10 +86,7 @@ class DebugInfo:
             self.variables.append(entry)
 
     def _read_text(self, op: spv.RawGlobalOp) -> None:
-        """
-        Collects source text: from OpSource, from DebugSource, or from a continuation of one of
-        them.
-        """
+        """Collects source text from OpSource, DebugSource, or a continuation of either."""
         layout, name = op.layout.data, op.instruction.data
         if name == "OpSource":
             self.language = self.language or number_of(layout[0] if layout else None)
@@ -108,21 +104,21 @@ class DebugInfo:
             self.texts.extend(self.string(entry.operand(0)))
 
     def string(self, operand: Operand | None) -> str:
-        """Returns the text of an OpString that an operand names."""
+        """Returns the text of the OpString that an operand refers to."""
         return self._strings.get(_symbol(operand), "")
 
     def entry(self, operand: Operand | None, *kinds: spv.ShaderDebugInfo) -> Entry | None:
-        """Returns the entry that an operand refers to, if it is of one of some kinds."""
+        """Returns the entry that an operand refers to, or None if its kind is not in `kinds`."""
         entry = self._entries.get(_symbol(operand))
         return entry if entry is not None and entry.kind in kinds else None
 
     def file(self, operand: Operand | None) -> str:
-        """The name of the file of a DebugSource."""
+        """Returns the file name of a DebugSource."""
         source = self.entry(operand, spv.ShaderDebugInfo.DebugSource)
         return "" if source is None else self.string(source.operand(0))
 
     def scopes(self, scope: Operand | None) -> Iterator[Entry]:
-        """Returns a scope inside a function and the scopes around it, the function last."""
+        """Yields a scope inside a function and the scopes around it, the function last."""
         for _ in range(DEEPEST):
             entry = self.entry(scope, *FILES)
             if entry is None:
@@ -133,7 +129,7 @@ class DebugInfo:
             scope = entry.operand(PARENTS[entry.kind])
 
     def function(self, scope: Operand | None) -> str:
-        """Returns the name of the function that a scope is or lies in."""
+        """Returns the name of the function that contains a scope."""
         for entry in self.scopes(scope):
             if entry.kind is spv.ShaderDebugInfo.DebugFunction:
                 return self.string(entry.operand(0))
@@ -152,7 +148,7 @@ class DebugInfo:
         scope: Operand | None = None,
         inlined: Operand | None = None,
     ) -> SourceLocation | None:
-        """Makes the location of a place, with inlined calls around it; None without a line."""
+        """Creates a source location, with the inlined calls around it. Returns None for line 0."""
         if not file or line < 1:
             return None
         calls: list[tuple[str, int, str]] = []
@@ -175,12 +171,12 @@ class DebugInfo:
 def _location(
     file: str, line: int, column: int, text: str, function: str, call: SourceLocation | None
 ) -> SourceLocation:
-    """Makes a location; drops the ./ that glslang writes before the names of included files."""
+    """Creates a location. Removes the ./ that glslang writes before the names of included files."""
     return SourceLocation(file.removeprefix("./"), line, column, shown(text), function, call)
 
 
 def entry_of(op: Operation) -> Entry | None:
-    """Returns an operation as an instruction of the set; None for other operations."""
+    """Returns the debug-information entry of an operation, or None for other operations."""
     if not isinstance(op, spv.RawGlobalOp | spv.Carried):
         return None
     layout = op.layout.data
@@ -198,7 +194,7 @@ def entry_of(op: Operation) -> Entry | None:
 
 
 def number_of(operand: Operand | None) -> int:
-    """Returns a literal, or a constant as an attribute or a value; 0 for other operands."""
+    """Returns the value of a literal or constant, 0 for other operands."""
     if isinstance(operand, SSAValue):
         owner = operand.owner
         operand = owner.value if isinstance(owner, spv.ConstantOp) else None
@@ -211,7 +207,7 @@ def number_of(operand: Operand | None) -> int:
 
 
 def text_of(operand: Operand | None) -> str:
-    """Returns a literal string; empty text for other operands."""
+    """Returns the text of a literal string, "" for other operands."""
     if isinstance(operand, BytesAttr):
         return operand.data.decode("utf-8", "replace")
     return operand.data if isinstance(operand, StringAttr) else ""

@@ -1,9 +1,9 @@
 """
-The variables of a function as its source has them, and the places of their values.
+Finds the source variables of a function and the locations of their values.
 
-A variable lives in a SPIR-V variable that a DebugDeclare or a name points to or, after an optimizer
-replaced it by values, in the value of the last DebugValue. If DebugValues of different paths may
-apply, none is chosen: the variable is left out rather than shown with an old value.
+A source variable is stored in a SPIR-V variable that a DebugDeclare or a name points to. If an
+optimizer replaced it by values, its value is in the last DebugValue. If DebugValues of different
+paths may apply, the variable is left out, because an old value would mislead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xdsl_spirv.interpreter.source.source_map import map_of
 
 @dataclass(frozen=True)
 class Local:
-    """A variable of the source: its value, or a pointer to it."""
+    """A source variable: its value, or a pointer to its value."""
 
     name: str
     value: SSAValue
@@ -29,9 +29,7 @@ class Local:
 
 
 def locals_at(op: Operation) -> list[Local]:
-    """
-    Returns the variables that are known at an operation and visible there, in the function's order.
-    """
+    """Returns the known and visible source variables at an operation, in the function's order."""
     source, function = map_of(op), _function(op)
     if source is None or function is None:
         return []
@@ -44,9 +42,7 @@ def locals_at(op: Operation) -> list[Local]:
 
 
 def assigned_by(op: Operation) -> str:
-    """
-    Returns the name of the variable that an operation writes, entirely or in part; empty if none.
-    """
+    """Returns the name of the source variable that an operation writes at least in part, or ""."""
     source, function = map_of(op), _function(op)
     if source is None or function is None:
         return ""
@@ -56,15 +52,13 @@ def assigned_by(op: Operation) -> str:
         e for result in op.results for e in _entries_on(result, spv.ShaderDebugInfo.DebugValue)
     ]
     names = [_name(e, source.info) for e in entries if _is_whole(e, source.info)]
-    # If the variable lies in memory as well, the store assigns it.
+    # If the variable is also in memory, its store assigns it.
     known = set(_declared_variables(function, source.info, []).values()) if names else set[str]()
     return next((name for name in names if name not in known), "")
 
 
 def read_by(op: Operation) -> str:
-    """
-    Returns the name of the function's variable that a load reads, if the source's name is known.
-    """
+    """Returns the source name of the variable that a load reads, or "" if it is not known."""
     source = map_of(op)
     if source is None or not source.names.compiled or not op.operands:
         return ""
@@ -72,7 +66,7 @@ def read_by(op: Operation) -> str:
 
 
 def _pointed_at(pointer: SSAValue, info: DebugInfo) -> str:
-    """Returns the name of the variable that a pointer leads into."""
+    """Returns the name of the variable that a pointer points into."""
     while isinstance(pointer.owner, spv.AccessChainOp | spv.InBoundsAccessChainOp):
         pointer = pointer.owner.operands[0]
     names = (_name(entry, info) for entry in _entries_on(pointer, spv.ShaderDebugInfo.DebugDeclare))
@@ -80,7 +74,7 @@ def _pointed_at(pointer: SSAValue, info: DebugInfo) -> str:
 
 
 def _entries_on(value: SSAValue, kind: spv.ShaderDebugInfo) -> Iterator[Entry]:
-    """Returns the debug information of one kind that uses a value."""
+    """Yields the debug-information entries of one kind that use a value."""
     entries = (entry_of(use.operation) for use in value.uses)
     return (entry for entry in entries if entry is not None and entry.kind is kind)
 
@@ -96,10 +90,10 @@ def _declared_variables(
     function: FuncOp, info: DebugInfo, scopes: Sequence[Entry]
 ) -> dict[SSAValue, str]:
     """
-    Returns the pointers to a function's variables, by their source names.
+    Returns the pointers to a function's variables, with their source names.
 
-    Variables that DebugDeclare names (in these `scopes`) count; only if there are none, all
-    variables with names count, since temporaries have names, too.
+    Returns the variables of DebugDeclares in these `scopes`. Without any, returns all named
+    variables, which may include temporaries.
     """
     names: dict[SSAValue, str] = {}
     declared: dict[SSAValue, str] = {}
@@ -117,16 +111,12 @@ def _declared_variables(
 
 
 def _is_accessed(pointer: SSAValue) -> bool:
-    """
-    True if a variable is in use: after an optimizer replaced it by values, it is only declared.
-    """
+    """True if a variable is used. After an optimizer replaced it by values, it is only declared."""
     return any(entry_of(use.operation) is None for use in pointer.uses)
 
 
 def _is_visible(entry: Entry, info: DebugInfo, scopes: Sequence[Entry]) -> bool:
-    """
-    True if the variable of a DebugDeclare or DebugValue belongs to one of some scopes, if any.
-    """
+    """True if there are no scopes, or the variable of a debug entry belongs to one of them."""
     variable = info.entry(entry.operand(0), spv.ShaderDebugInfo.DebugLocalVariable)
     if variable is None or not scopes:
         return True
@@ -137,7 +127,7 @@ def _is_visible(entry: Entry, info: DebugInfo, scopes: Sequence[Entry]) -> bool:
 def _values(
     op: Operation, function: FuncOp, info: DebugInfo, scopes: Sequence[Entry]
 ) -> Iterator[Local]:
-    """Returns the variables whose values DebugValues give before an operation."""
+    """Yields the variables whose values DebugValues give before an operation."""
     all_values: dict[str, set[Operand | None]] = {}
     for entry in _debug_values(function):
         all_values.setdefault(_name(entry, info), set()).add(entry.operand(1))
@@ -162,10 +152,11 @@ def _debug_values(op: Operation) -> Iterator[Entry]:
 
 def _before(op: Operation) -> Iterator[tuple[Entry, bool | None]]:
     """
-    Yields the DebugValues before an operation, nearest first, each with its validity there.
+    Yields the DebugValues before an operation, nearest first, each with its validity.
 
-    True in the operation's block; False inside other constructs, which may not have run; in a block
-    around the operation, None: it holds only if it is the variable's only value.
+    The validity is True in the operation's block. It is False inside other constructs, which may
+    not have run. It is None in a block around the operation: the value is valid only if it is the
+    variable's only value.
     """
     around: Operation | None = op
     while around is not None and not isinstance(around, FuncOp):
@@ -179,7 +170,7 @@ def _before(op: Operation) -> Iterator[tuple[Entry, bool | None]]:
 
 
 def _is_whole(entry: Entry, info: DebugInfo) -> bool:
-    """True if a DebugValue gives the whole variable."""
+    """True if a DebugValue gives the value of the whole variable."""
     if entry.kind is not spv.ShaderDebugInfo.DebugValue or len(entry.operands) > 3:
         return False
     expression = info.entry(entry.operand(2), spv.ShaderDebugInfo.DebugExpression)

@@ -1,11 +1,10 @@
 """
-Names of the source for a module's variables and for the parts of them.
+Finds the source names of a module's variables and of their parts.
 
 An access is written as in the source: `tile[3]`, `result.y[7]`, `Input.x[1].w`. Names come from
-symbols and OpMemberName. A buffer without a name (GLSL's blocks without an instance) gets the name
-of its block. A single member without a name, or with one that a compiler made up (`@data`,
-`__member0`), is left out. If no compiler is known to have made the module, messages keep the
-symbols.
+symbols and OpMemberName. A buffer without a name (a GLSL block without an instance name) gets the
+name of its block. The name of a single member is omitted if it is missing or made up by a compiler
+(`@data`, `__member0`). Messages show symbols if no known compiler produced the module.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from xdsl_spirv.interpreter.source.debug_info import entry_of
 
 SYMBOL = re.compile(r"@([A-Za-z_$.][\w$.]*)")
 UNNAMED = re.compile(r"variable(_\d+)?|")
-"""Symbols that the decoder makes up for unnamed variables."""
+"""Pattern of the symbols that the decoder creates for unnamed variables."""
 COMPONENTS = "xyzw"
 
 
 class Names:
-    """The names of one module; it holds no operation."""
+    """The source names of one module. It stores no reference to operations."""
 
     def __init__(self, module: ModuleOp):
         self._members: dict[Attribute, dict[int, str]] = {}
         self._types: dict[str, Attribute] = {}
         self._buffers: dict[tuple[int, ...], str] = {}
         self.compiled = False
-        """True if the module states that it was compiled from source."""
+        """True if the module declares that it was compiled from source."""
         for op in module.body.block.ops:
             if isinstance(op, spv.ModuleVariable):
                 self._add_variable(op)
@@ -62,14 +61,14 @@ class Names:
                 pass
 
     def variable(self, symbol: str) -> str:
-        """Returns the source's name of a variable of the module."""
+        """Returns the source name of a module variable."""
         type = self._types.get(symbol)
         if UNNAMED.fullmatch(symbol) and isinstance(type, spv.StructType) and type.identifier.data:
             return type.identifier.data
         return symbol
 
     def renamed(self, text: str) -> str:
-        """Replaces the symbols of variables in a message by the names of the source."""
+        """Replaces symbols of variables in a message by source names."""
         if not self.compiled:
             return text
 
@@ -79,21 +78,19 @@ class Names:
         return SYMBOL.sub(name, text)
 
     def buffer(self, place: tuple[int, ...]) -> str:
-        """
-        Names the buffer at a set and binding, or element `number` of an array of buffers there.
-        """
+        """Names the buffer at (set, binding), or at an index of an array of buffers."""
         where = f"set {place[0]}, binding {place[1]}"
         symbol = self._buffers.get(place) if self.compiled else None
         return f"`{self.variable(symbol)}` ({where})" if symbol else where
 
     def buffer_element(self, place: tuple[int, ...], number: int, bytes: int) -> str:
-        """Names an element of the array that is given as a buffer."""
+        """Names an element of the array that is passed as a buffer."""
         symbol = self._buffers.get(place)
         name = self.element(f"@{symbol}", number * bytes, {}) if symbol else ""
         return f"`{name}`" if name else f"element {number} of {self.buffer(place)}"
 
     def element(self, label: str, byte: int, lengths: Mapping[str, int]) -> str:
-        """Names the part of a labelled variable that contains a byte; empty if not known."""
+        """Names the part of a variable that contains a byte. Returns "" if it is not known."""
         symbol = SYMBOL.search(label)
         type = self._types.get(symbol[1]) if symbol else None
         if symbol is None or type is None or not self.compiled:
@@ -104,7 +101,7 @@ class Names:
             return ""
 
     def _path(self, type: Attribute, byte: int, lengths: Mapping[str, int]) -> str:
-        """Returns the steps from a value to its part at a byte; a row-major matrix is one part."""
+        """Returns the access path from a value to its part at a byte, such as `[3].x`."""
         path, columns = "", 0
         while True:
             match type:
@@ -128,18 +125,18 @@ class Names:
                 case VectorType():
                     number = byte // spv.scalar_bytes(type.element_type)
                     few = number < len(COMPONENTS)
-                    # The byte of the first component also names the whole vector.
+                    # The first byte of a vector stands for the whole vector.
                     step = f".{COMPONENTS[number]}" if few else f"[{number}]"
                     return path + step if number else path
                 case _:
                     return path
 
     def members_of(self, type: spv.StructType) -> Mapping[int, str]:
-        """Returns the names of a struct's members by number, if they have names."""
+        """Returns the names of a struct's named members by index."""
         return self._members.get(type, {})
 
     def member(self, type: spv.StructType, number: int) -> str:
-        """Returns the step to a member of a struct."""
+        """Returns the access to a member of a struct, such as `.x`."""
         name = self.members_of(type).get(number, "")
         if name.isidentifier() and not name.startswith("__"):
             return f".{name}"
@@ -147,9 +144,7 @@ class Names:
 
 
 def _column_stride(struct: spv.StructType, number: int) -> int | None:
-    """
-    Returns the stride of a member's matrix columns in bytes; 0 if not stated, None if row-major.
-    """
+    """Returns a matrix member's bytes between columns; 0 if not declared, None if row-major."""
     said = {
         decoration.decoration.data: decoration.value for decoration in struct.decorations_of(number)
     }

@@ -1,15 +1,15 @@
 """
 Maps each operation to its line in the source.
 
-DebugScope and DebugLine hold from their position to the end of the SPIR-V block. Blocks of the
-dialect differ: after a selection or loop, a block of the dialect continues with another SPIR-V
-block, and the first block of such a construct still belongs to the SPIR-V block before it. OpLine
-is the operation's location.
+DebugScope and DebugLine are valid from their position to the end of the SPIR-V block. Blocks of
+the dialect differ from SPIR-V blocks: after a selection or loop, a dialect block continues with
+another SPIR-V block, and the first block of a selection or loop belongs to the SPIR-V block before
+it. OpLine is the operation's location.
 
-glslang states a line only when it changes, also across the end of a block. So instructions after a
-selection that have no line are on the selection's line, like the store in `x = c ? a : b`.
+glslang declares a line only when it changes, also across the end of a block. Instructions after a
+selection without a line are therefore on the selection's line, like the store in `x = c ? a : b`.
 
-A function without lines (Slang's library has none) gets the line of its call, if there is only one.
+A function without lines (as in Slang's library) gets the line of its call, if there is only one.
 """
 
 from __future__ import annotations
@@ -31,17 +31,14 @@ from xdsl_spirv.interpreter.source.names import Names
 
 @dataclass(frozen=True)
 class State:
-    """
-    The state of the source map at an instruction: its scope, the inlined call around it, its
-    DebugLine.
-    """
+    """Debug state at an instruction: its scope, the inlined call around it, and its DebugLine."""
 
     scope: Operand | None = None
     inlined: Operand | None = None
     line: Entry | None = None
 
     def after(self, entry: Entry) -> State:
-        """Returns the state after an instruction of the set."""
+        """Returns the state after a debug instruction."""
         match entry.kind:
             case Debug.DebugScope:
                 return replace(self, scope=entry.operand(0), inlined=entry.operand(1))
@@ -60,9 +57,9 @@ NOTHING = State()
 
 class SourceMap:
     """
-    Locations of a module's operations, computed for each function on first use.
+    Source locations of a module's operations, computed for each function on first use.
 
-    The map refers to no operation, so that it does not keep the module alive.
+    The map stores no reference to operations, so it does not keep the module alive.
     """
 
     def __init__(self, module: ModuleOp):
@@ -82,12 +79,12 @@ class SourceMap:
         return self._places.get(op)
 
     def scope(self, op: Operation) -> Attribute | None:
-        """Returns the scope of an operation, by the symbol of its entry."""
+        """Returns the symbol of the debug scope of an operation, or None."""
         self.location(op)
         return self._scopes.get(op)
 
     def knows_lines(self) -> bool:
-        """True if any operation that was read has a known line."""
+        """True if a line is known for any operation that was read."""
         return any(place is not None for place in self._places.values())
 
     def _read(self, function: Operation) -> None:
@@ -120,7 +117,7 @@ class SourceMap:
             self._places.update(dict.fromkeys(operations, place))
 
     def _place_of_calls(self, function: Operation) -> SourceLocation | None:
-        """Returns the place of all calls of a function, or None unless there is exactly one."""
+        """Returns the location of a function's call, or None if there is not exactly one."""
         module = function.parent_op()
         if module is None or not isinstance(function, FuncOp):
             return None
@@ -143,7 +140,7 @@ class SourceMap:
 
 
 def file_location(op: Operation) -> FileLineColLoc | None:
-    """Returns the first file and line in an operation's location."""
+    """Returns the first file and line in an operation's location attribute, or None."""
     where: Any = op.location
     while not isinstance(where, FileLineColLoc):
         if isinstance(where, NameLoc):
@@ -161,7 +158,7 @@ _MAPS: WeakKeyDictionary[Operation, SourceMap] = WeakKeyDictionary()
 
 
 def map_of(op: Operation) -> SourceMap | None:
-    """Returns the source map of the `spirv.module` that an operation is or lies in."""
+    """Returns the source map of the `spirv.module` that contains an operation, or None."""
     module: Operation | None = op
     while module is not None and not isinstance(module, ModuleOp):
         module = module.parent_op()
@@ -190,7 +187,7 @@ NO_LINES = (
 
 
 def hint_of(op: Operation) -> str:
-    """Returns a hint for a compiled module without lines for an operation."""
+    """Returns a hint to compile with debug information, if a compiled module has no lines."""
     source = map_of(op)
     if source is None or not source.names.compiled or source.location(op) is not None:
         return ""
@@ -198,12 +195,12 @@ def hint_of(op: Operation) -> str:
 
 
 def in_source(op: Operation, text: str) -> str:
-    """Replaces symbols of variables by the source's names, in a message about an operation."""
+    """Replaces symbols of variables by source names in a message about an operation."""
     source = map_of(op)
     return text if source is None else source.names.renamed(text)
 
 
 def name_of_buffer(op: Operation, place: tuple[int, ...]) -> str:
-    """Names the buffer at a set and binding of the module around an operation."""
+    """Names the buffer at (set, binding) of the module around an operation."""
     source = map_of(op)
     return f"set {place[0]}, binding {place[1]}" if source is None else source.names.buffer(place)

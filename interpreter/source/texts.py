@@ -1,8 +1,8 @@
 """
-The text of source files that a module carries, by file and line.
+Stores the text of source files that a module contains, by file and line.
 
-A file's lines are counted as its compiler counts them: `#line` gives the following line another
-number, and may give it another file.
+Lines are counted as the compiler counts them: `#line` gives the following line another number, and
+may give it another file.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator
 
 DIRECTIVE = re.compile(r'\s*#\s*(?:line\s+)?(\d{1,9})(?:\s+(?:"([^"]*)"|(\d+)))?')
-"""`#line NUMBER`, and `#line NUMBER "FILE"` of GL_GOOGLE_cpp_style_line_directive and HLSL."""
+"""Pattern of `#line NUMBER` and, in HLSL and some GLSL, `#line NUMBER "FILE"`."""
 
 
 class Texts:
-    """Lines by the names of files; the first text given for a line counts."""
+    """Source lines by file name and line number. The first text given for a line is used."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[str, list[str]]] = []
@@ -33,7 +33,7 @@ class Texts:
             self._lines = None
 
     def line(self, file: str, number: int) -> str:
-        """Returns a line, or empty text if it is not known."""
+        """Returns a line, or "" if it is not known."""
         if self._lines is None:
             self._lines = {}
             for name, parts in self._parts:
@@ -46,7 +46,7 @@ class Texts:
 
 
 def numbered(file: str, text: str) -> Iterator[tuple[tuple[str, int], str]]:
-    """Yields the lines of a text with the file and number that its compiler gives them."""
+    """Yields ((file, line number), line) as the compiler counts lines."""
     number = 0
     for line in text.split("\n"):
         number += 1

@@ -1,3 +1,1 @@
-"""
-Semantics of the `spirv` dialect: each file here belongs to the file of that name in the dialect.
-"""
+"""Defines the semantics of the `spirv` dialect, with the same module names as the dialect."""

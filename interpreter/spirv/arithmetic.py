@@ -1,9 +1,9 @@
 """
-Arithmetic: integers modulo 2^N, floats rounded to the type after every instruction.
+Defines the semantics of arithmetic: integers modulo 2^N, floats rounded after every instruction.
 
-On a cooperative matrix an instruction works component by component; matrices carried as binary32
-are rounded to their component type before and after. A dot product of floats narrower than 64 bits
-sums binary32 products in order and is rounded once (BF-08 for bfloat16).
+On a cooperative matrix an instruction is elementwise. Matrices stored as binary32 are rounded to
+their component type before and after it. A dot product of floats narrower than 64 bits sums
+binary32 products in order and is rounded once (BF-08 for bfloat16).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COMPONENTWISE: dict[type[Operation], Function] = {
     ops.FModOp: np.mod,
     ops.FNegateOp: np.negative,
 }
-"""Instructions that take scalars, vectors and (CM-26) cooperative matrices."""
+"""Elementwise instructions on scalars, vectors and (CM-26) cooperative matrices."""
 
 
 @value(*COMPONENTWISE)
@@ -48,7 +48,7 @@ def componentwise(op: Operation, context: Context) -> Function:
 
 
 def on_components(function: Function, op: Operation, context: Context) -> Function:
-    """Wraps a function of natural dtypes for cooperative matrices that are carried as binary32."""
+    """Adapts a function of the component dtype to cooperative matrices stored as binary32."""
     form = context.form(op.results[0].type)
     if not isinstance(form, CooperativeMatrix) or form.carrier == form.dtype:
         return function
@@ -61,13 +61,13 @@ def on_components(function: Function, op: Operation, context: Context) -> Functi
 
 
 def add_carry(a: Array, b: Array) -> tuple[Array, Array]:
-    """Returns {the low bits of the sum, the carry}."""
+    """Returns (low bits of the sum, carry)."""
     total, carry = ew.add_with_carry(a, b)
     return total, carry.astype(total.dtype)
 
 
 def subtract_borrow(a: Array, b: Array) -> tuple[Array, Array]:
-    """Returns {the low bits of the difference, the borrow}."""
+    """Returns (low bits of the difference, borrow)."""
     borrow = numbers.unsigned(a) < numbers.unsigned(b)
     difference = a - b
     return difference, borrow.astype(difference.dtype)
@@ -89,10 +89,7 @@ value_table(
 
 @value(ops.MatrixTimesScalarOp)
 def matrix_times_scalar(op: ops.MatrixTimesScalarOp, context: Context) -> Function:
-    """
-    Multiplies each component by the scalar, which is uniform over a cooperative matrix's scope
-    (CM-27).
-    """
+    """Multiplies each component by a scalar, uniform in a cooperative matrix's scope (CM-27)."""
     form = context.form(op.result.type)
     if not isinstance(form, CooperativeMatrix):
         return lambda matrix, scalar: matrix * scalar[..., None, None]
@@ -106,7 +103,7 @@ def matrix_times_scalar(op: ops.MatrixTimesScalarOp, context: Context) -> Functi
 
 
 def sum_of_products(a: Array, b: Array, axis: int, dtype: numbers.DType) -> Array:
-    """Sums products in order along an axis: in binary32 and rounded once, or in binary64."""
+    """Sums products in order along an axis, in binary64 or in binary32 rounded once."""
     wide = F64 if dtype == F64 else F32
     a, b = a.astype(wide, copy=False), b.astype(wide, copy=False)
     a, b = np.broadcast_arrays(np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0))
@@ -122,7 +119,7 @@ def _result_dtype(op: Operation, context: Context) -> numbers.DType:
 
 @value(ops.DotOp)
 def dot(op: ops.DotOp, context: Context) -> Function:
-    """Sums the products of the components."""
+    """Computes the dot product of two vectors."""
     assert isinstance(op.vector_1.type, VectorType)
     dtype, rounding = _result_dtype(op, context), context.options.bfloat16_rounding
     if dtype == numbers.BFLOAT16:
@@ -132,21 +129,21 @@ def dot(op: ops.DotOp, context: Context) -> Function:
 
 @value(ops.VectorTimesMatrixOp)
 def vector_times_matrix(op: ops.VectorTimesMatrixOp, context: Context) -> Function:
-    """The vector's dot product with each column."""
+    """Computes the vector's dot product with each column."""
     dtype = _result_dtype(op, context)
     return lambda vector, matrix: sum_of_products(vector[..., None, :], matrix, -1, dtype)
 
 
 @value(ops.MatrixTimesVectorOp)
 def matrix_times_vector(op: ops.MatrixTimesVectorOp, context: Context) -> Function:
-    """The columns weighted by the vector's components."""
+    """Computes the sum of the columns weighted by the vector's components."""
     dtype = _result_dtype(op, context)
     return lambda matrix, vector: sum_of_products(matrix, vector[..., :, None], -2, dtype)
 
 
 @value(ops.MatrixTimesMatrixOp)
 def matrix_times_matrix(op: ops.MatrixTimesMatrixOp, context: Context) -> Function:
-    """Column j of the result is the left matrix times column j of the right one."""
+    """Computes the product of two matrices."""
     dtype = _result_dtype(op, context)
 
     def call(left: Array, right: Array) -> Array:

@@ -1,8 +1,8 @@
 """
-Atomics: one invocation after the other, in the order of workgroup, subgroup and lane.
+Executes atomics of several invocations in the order of workgroup, subgroup and lane.
 
-Operations of several invocations on one address are computed together: their operands are sorted by
-address, and each operation sees the memory as the previous one left it.
+Operations of several invocations on one address are computed together. Their operands are sorted
+by address, and each operation reads the value that the previous operation wrote.
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ from xdsl_spirv.interpreter.spirv.memory import accessed
 
 
 class Places:
-    """
-    The active invocations of an atomic: a flat view of the memory, their element numbers and
-    positions.
-    """
+    """The active invocations of an atomic, with a flat view of the memory and element indices."""
 
     def __init__(self, batch: Batch, pointer: Pointer, dtype: DType):
         self.shape = batch.shape
@@ -58,12 +55,12 @@ class Places:
         return None if mask is None else np.broadcast_to(mask, self.shape)
 
     def pick(self, value: Array) -> Array:
-        """Returns the values of the active lanes, in order."""
+        """Returns the active lanes' values as a flat array, in order."""
         full = np.broadcast_to(value, self.shape)
         return full.reshape(-1) if self.mask is None else full[self.mask]
 
     def put(self, values: Array) -> Array:
-        """Returns the values of the active lanes at their places over (w, s, l), 0 elsewhere."""
+        """Scatters the active lanes' values to (w, s, l), with 0 in other lanes."""
         if self.mask is None:
             return values.reshape(self.shape)
         result = np.zeros(self.shape, values.dtype)
@@ -72,10 +69,7 @@ class Places:
 
 
 def atomic_type(op: Any) -> spv.PointerType:
-    """
-    Returns the type of an atomic's pointer; an untyped one takes that of the atomic's result or
-    operand.
-    """
+    """Returns an atomic's pointer type. An untyped pointer gets the result's or operand's type."""
     if isinstance(op, spv.AtomicFlag):
         return accessed(op.pointer, i32)
     return accessed(op.pointer, op.results[0].type if op.results else op.value.type)
@@ -92,7 +86,7 @@ def _view_dtype(op: Any, context: Context) -> DType:
 
 
 def segments(items: Array) -> tuple[Array, Array]:
-    """Sorts items stably, and returns the order and the start of each run of equal items."""
+    """Sorts items stably. Returns the order, and the start of each run of equal items."""
     order = np.argsort(items, kind="stable")
     ordered = items[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: order.size])
@@ -100,9 +94,7 @@ def segments(items: Array) -> tuple[Array, Array]:
 
 
 def accumulate(view: Array, items: Array, operands: Array, ufunc: np.ufunc) -> Array:
-    """
-    Applies `memory = ufunc(memory, operand)` one after another; returns the old value of each.
-    """
+    """Applies `memory = ufunc(memory, operand)` for each operand in order. Returns old values."""
     order, starts = segments(items)
     ends = np.append(starts[1:], items.size)
     held_before = np.empty(items.size, view.dtype)
@@ -138,7 +130,7 @@ _UPDATES: dict[type[Operation], np.ufunc] = {
 
 @action(*_UPDATES)
 def update(op: spv.AtomicUpdate, context: Context) -> Function:
-    """Combines memory with the value; returns the old value of memory."""
+    """Combines memory with the operand. Returns the old value of memory."""
     ufunc, dtype = _UPDATES[type(op)], _view_dtype(op, context)
     if isinstance(op, spv.AtomicUMinOp | spv.AtomicUMaxOp):
         return by_memory(_updater(ufunc, raw_dtype(dtype), dtype, bool(op.result.uses)))
@@ -159,7 +151,7 @@ def _updater(ufunc: np.ufunc, dtype: DType, result: DType, used: bool) -> Functi
 
 @action(spv.AtomicIIncrementOp, spv.AtomicIDecrementOp)
 def step(op: spv.AtomicStep, context: Context) -> Function:
-    """Adds or subtracts 1; returns the old value of memory."""
+    """Adds or subtracts 1. Returns the old value of memory."""
     dtype = _view_dtype(op, context)
     one = np.full((1, 1, 1), 1 if isinstance(op, spv.AtomicIIncrementOp) else -1, dtype)
     call = _updater(np.add, dtype, dtype, bool(op.result.uses))
@@ -168,14 +160,14 @@ def step(op: spv.AtomicStep, context: Context) -> Function:
 
 @action(spv.AtomicLoadOp)
 def load(op: spv.AtomicLoadOp, context: Context) -> Function:
-    """Reads the value in memory."""
+    """Loads the value in memory."""
     form = Plain(_view_dtype(op, context))
     return by_memory(lambda batch, pointer: memory.load(pointer, form, batch.mask))
 
 
 @action(spv.AtomicStoreOp)
 def store(op: spv.AtomicStoreOp, context: Context) -> Function:
-    """Writes the value; if several write one address, the last invocation's stays."""
+    """Stores the value. If several stores have one address, the last invocation's value remains."""
     form = Plain(_view_dtype(op, context))
     names = list(op.operands)
     pointer_first = names[0] is op.pointer
@@ -188,7 +180,7 @@ def store(op: spv.AtomicStoreOp, context: Context) -> Function:
 
 
 def by_memory(function: Function) -> Function:
-    """An atomic's second stage, run for each memory that its pointer is into."""
+    """Wraps an atomic's function so that it runs once for each memory its pointer refers to."""
 
     def call(batch: Batch, *operands: Any) -> Any:
         place = next(n for n, o in enumerate(operands) if isinstance(o, Pointer | Pointers))
@@ -205,7 +197,7 @@ def by_memory(function: Function) -> Function:
 
 
 def merge_results(lanes: Mask, new: Any, old: Any) -> Any:
-    """Merges results by `np.where`, if there are any."""
+    """Merges results by `np.where`, or returns None if there are no results."""
     return None if old is None else np.where(lanes, new, old)
 
 
@@ -215,7 +207,7 @@ Sequential = Callable[[Array, Array, tuple[Array, ...]], None]
 def one_by_one(
     batch: Batch, pointer: Pointer, dtype: DType, operands: tuple[Array, ...], change: Sequential
 ) -> Array:
-    """Calls `change(view, items, operands)` in rounds of invocations with different addresses."""
+    """Calls `change(view, items, operands)` in rounds, each with distinct addresses."""
     places = Places(batch, pointer, dtype)
     picked = tuple(places.pick(operand) for operand in operands)
     order, starts = segments(places.items)
@@ -232,7 +224,7 @@ def one_by_one(
 
 @action(spv.AtomicExchangeOp)
 def exchange(op: spv.AtomicExchangeOp, context: Context) -> Function:
-    """Write the value; returns the old value of memory."""
+    """Stores the value. Returns the old value of memory."""
     dtype = _view_dtype(op, context)
 
     def change(view: Array, items: Array, operands: tuple[Array, ...]) -> None:
@@ -245,7 +237,7 @@ def exchange(op: spv.AtomicExchangeOp, context: Context) -> Function:
 
 @action(spv.AtomicFlagTestAndSetOp)
 def test_and_set(op: spv.AtomicFlagTestAndSetOp, context: Context) -> Function:
-    """Sets the flag; returns if it was set before."""
+    """Sets the flag. Returns True if it was set before."""
     dtype, one = _view_dtype(op, context), np.ones((1, 1, 1), np.int32)
 
     def change(view: Array, items: Array, operands: tuple[Array, ...]) -> None:
@@ -263,7 +255,7 @@ def clear(op: spv.AtomicFlagClearOp, context: Context) -> Function:
 
 @action(spv.AtomicCompareExchangeOp, spv.AtomicCompareExchangeWeakOp)
 def compare_exchange(op: spv.AtomicCompare, context: Context) -> Function:
-    """Writes the value where memory equals the comparator; returns the old value of memory."""
+    """Stores the value where memory equals the comparator. Returns the old value of memory."""
     dtype = _view_dtype(op, context)
 
     def change(view: Array, items: Array, operands: tuple[Array, ...]) -> None:

@@ -1,11 +1,11 @@
 """
-Barriers do nothing, unless a schedule runs parts of a workgroup one after the other.
+Executes barriers, which matter only if a workgroup is split into several batches.
 
-All active lanes of a workgroup finish an instruction before any begins the next (batch.py), and a
-store is in memory when it returns, so there is nothing for a barrier to wait for. A barrier in
-control flow that is not uniform over its scope is undefined in SPIR-V. If a workgroup's invocations
-are split into several batches (turns.py, schedule.py), a batch stops at a barrier of a scope above
-Subgroup until the others have reached one.
+All active lanes of a workgroup finish an instruction before the next instruction starts
+(batch.py), and a store is in memory when it returns. A barrier in one batch therefore does
+nothing. A barrier in control flow that is not uniform over its scope is undefined in SPIR-V. If a
+workgroup's invocations are split into several batches (turns.py, schedule.py), a batch stops at a
+barrier of a scope above Subgroup until the other batches have reached a barrier.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xdsl_spirv.interpreter.suspension import Suspended
 
 @action(ops.ControlBarrierOp, ControlBarrierWaitOp)
 def control_barrier(op: ops.ControlBarrierOp | ControlBarrierWaitOp, context: Context) -> Function:
-    """Lets the workgroup's other invocations catch up."""
+    """Waits until the workgroup's other batches reach a barrier."""
     if context.scope(op.execution_scope) == Scope.Subgroup:
         return nothing
 
@@ -36,9 +36,7 @@ def control_barrier(op: ops.ControlBarrierOp | ControlBarrierWaitOp, context: Co
 
 
 def meet(batch: Batch, op: Operation) -> Array:
-    """
-    Suspends a batch until the other batches of its workgroups have arrived. Returns the lanes
-    that pass the barrier now: all that wait there, or none."""
+    """Suspends a batch until its workgroups' other batches arrive. Returns the passing lanes."""
     meets, batch.meets = batch.meets, None
     if meets is None:
         raise Suspended(op)
@@ -46,7 +44,9 @@ def meet(batch: Batch, op: Operation) -> Array:
 
 
 def nothing(batch: Batch) -> None:
-    """Does nothing: all batches have arrived already."""
+    """Does nothing, because the batch holds all invocations."""
 
 
-nothing_happens(ops.MemoryBarrierOp)  # Every store is in memory when it returns.
+nothing_happens(
+    ops.MemoryBarrierOp
+)  # A memory barrier does nothing, because every store is in memory when it returns.

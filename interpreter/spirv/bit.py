@@ -1,5 +1,5 @@
 """
-Bit instructions: component by component, whatever the signedness.
+Defines the semantics of bit instructions, which are elementwise and ignore signedness.
 
 A shift by the operand's width or more, undefined in SPIR-V, gives 0 or copies of the sign.
 """
@@ -30,13 +30,13 @@ value_table(
 
 @value(ops.BitCountOp)
 def bit_count(op: ops.BitCountOp, context: Context) -> Function:
-    """Number of set bits, in the result's type."""
+    """Counts the set bits, in the result's type."""
     dtype = context.plain(op.result.type).dtype
     return lambda a: np.bitwise_count(unsigned(a)).astype(dtype)
 
 
 def _for_components(amount: Array, like: Array) -> Array:
-    """Wraps a function whose Offset and Count are scalars for all components."""
+    """Reshapes a scalar Offset or Count to broadcast over all components."""
     return amount.reshape(amount.shape + (1,) * (like.ndim - amount.ndim)).astype(np.int64)
 
 
@@ -50,7 +50,7 @@ def _low_bits(count: Array, dtype: np.dtype) -> Array:
 
 @value(ops.BitFieldInsertOp)
 def insert_field(op: ops.BitFieldInsertOp, context: Context) -> Function:
-    """Base with `count` bits from `offset` on replaced by the low bits of `insert`."""
+    """Replaces `count` bits of Base from bit `offset` on by the low bits of `insert`."""
 
     def call(base: Array, insert: Array, offset: Array, count: Array) -> Array:
         offset, count = _for_components(offset, base), _for_components(count, base)
@@ -62,7 +62,7 @@ def insert_field(op: ops.BitFieldInsertOp, context: Context) -> Function:
 
 @value(ops.BitFieldUExtractOp)
 def extract_field_unsigned(op: ops.BitFieldUExtractOp, context: Context) -> Function:
-    """`count` bits from `offset` on, zero-extended."""
+    """Extracts `count` bits from bit `offset` on, zero-extended."""
 
     def call(base: Array, offset: Array, count: Array) -> Array:
         offset, count = _for_components(offset, base), _for_components(count, base)
@@ -73,7 +73,7 @@ def extract_field_unsigned(op: ops.BitFieldUExtractOp, context: Context) -> Func
 
 @value(ops.BitFieldSExtractOp)
 def extract_field_signed(op: ops.BitFieldSExtractOp, context: Context) -> Function:
-    """`count` bits from `offset` on, extended by the highest of them; 0 for none."""
+    """Extracts `count` bits from bit `offset` on, sign-extended. Gives 0 if `count` is 0."""
 
     def call(base: Array, offset: Array, count: Array) -> Array:
         offset, count = _for_components(offset, base), _for_components(count, base)

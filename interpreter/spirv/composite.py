@@ -1,8 +1,8 @@
 """
-Extracts from and builds composites, along static or dynamic indexes.
+Builds composites and extracts parts of them, at static or dynamic indices.
 
-A cooperative matrix is made of one constituent, and its components are reached per invocation
-through the mapping that the options state (CM-08, CM-18).
+A cooperative matrix has one constituent. Its components are accessed per invocation through the
+mapping of the options (CM-08, CM-18).
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from xdsl_spirv.interpreter.variables import put_element, read_part, take_elemen
 
 
 def filled_matrix(form: CooperativeMatrix) -> Function:
-    """
-    Fills a matrix with one component: that of each scope instance's first active lane (CM-09).
-    """
+    """Fills a matrix with the value of each scope instance's first active lane (CM-09)."""
     axes = (2,) if form.scope.name == "Subgroup" else (1, 2)
 
     def fill(batch: Batch, component: Array) -> Array:
@@ -37,7 +35,7 @@ def filled_matrix(form: CooperativeMatrix) -> Function:
 
 @action(ops.CompositeConstructOp)
 def construct(op: ops.CompositeConstructOp, context: Context) -> Function:
-    """Builds a composite from its constituents; a vector may be built from scalars and vectors."""
+    """Builds a composite from its constituents. A vector may be built from scalars and vectors."""
     form = context.form(op.result.type)
     if isinstance(form, CooperativeMatrix):
         return filled_matrix(form)
@@ -69,7 +67,7 @@ def _indexes(op: ops.CompositeExtractOp | ops.CompositeInsertOp) -> Sequence[int
 
 @action(ops.CompositeExtractOp)
 def extract(op: ops.CompositeExtractOp, context: Context) -> Function:
-    """Returns the part at static indexes."""
+    """Returns the part at static indices."""
     form, path, mapping = (
         context.form(op.composite.type),
         _indexes(op),
@@ -83,7 +81,7 @@ def extract(op: ops.CompositeExtractOp, context: Context) -> Function:
 
 @action(ops.CompositeInsertOp)
 def insert(op: ops.CompositeInsertOp, context: Context) -> Function:
-    """Returns the composite with the part at static indexes replaced."""
+    """Returns the composite with the part at static indices replaced."""
     form, path, mapping = (
         context.form(op.composite.type),
         _indexes(op),
@@ -101,7 +99,7 @@ value_table({ops.VectorExtractDynamicOp: take_element, ops.CopyLogicalOp: same})
 
 @value(ops.VectorInsertDynamicOp)
 def insert_dynamic(op: ops.VectorInsertDynamicOp, context: Context) -> Function:
-    """Returns the vector with one component replaced, whose number each lane gives."""
+    """Returns the vector with one component replaced, at an index that may differ by lane."""
     names = [operand for operand in op.operands]
     order = [names.index(v) for v in (op.vector, op.component, op.index)]
 
@@ -114,9 +112,7 @@ def insert_dynamic(op: ops.VectorInsertDynamicOp, context: Context) -> Function:
 
 @value(ops.VectorShuffleOp)
 def shuffle(op: ops.VectorShuffleOp, context: Context) -> Function:
-    """
-    Selects components of both vectors by number. Number -1 is undefined in SPIR-V and gives 0 here.
-    """
+    """Selects components of two vectors by index. Index -1, undefined in SPIR-V, gives 0."""
     numbers = np.array([component.value.data for component in op.components])
     undefined = (numbers < 0) | (numbers == 0xFFFFFFFF)
     taken = np.where(undefined, 0, numbers)

@@ -1,7 +1,6 @@
 """
-Constants, whose values are known when a function is compiled; specialization constants, at launch.
-
-An undefined value is 0, so that runs are reproducible.
+Defines the semantics of constants, known at compilation, and of specialization constants, known at
+launch. An undefined value is 0, so that runs are reproducible.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from xdsl_spirv.interpreter.semantics import constant, control, same, value_tabl
 
 @constant(ops.ConstantOp)
 def spirv_constant(op: ops.ConstantOp, context: Context) -> Any:
-    """The constant, uniform."""
+    """Returns the constant, uniform over all invocations."""
     return constant_value(op.value, op.result.type, context)
 
 
@@ -33,13 +32,13 @@ def null(op: Operation, context: Context) -> Any:
 
 @constant(ops.ReferenceOfOp)
 def reference_of(op: ops.ReferenceOfOp, context: Context) -> Any:
-    """Returns the value that the launch gave the constant, or its default."""
+    """Returns the value that the launch gave to the constant, or its default."""
     return context.specialize(op.spec_const)
 
 
 @control(ops.SpecConstantOperationOp)
 def operation(op: ops.SpecConstantOperationOp, compiler: Compiler) -> Any:
-    """Evaluates the one operation inside."""
+    """Evaluates the operation inside an OpSpecConstantOp."""
     block = op.body.block
     steps, ended = compiler.block(block)
     assert block.last_op is not None

@@ -1,7 +1,4 @@
-"""
-Structured control flow and branches: flow.py runs the regions; the terminators of their blocks are
-here.
-"""
+"""Defines the semantics of structured control flow and branches. flow.py runs the regions."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ from xdsl_spirv.interpreter.semantics import Function, action, control, terminat
 
 @control(ops.LoopOp, ops.SelectionOp)
 def construct(op: ops.LoopOp | ops.SelectionOp, compiler: Compiler) -> Step | None:
-    """Runs the region; its merge gives the results."""
+    """Runs the region of a loop or selection. Its merge sets the results."""
     if not op.body.blocks:
         return None
     flow = Flow(compiler, op.body, op.results)
@@ -72,7 +69,7 @@ def branch(op: ops.BranchOp, flow: Flow) -> Callable[[Env], Leaving]:
 
 @terminator(ops.BranchConditionalOp)
 def branch_conditional(op: ops.BranchConditionalOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """Branches to one of two blocks by lane."""
+    """Sends each lane to one of two blocks, by its condition."""
     return choose(
         flow,
         op.condition,
@@ -83,7 +80,7 @@ def branch_conditional(op: ops.BranchConditionalOp, flow: Flow) -> Callable[[Env
 
 @terminator(ops.SwitchOp)
 def switch(op: ops.SwitchOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """Branches to the block of the selector's literal, or the default, by lane."""
+    """Sends each lane to the block of its selector's literal, or to the default block."""
     slot = flow.compiler.slot(op.selector)
     literals = (
         [] if op.literals is None else [int(v) for v in constant_array(op.literals).reshape(-1)]
@@ -118,7 +115,7 @@ def switch(op: ops.SwitchOp, flow: Flow) -> Callable[[Env], Leaving]:
 
 
 def _arm_masks(selector: Array, literals: list[int], active: Array) -> list[Mask]:
-    """Masks of the lanes that take the default, then each literal."""
+    """Returns the masks of the lanes that take the default block, then each literal's block."""
     rest = active
     masks: list[Mask] = []
     for literal in literals:
@@ -129,13 +126,13 @@ def _arm_masks(selector: Array, literals: list[int], active: Array) -> list[Mask
 
 @terminator(ops.ReturnOp, ops.KillOp)
 def leave_function(op: Operation, flow: Flow) -> Callable[[Env], Leaving]:
-    """The lanes leave the function."""
+    """Returns from the function in the active lanes."""
     return lambda env: RETURN
 
 
 @terminator(ops.ReturnValueOp)
 def return_value(op: ops.ReturnValueOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """The lanes leave the function with a value."""
+    """Returns from the function with a value in the active lanes."""
     slot = flow.compiler.slot(op.value)
     narrow = flow.compiler.widened.narrowing(op.value)
     merge_values = merger(flow.compiler.context.form(op.value.type))
@@ -155,7 +152,7 @@ def return_value(op: ops.ReturnValueOp, flow: Flow) -> Callable[[Env], Leaving]:
 
 @terminator(exits.BreakOp, exits.ContinueOp)
 def leave_constructs(op: exits.ExitOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """The lanes go to a block of a construct around this one."""
+    """Sends the active lanes to a block of an enclosing construct (break, continue)."""
     compiler, construct, target = flow.compiler, op.construct, op.target
     assert construct is not None  # the operation's verifier
     assert target is not None
@@ -178,13 +175,13 @@ def leave_constructs(op: exits.ExitOp, flow: Flow) -> Callable[[Env], Leaving]:
 
 @terminator(ops.UnreachableOp)
 def unreachable(op: ops.UnreachableOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """Raises an error if a lane reaches it."""
+    """Raises `InterpreterError` if a lane reaches the operation."""
 
     def call(env: Env) -> Leaving:
         raise InterpreterError(
             "an invocation has reached spirv.Unreachable",
             op,
-            "the program has undefined behaviour: no path may lead there",
+            "change the program so that no path leads to spirv.Unreachable",
         )
 
     return call
@@ -192,7 +189,7 @@ def unreachable(op: ops.UnreachableOp, flow: Flow) -> Callable[[Env], Leaving]:
 
 @terminator(hints.AbortOp)
 def abort(op: hints.AbortOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """Ends the launch."""
+    """Ends the launch with an `InterpreterError`."""
     slot = flow.compiler.slot(op.message)
 
     def call(env: Env) -> Leaving:
@@ -203,7 +200,7 @@ def abort(op: hints.AbortOp, flow: Flow) -> Callable[[Env], Leaving]:
 
 @terminator(raw.RawTerminatorOp)
 def carried_end(op: raw.RawTerminatorOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """The lanes of an OpTerminateInvocation leave the function; others are refused."""
+    """Executes OpTerminateInvocation as a return. Refuses other raw terminators."""
     if op.instruction.data == "OpTerminateInvocation":
         return lambda env: RETURN
     raise InterpreterError(
@@ -215,7 +212,7 @@ def carried_end(op: raw.RawTerminatorOp, flow: Flow) -> Callable[[Env], Leaving]
 
 @action(ops.FunctionCallOp)
 def call_function(op: ops.FunctionCallOp, context: Context) -> Function:
-    """Run the callee for the active lanes."""
+    """Runs the callee for the active lanes."""
     name = op.callee.string_value()
 
     def call(batch: Batch, *arguments: object) -> object:
@@ -225,7 +222,7 @@ def call_function(op: ops.FunctionCallOp, context: Context) -> Function:
 
 
 def compile_function(op: Operation, context: Context) -> Code:
-    """Compile a `spirv.func` or a `gpu.func`."""
+    """Compiles a `spirv.func` or a `gpu.func`."""
     region = op.regions[0]
     if not region.blocks:
         raise InterpreterError("a function without a body cannot be executed", op)

@@ -1,7 +1,6 @@
 """
-Conversions: exact if the target can hold the value, else as in numbers.py.
-
-On cooperative matrices they work component by component (CM-19).
+Defines the semantics of conversions: exact if the target can represent the value, otherwise as in
+numbers.py. On cooperative matrices they are elementwise (CM-19).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from xdsl_spirv.interpreter.numbers import F16, F32, I64, Array, DType
 from xdsl_spirv.interpreter.semantics import Function, same, value, value_table
 
 SATURATING = "saturated_to_largest_float8_normal_conversion_ext"
-"""SPV_EXT_float8's decoration of a conversion that saturates."""
+"""Decoration (SPV_EXT_float8) of a conversion that saturates."""
 
 
 def _dtypes(op: Operation, context: Context) -> tuple[DType, DType]:
@@ -32,7 +31,7 @@ def _dtypes(op: Operation, context: Context) -> tuple[DType, DType]:
 
 
 def _convert_carried(function: Function, op: Operation, context: Context) -> Function:
-    """Returns a conversion of natural dtypes, also between matrices carried as binary32."""
+    """Adapts a conversion of component dtypes to matrices stored as binary32."""
     source, target = (context.form(v.type) for v in (op.operands[0], op.results[0]))
     if not isinstance(source, CooperativeMatrix) or not isinstance(target, CooperativeMatrix):
         return function
@@ -64,9 +63,9 @@ def converted(op: Operation, context: Context) -> Function:
 @value(ops.FConvertOp)
 def float_to_float(op: ops.FConvertOp, context: Context) -> Function:
     """
-    Rounds to nearest even; bfloat16 through binary32 and as the options say (BF-06, BF-07). With
-    the saturating decoration, a number beyond the range of the 8-bit float, also infinity, becomes
-    the largest finite one.
+    Rounds to nearest even; bfloat16 through binary32 and by the rounding option (BF-06, BF-07).
+    With the saturating decoration, a number beyond the range of an 8-bit float, including
+    infinity, becomes the largest finite number.
     """
     source, target = _dtypes(op, context)
     convert = numbers.float_to_float(source, target, context.options.bfloat16_rounding)
@@ -77,15 +76,13 @@ def float_to_float(op: ops.FConvertOp, context: Context) -> Function:
 
 
 def quantize(a: Array) -> Array:
-    """
-    Rounds binary32 to the precision of binary16; a number below binary16's normal range becomes 0.
-    """
+    """Rounds binary32 to the precision of binary16. Numbers below its normal range become 0."""
     rounded = a.astype(F16).astype(F32)
     tiny = np.abs(rounded) < np.finfo(np.float16).smallest_normal
     return np.where(tiny, np.copysign(np.float32(0), a), rounded)
 
 
-# A pointer knows its memory, so its storage class does not matter.
+# A pointer refers to its memory directly, so its storage class does not matter.
 value_table(
     {
         ops.QuantizeToF16Op: quantize,
@@ -97,7 +94,7 @@ value_table(
 
 @value(ops.BitcastOp)
 def bitcast(op: ops.BitcastOp, context: Context) -> Function:
-    """Returns the same bits; components of another width are taken from the lowest bit up."""
+    """Reinterprets the bits. Components of another width are taken from the lowest bit up."""
     source, target = (context.form(v.type) for v in (op.operand, op.result))
     if isinstance(source, Opaque) and isinstance(target, Opaque):
         return lambda pointer: pointer
@@ -122,7 +119,7 @@ def bitcast(op: ops.BitcastOp, context: Context) -> Function:
 
 
 def _addresses(a: Array, form: Plain) -> Array:
-    """Reads physical addresses from an integer of 64 bits or a vector of two of 32 bits."""
+    """Reads physical addresses from a 64-bit integer or a vector of two 32-bit integers."""
     if not form.shape:
         return a.view(I64)
     return np.ascontiguousarray(a).view(I64)[..., 0]

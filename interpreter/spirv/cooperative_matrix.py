@@ -1,9 +1,9 @@
 """
-SPV_KHR_cooperative_matrix: a matrix is one array, and its instructions act on it as a whole.
+Executes SPV_KHR_cooperative_matrix: a matrix is one array, and instructions act on all of it.
 
 An integer MulAdd is exact modulo 2^N (CM-23). A floating-point MulAdd (CM-25) multiplies and adds
 in binary32 in the order of numpy's matrix multiplication, adds C last, and rounds once to the
-result's component type; it uses binary64 if a component type is binary64. The option
+result's component type. It uses binary64 if a component type is binary64. The option
 `component_mapping` assigns components to invocations (CM-18).
 """
 
@@ -32,25 +32,25 @@ from xdsl_spirv.interpreter.spirv.memory import accessed
 
 
 def matrix_form(type: Attribute, context: Context) -> CooperativeMatrix:
-    """The form of a cooperative matrix type."""
+    """Returns the form of a cooperative matrix type."""
     form = context.form(type)
     assert isinstance(form, CooperativeMatrix)
     return form
 
 
 def carried(form: CooperativeMatrix) -> Function:
-    """Converts components to the dtype in which a matrix carries them."""
+    """Returns the conversion of components to the dtype in which a matrix is stored."""
     return (lambda lines: lines) if form.dtype == form.carrier else numbers.widener(form.dtype)
 
 
 def accessed_matrix(op: Any) -> spv.PointerType:
-    """Returns the type of a load's or store's pointer; an untyped one points to components."""
+    """Returns the type of a load's or store's pointer. An untyped pointer points to components."""
     matrix = op.results[0].type if op.results else op.object.type
     return accessed(op.pointer, matrix.element_type)
 
 
 class Placement:
-    """Finds the matrices of a load or store in memory."""
+    """Computes the memory locations of the matrices of a load or store."""
 
     def __init__(
         self, op: Any, form: CooperativeMatrix, context: Context, by_rows: bool | None = None
@@ -58,7 +58,7 @@ class Placement:
         type = accessed_matrix(op)
         if not has_bytes(type):
             raise InterpreterError(
-                f"{op.name} takes memory that has bytes, not {type.storage_class.data.name} memory",
+                f"{op.name} needs memory that has bytes, not {type.storage_class.data.name} memory",
                 op,
                 "load from a storage buffer or Workgroup memory",
             )
@@ -79,10 +79,7 @@ class Placement:
         self.axes = (1, 2) if form.scope == spv.Scope.Workgroup else (2,)
 
     def tiles(self, batch: Batch, pointer: Pointer, stride: Array | None) -> Tiles:
-        """
-        Returns the tiles of every scope instance; operands are taken from its first active
-        invocation (CM-27).
-        """
+        """Returns each scope instance's tile, given by its first active invocation (CM-27)."""
         mask = batch.mask
         active = None if mask is None else mask.any(axis=self.axes, keepdims=True)
         start = leaders(pointer, mask, self.axes).items(self.size, active)
@@ -142,7 +139,7 @@ def store(op: Any, context: Context, by_rows: bool | None = None) -> Function:
 
 @constant(spv.CooperativeMatrixLengthOp, spv.CooperativeMatrixLengthNVOp)
 def length(op: Any, context: Context) -> Array:
-    """Number of components that an invocation holds under the mapping (CM-18)."""
+    """Returns the number of components of an invocation under the mapping (CM-18)."""
     form = matrix_form(op.cooperative_matrix_type, context)
     whole = form.scope == spv.Scope.Workgroup
     lanes = context.geometry.invocations if whole else context.geometry.lanes
@@ -151,7 +148,7 @@ def length(op: Any, context: Context) -> Array:
 
 @value(spv.CooperativeMatrixMulAddOp)
 def multiply_add(op: spv.CooperativeMatrixMulAddOp, context: Context) -> Function:
-    """Returns A * B + C."""
+    """Computes A * B + C."""
     a, b, c, result = (matrix_form(v.type, context) for v in (op.a, op.b, op.c, op.result))
     bits = (
         spv.CooperativeMatrixOperands(0) if op.matrix_operands is None else op.matrix_operands.data
@@ -169,7 +166,7 @@ def multiply_add(op: spv.CooperativeMatrixMulAddOp, context: Context) -> Functio
 
 
 def float_multiply_add(result: DType, wide: DType, rounding: Rounding) -> Function:
-    """Multiplies and adds in `wide`, and rounds once to the result's component type."""
+    """Returns A * B + C computed in `wide` and rounded once to the result's component type."""
     if result == wide:
 
         def exact(a: Array, b: Array, c: Array) -> Array:
@@ -189,7 +186,7 @@ def float_multiply_add(result: DType, wide: DType, rounding: Rounding) -> Functi
 
 
 def chosen_multiply_add(length: int, result: CooperativeMatrix, context: Context) -> Function:
-    """Runs a floating-point MulAdd in the order of `Options.accumulation` (CM-25)."""
+    """Returns a floating-point MulAdd with the order of `Options.accumulation` (CM-25)."""
     way, rounding = context.options.accumulation, context.options.bfloat16_rounding
     round_wide = numbers.float_to_float(F64, result.dtype, rounding)
 
@@ -212,7 +209,7 @@ def chosen_multiply_add(length: int, result: CooperativeMatrix, context: Context
 
 
 def _add(total: Array, c: Array) -> Array:
-    """Adds C to the product, in place if the shapes allow: the product has no other user."""
+    """Adds C to the product, in place if the shapes allow it."""
     if total.size >= c.size:
         return np.add(total, c, out=total)
     return total + c
@@ -224,7 +221,7 @@ def integer_multiply_add(
     result: CooperativeMatrix,
     bits: spv.CooperativeMatrixOperands,
 ) -> Function:
-    """Computes the low bits of A * B, plus C with wrap-around or saturation (CM-23)."""
+    """Returns the low bits of A * B, plus C with wrap-around or saturation (CM-23)."""
     flags = spv.CooperativeMatrixOperands
     a_sign = bool(bits & flags.MatrixASignedComponentsKHR)
     b_sign = bool(bits & flags.MatrixBSignedComponentsKHR)
@@ -235,7 +232,7 @@ def integer_multiply_add(
     extend = numbers.integer_to_integer(result.dtype, sign=c_sign)
 
     def add(total: Array, addend: Array) -> Array:
-        # C keeps its own signedness; the result's type gives the limits.
+        # C has its own signedness. The result's type determines the limits.
         if c_sign == result_sign:
             return saturating_add(total, addend, result_sign)
         return _saturating_mixed_add(total, addend, result_sign)
@@ -250,8 +247,8 @@ def integer_multiply_add(
 
 def _saturating_mixed_add(a: Array, b: Array, sign: bool) -> Array:
     """
-    Computes a + b with saturation. With `sign`, a and the result are signed and b is not; else only
-    b is signed.
+    Computes a + b with saturation for operands of different signedness. With `sign`, a and the
+    result are signed and b is unsigned. Otherwise only b is signed.
     """
     total = a + b
     zero, ones = total.dtype.type(0), total.dtype.type(-1)
@@ -267,8 +264,8 @@ def exact_product(
     a: CooperativeMatrix, b: CooperativeMatrix, a_sign: bool, b_sign: bool
 ) -> Function:
     """
-    Computes A * B modulo 2^64: in binary32 or binary64 if every partial sum is exact there, which
-    numpy multiplies fast, else in 64-bit integers.
+    Returns A * B modulo 2^64. Uses binary32 or binary64 if every partial sum is exact in it,
+    because numpy multiplies floats faster than integers.
     """
     largest = _magnitude(a.dtype, a_sign) * _magnitude(b.dtype, b_sign) * a.columns
     wide = F32 if largest <= 1 << 24 else F64 if largest <= 1 << 53 else I64

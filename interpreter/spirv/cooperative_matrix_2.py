@@ -1,9 +1,9 @@
 """
-SPV_NV_cooperative_matrix2 and the coordinates of SPV_EXT_cooperative_matrix_maintenance1.
+Executes SPV_NV_cooperative_matrix2, and coordinates of SPV_EXT_cooperative_matrix_maintenance1.
 
-A function that an instruction calls for each component runs once for all of them: the components
-take the place of the lanes. The order in which a reduction combines components is up to the
-implementation; here the two halves are combined repeatedly until one component is left.
+If an instruction calls a function for each component, the function runs once for all of them, with
+components in place of lanes. The order in which a reduction combines components is left to the
+implementation: here the two halves are combined repeatedly until one component is left.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from xdsl_spirv.interpreter.spirv.cooperative_matrix import matrix_form
 from xdsl_spirv.interpreter.variables import component_position
 
 Combine: TypeAlias = Callable[[Array, Array], Array]
-"""A function of two arrays over (w, s, components)."""
+"""A function that combines two arrays over (w, s, components)."""
 
 
 def scope_axes(form: CooperativeMatrix) -> tuple[int, ...]:
-    """Returns the axes of invocations that share one matrix."""
+    """Returns the axes of (w, s, l) whose invocations share one matrix."""
     return (1, 2) if form.scope == Scope.Workgroup else (2,)
 
 
 def component_batch(batch: Batch, form: CooperativeMatrix, count: int) -> Batch:
-    """Makes a batch in which each lane is one of the `count` components of a matrix."""
+    """Creates a batch in which each lane is one of the `count` components of a matrix."""
     inner = copy(batch)
     inner.lanes = count
     inner.partial = inner.pauses = False
@@ -58,7 +58,7 @@ value_table(
 
 @action(ops.CooperativeMatrixReduceOp)
 def reduce(op: ops.CooperativeMatrixReduceOp, context: Context) -> Function:
-    """Reduces rows, columns, all, or squares of four by the function."""
+    """Reduces rows, columns, 2x2 blocks or the whole matrix by the function."""
     form, result = matrix_form(op.matrix.type, context), matrix_form(op.result.type, context)
     name, directions = op.combine_func.string_value(), op.reduce.data
     flags = CooperativeMatrixReduce
@@ -82,7 +82,7 @@ def reduce(op: ops.CooperativeMatrixReduceOp, context: Context) -> Function:
 
 
 def combination(code: Runnable, batch: Batch, form: CooperativeMatrix) -> Combine:
-    """Applies a function of two components to all of them."""
+    """Adapts a function of two components to arrays of components."""
 
     def combine(a: Array, b: Array) -> Array:
         flat = a.reshape(*a.shape[:2], -1)
@@ -130,10 +130,10 @@ def mapped(
     operands: Sequence[Any],
 ) -> Array:
     """
-    Returns the results of a function for each component of the first operand.
+    Applies a function to each component of the first operand.
 
-    `places` holds the types of its row and column arguments. `beside` marks the other operands that
-    are matrices: the function gets their component at the same place.
+    `places` are the types of its row and column arguments. `beside` is True for each further
+    operand that is a matrix, of which the function gets the component at the same position.
     """
     matrix, *arguments = operands
     count = form.rows * form.columns
@@ -164,7 +164,7 @@ def one_of_scope(argument: Any, batch: Batch, form: CooperativeMatrix) -> Any:
 
 @action(ops.CooperativeMatrixGetCoordinateOp)
 def coordinate(op: ops.CooperativeMatrixGetCoordinateOp, context: Context) -> Function:
-    """Returns row and column of the component that each lane holds under the mapping (CM-18)."""
+    """Returns the row and column of a component of each lane under the mapping (CM-18)."""
     form, mapping = matrix_form(op.matrix.type, context), context.options.component_mapping
     dtype = context.plain(op.result.type).dtype
 

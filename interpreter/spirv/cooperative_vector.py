@@ -1,10 +1,11 @@
 """
-SPV_NV_cooperative_vector: each invocation's long vector, times a matrix in memory.
+Executes SPV_NV_cooperative_vector: each invocation multiplies its vector by a matrix in memory.
 
-The interpretation operand says how the bits of a matrix are read. Floats are multiplied and added
-in binary32 (binary64 if one of them is binary64) in numpy's order, and rounded once to the result's
-type; integers are exact, modulo the result's width. Layouts that are left to the implementation are
-row-major and packed here. Accumulations are atomic, one invocation after the other.
+The interpretation operand defines how the bits of a matrix are read. Floats are multiplied and
+added in binary32 (binary64 if one of them is binary64) in numpy's order, and rounded once to the
+result's type. Integers are exact modulo the result's width. Layouts that are left to the
+implementation are row-major and packed here. Accumulations are atomic, one invocation after the
+other.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _TYPES: dict[spv.ComponentType, tuple[DType, bool]] = {
     spv.ComponentType.FloatE4M3NV: (numbers.FLOAT8_E4M3, True),
     spv.ComponentType.FloatE5M2NV: (numbers.FLOAT8_E5M2, True),
 }
-"""The dtype of an interpretation, and if it is signed."""
+"""Dtype of each interpretation, and True if it is signed."""
 
 _PACKED = (spv.ComponentType.SignedInt8PackedNV, spv.ComponentType.UnsignedInt8PackedNV)
 
@@ -64,7 +65,7 @@ def _interpretation(setting: Attribute, context: Context) -> spv.ComponentType:
 
 
 def _by_columns(setting: Attribute, context: Context) -> tuple[bool, bool]:
-    """Tells if a matrix is stored column by column, and if its stride is used."""
+    """Returns True if a matrix is column-major, and True if its stride is used."""
     if isinstance(setting, spv.CooperativeVectorMatrixLayoutAttr):
         layout = setting.data
     else:
@@ -77,7 +78,7 @@ def _by_columns(setting: Attribute, context: Context) -> tuple[bool, bool]:
 def load(
     op: spv.CooperativeVectorLoadOp, context: Context, plain: PlainLoader = memory.load
 ) -> Function:
-    """Loads consecutive components at an offset of `offset` bytes."""
+    """Loads consecutive components at an offset in bytes."""
     form = context.plain(op.result.type)
     return lambda batch, pointer, offset: load_vector(pointer, offset, form, batch.mask, plain)
 
@@ -98,7 +99,7 @@ def load_vector(
 
 
 def moved(pointer: Pointer | Pointers, offset: Array) -> Pointer | Pointers:
-    """Returns the pointer `offset` bytes further; offsets are unsigned."""
+    """Returns the pointer advanced by `offset` bytes. Offsets are unsigned."""
     return pointer.plus(offset.astype(I64) & 0xFFFFFFFF, 1, 0)
 
 
@@ -106,7 +107,7 @@ def moved(pointer: Pointer | Pointers, offset: Array) -> Pointer | Pointers:
 def store(
     op: spv.CooperativeVectorStoreOp, context: Context, plain: PlainStorer = memory.store
 ) -> Function:
-    """Stores consecutive components at an offset of `offset` bytes."""
+    """Stores consecutive components at an offset in bytes."""
     form = context.plain(op.object.type)
 
     def call(batch: Batch, pointer: Pointer, offset: Array, vector: Array) -> None:
@@ -117,7 +118,7 @@ def store(
 
 
 class Input:
-    """Converts a vector before it is multiplied."""
+    """Converts a vector to its interpretation before the multiplication."""
 
     def __init__(self, op: spv.VectorTimesMatrix, length: int, flags: Any, context: Context):
         source = context.plain(op.operands[0].type).dtype
@@ -129,7 +130,7 @@ class Input:
         self.source = source
 
     def __call__(self, vector: Array) -> Array:
-        """Returns K components as numbers to multiply: int64 or a float."""
+        """Returns the K components as int64 or floats."""
         if self.packed:
             octets = np.ascontiguousarray(vector).view(self.dtype)[..., : self.length]
             return octets.astype(I64) if self.sign else numbers.unsigned(octets).astype(I64)
@@ -146,7 +147,7 @@ class Input:
 
 
 class Matrix:
-    """Rows by columns in memory, as an interpretation reads them."""
+    """A matrix in memory, with its layout and its interpretation."""
 
     def __init__(
         self, rows: int, columns: int, layout: Attribute, kind: Attribute, context: Context
@@ -158,7 +159,7 @@ class Matrix:
     def line_starts(
         self, pointer: Pointer | Pointers, offset: Array, stride: Array | None
     ) -> list[Pointer | Pointers]:
-        """Returns where each row, or column, begins."""
+        """Returns a pointer to each row, or each column of a column-major matrix."""
         start = moved(pointer, offset)
         packed = np.full((1, 1, 1), self.width * self.dtype.itemsize, I64)
         step = stride.astype(I64) if stride is not None and self.strided else packed
@@ -190,9 +191,7 @@ def widened(value: Array, sign: bool) -> Array:
 
 
 class Product:
-    """
-    Computes the matrix times the vector, plus a vector in memory; `load` reads lines and the bias.
-    """
+    """Computes the matrix times the vector, plus a bias in memory."""
 
     def __init__(
         self, op: spv.VectorTimesMatrix, context: Context, load: VectorLoader = load_vector
@@ -203,7 +202,7 @@ class Product:
                 f"{op.name} with a transposed matrix needs a device-specific layout, "
                 "which only OptimalNV layouts are",
                 op,
-                "use the other one of RowMajorNV and ColumnMajorNV",
+                "load the matrix without Transpose, and exchange RowMajorNV and ColumnMajorNV",
             )
         bits = spv.CooperativeMatrixOperands(0)
         flags = bits if op.matrix_operands is None else op.matrix_operands.data
@@ -235,7 +234,7 @@ class Product:
 
 @action(spv.CooperativeVectorMatrixMulOp, spv.CooperativeVectorMatrixMulAddOp)
 def multiply(op: spv.VectorTimesMatrix, context: Context) -> Function:
-    """The matrix times the vector, plus a vector in memory."""
+    """Computes the matrix times the vector, plus a bias in memory."""
     return Product(op, context)
 
 
@@ -259,7 +258,7 @@ def add_to(pointer: Pointer | Pointers, form: Plain, vector: Array, batch: Batch
 
 @action(spv.CooperativeVectorReduceSumAccumulateOp)
 def accumulate_vector(op: spv.CooperativeVectorReduceSumAccumulateOp, context: Context) -> Function:
-    """Each component added to memory."""
+    """Adds each component to memory."""
     form = context.plain(op.v.type)
 
     def call(batch: Batch, pointer: Any, offset: Array, vector: Array) -> None:
@@ -269,7 +268,7 @@ def accumulate_vector(op: spv.CooperativeVectorReduceSumAccumulateOp, context: C
 
 
 def accumulated(op: spv.CooperativeVectorOuterProductAccumulateOp, context: Context) -> Matrix:
-    """Returns the matrix to which products are added."""
+    """Returns the matrix to which the outer product is added."""
     rows, columns = (context.plain(operand.type).shape[0] for operand in (op.a, op.b))
     return Matrix(rows, columns, op.memory_layout, op.matrix_interpretation, context)
 
@@ -278,7 +277,7 @@ def accumulated(op: spv.CooperativeVectorOuterProductAccumulateOp, context: Cont
 def accumulate_product(
     op: spv.CooperativeVectorOuterProductAccumulateOp, context: Context
 ) -> Function:
-    """Each product of components is added to memory, rounded to the matrix's type."""
+    """Adds the outer product of two vectors to memory, rounded to the matrix's type."""
     matrix = accumulated(op, context)
     form = Plain(matrix.dtype, (matrix.width,))
     round_to = numbers.float_to_float(F32, matrix.dtype) if matrix.dtype != F32 else None

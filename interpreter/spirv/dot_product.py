@@ -1,9 +1,9 @@
 """
-SPV_KHR_integer_dot_product, exactly.
+Executes SPV_KHR_integer_dot_product exactly.
 
-Everything is computed modulo 2^64, which holds the low N bits of the exact sum for any N up to 64
-(DOT-15). The saturating forms add that N-bit sum to the accumulator exactly and clamp (DOT-16). If
-the sum overflows before, which is undefined by DOT-17, the wrapped sum is used here.
+All sums are computed modulo 2^64, which contains the low N bits of the exact sum for any N up to
+64 (DOT-15). The saturating forms add this N-bit sum to the accumulator exactly and clamp (DOT-16).
+If the sum overflows before, which DOT-17 leaves undefined, the wrapped sum is used.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from xdsl_spirv.interpreter.semantics import Function, value
 
 
 def components(vector: Array, form: Plain, sign: bool) -> list[Array]:
-    """
-    Returns a vector's components, or a packed scalar's bytes from the least significant (DOT-14).
-    """
+    """Returns a vector's components, or a packed scalar's bytes, lowest first (DOT-14)."""
     if not form.shape:
         vector = np.ascontiguousarray(vector)[..., None].view(np.int8)
     vector = vector if sign else numbers.unsigned(vector)
@@ -31,10 +29,10 @@ def components(vector: Array, form: Plain, sign: bool) -> list[Array]:
 
 def four_bytes(vector_1: Array, vector_2: Array, sign: bool) -> Array:
     """
-    Computes exact sums of four products of bytes; the components are on the last axis.
+    Computes exact sums of four products of bytes. The components are on the last axis.
 
-    Products have 16 bits, and are signed if one of the vectors is (`sign`). Two products at a time
-    are taken from one 32-bit number.
+    Products have 16 bits, and are signed if a vector is signed (`sign`). Two products at a time
+    are read from one 32-bit integer.
     """
     kind = "i" if sign else "u"
     products = np.multiply(
@@ -50,7 +48,7 @@ def four_bytes(vector_1: Array, vector_2: Array, sign: bool) -> Array:
 
 @value(ops.SDotOp, ops.UDotOp, ops.SUDotOp)
 def dot(op: ops.DotOperation, context: Context) -> Function:
-    """Returns the low bits of the exact sum of products."""
+    """Computes the low bits of the exact dot product."""
     return _dot(op, context)
 
 
@@ -63,7 +61,7 @@ def _dot(op: ops.IntegerDotOperation, context: Context) -> Function:
         form.shape in ((), (4,)) for form in forms
     ):
         return _bytes(forms[0], forms[1], first_sign, second_sign, dtype)
-    # The low bits of the sum are right in any integer that has as many.
+    # Any integer type with enough bits gives the right low bits of the sum.
     wide = numbers.I32 if dtype.itemsize <= 4 else numbers.I64
 
     def call(vector_1: Array, vector_2: Array) -> Array:
@@ -110,7 +108,7 @@ def dot_accumulate(op: ops.DotAccumulateOperation, context: Context) -> Function
 
 
 def saturating_add(a: Array, b: Array, sign: bool) -> Array:
-    """a + b clamped to their type's range, read with or without sign."""
+    """Computes a + b, clamped to the range of their type as signed or unsigned."""
     if not sign:
         total = a + b
         overflow = numbers.unsigned(total) < numbers.unsigned(a)

@@ -1,5 +1,5 @@
 """
-GLSL.std.450: computed in binary64 and rounded once, which is closer than any required precision.
+Executes GLSL.std.450 in binary64, rounded once, which is more precise than required.
 
 Fma is fused. FMin, FMax and FClamp, undefined for NaN, return the other operand.
 """
@@ -29,17 +29,17 @@ from xdsl_spirv.interpreter.spirv.memory import placed, store_variable
 
 
 def clamp(low: Function, high: Function) -> Function:
-    """min(max(x, low), high)."""
+    """Returns the function min(max(x, low), high)."""
     return lambda x, a, b: low(high(x, a), b)
 
 
 def find_signed_msb(a: Array) -> Array:
-    """The highest bit that differs from the sign, -1 for 0 and -1."""
+    """Returns the highest bit position that differs from the sign; -1 for 0 and -1."""
     return meanings.highest_bit(np.where(a < 0, ~a, a))
 
 
 def step(edge: Array, x: Array) -> Array:
-    """Returns 0 below the edge, else 1."""
+    """Returns 0 where x is below the edge, otherwise 1."""
     return np.where(x < edge, 0, 1).astype(x.dtype)
 
 
@@ -69,7 +69,7 @@ def _length(a: Array) -> Array:
 
 
 def cross(a: Array, b: Array) -> Array:
-    """The cross product of vectors of 3."""
+    """Computes the cross product of vectors of 3 components."""
     x, y = np.broadcast_arrays(a, b)
     return np.cross(x, y)
 
@@ -122,7 +122,7 @@ def pack_half(op: spv.GLPackHalf2x16Op, context: Context) -> Function:
 
 @value(ops.GLNormalizeOp)
 def normalize(op: ops.GLNormalizeOp, context: Context) -> Function:
-    """Returns the direction of a vector, or a scalar's sign."""
+    """Divides a vector by its length. A scalar gives its sign."""
     if not context.plain(op.result.type).shape:
         return np.sign
     return ew.wide_math(lambda a: a / _length(a)[..., None])
@@ -130,13 +130,13 @@ def normalize(op: ops.GLNormalizeOp, context: Context) -> Function:
 
 @value(spv.GLLengthOp)
 def length(op: spv.GLLengthOp, context: Context) -> Function:
-    """The Euclidean length; a scalar's absolute value."""
+    """Computes the Euclidean length of a vector, or a scalar's absolute value."""
     return ew.wide_math(_length) if context.plain(op.operand.type).shape else np.abs
 
 
 @value(spv.GLDistanceOp)
 def distance(op: spv.GLDistanceOp, context: Context) -> Function:
-    """The length of the difference."""
+    """Computes the length of the difference."""
     if not context.plain(op.p0.type).shape:
         return lambda a, b: np.abs(a - b)
     return ew.wide_math(lambda a, b: _length(a - b))
@@ -144,7 +144,7 @@ def distance(op: spv.GLDistanceOp, context: Context) -> Function:
 
 @value(spv.GLRefractOp)
 def refract(op: spv.GLRefractOp, context: Context) -> Function:
-    """eta * i - (eta * n.i + sqrt(k)) * n with k = 1 - eta^2 (1 - (n.i)^2); 0 where k < 0."""
+    """Computes eta i - (eta n.i + sqrt(k)) n with k = 1 - eta^2 (1 - (n.i)^2); 0 where k < 0."""
     vector = bool(context.plain(op.i.type).shape)
 
     def call(incident: Array, normal: Array, eta: Array) -> Array:
@@ -170,7 +170,7 @@ def ldexp(op: spv.GLLdexpOp, context: Context) -> Function:
 
 
 def _frexp(a: Array) -> tuple[Array, Array]:
-    """{significand of magnitude [0.5, 1), exponent}."""
+    """Returns (significand with magnitude in [0.5, 1), exponent)."""
     significand, power = np.frexp(a)
     return significand, power.astype(I32)
 
@@ -181,18 +181,18 @@ PARTS: dict[type[Operation], Callable[[Array], tuple[Array, Array]]] = {
     spv.GLModfOp: np.modf,
     spv.GLFrexpOp: _frexp,
 }
-"""Results as {fraction, whole part} with the operand's sign, or {significand, exponent}."""
+"""Functions that return (fraction, whole part), both with the sign, or (significand, exponent)."""
 
 
 @value(spv.GLModfStructOp, spv.GLFrexpStructOp)
 def parts(op: Operation, context: Context) -> Function:
-    """Returns both parts as one value."""
+    """Returns both parts as one struct."""
     return PARTS[type(op)]
 
 
 @action(spv.GLModfOp, spv.GLFrexpOp)
 def parts_by_pointer(op: spv.GLPointerForm, context: Context) -> Function:
-    """Returns the fraction or significand; stores the other part through the pointer."""
+    """Returns the fraction or significand. Stores the other part through the pointer."""
     split, type = PARTS[op.__class__], pointer_type(op.pointer)
     write = storer(placed(op.pointer, type.pointee, context), Layout(context))
 
@@ -209,15 +209,13 @@ def parts_by_pointer(op: spv.GLPointerForm, context: Context) -> Function:
 
 @value(spv.GLDeterminantOp)
 def determinant(op: spv.GLDeterminantOp, context: Context) -> Function:
-    """The determinant of a square matrix."""
+    """Computes the determinant of a square matrix."""
     return determinants.determinant
 
 
 @value(spv.GLMatrixInverseOp)
 def matrix_inverse(op: spv.GLMatrixInverseOp, context: Context) -> Function:
-    """
-    Returns the inverse, with the same function for rows and columns; NaN for a singular matrix.
-    """
+    """Computes the inverse of a matrix, NaN for a singular matrix."""
     return determinants.inverse
 
 
@@ -231,7 +229,7 @@ _NORMALIZED: dict[type[Operation], tuple[int, bool]] = {
     spv.GLUnpackSnorm2x16Op: (16, True),
     spv.GLUnpackUnorm2x16Op: (16, False),
 }
-"""Bits of a component, and whether it is signed."""
+"""Bits of a component, and True if it is signed."""
 
 
 def _component(bits: int, sign: bool) -> tuple[np.dtype, float]:
@@ -241,10 +239,7 @@ def _component(bits: int, sign: bool) -> tuple[np.dtype, float]:
 
 @value(spv.GLPackSnorm4x8Op, spv.GLPackUnorm4x8Op, spv.GLPackSnorm2x16Op, spv.GLPackUnorm2x16Op)
 def pack_normalized(op: Operation, context: Context) -> Callable[[Array], Array]:
-    """
-    Packs components of [-1, 1] or [0, 1] as integers, the first into the lowest bits; NaN becomes
-    0.
-    """
+    """Packs components of [-1, 1] or [0, 1] as integers, the first lowest. NaN becomes 0."""
     bits, sign = _NORMALIZED[type(op)]
     dtype, scale = _component(bits, sign)
 
@@ -262,7 +257,7 @@ def pack_normalized(op: Operation, context: Context) -> Callable[[Array], Array]
     spv.GLUnpackUnorm2x16Op,
 )
 def unpack_normalized(op: Operation, context: Context) -> Callable[[Array], Array]:
-    """Returns the components that were packed."""
+    """Unpacks integers to components of [-1, 1] or [0, 1]."""
     bits, sign = _NORMALIZED[type(op)]
     dtype, scale = _component(bits, sign)
 

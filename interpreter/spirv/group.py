@@ -1,8 +1,9 @@
 """
-Group instructions, old and new: over the active invocations of a subgroup, or of a workgroup.
+Executes group instructions over the active invocations of a subgroup or a workgroup.
 
-Floats are reduced in the order of the lanes by numpy's pairwise sum; scans run lane by lane.
-Reading an inactive or missing lane, undefined in SPIR-V, gives that lane's stale value or lane 0's.
+Floats are reduced in the order of the lanes by numpy's pairwise sum. Scans run lane by lane.
+Reading an inactive or missing lane, undefined in SPIR-V, gives that lane's stale value or the
+value of lane 0.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from xdsl_spirv.interpreter.semantics import Function, action
 
 
 def group_for(op: Any) -> Group:
-    """Returns the group that takes part; instructions without a scope use the subgroup."""
+    """Returns the group of an instruction, a subgroup if the instruction has no scope."""
     scope = getattr(op, "execution_scope", None)
     return Group(workgroup=False) if scope is None else group_of(scope.data)
 
 
 @action(spv.GroupNonUniformElectOp)
 def elect(op: spv.GroupNonUniformElectOp, context: Context) -> Function:
-    """True in the active invocation of the lowest number."""
+    """Returns True in the active invocation with the lowest index."""
     group = group_for(op)
 
     def call(batch: Batch) -> Array:
@@ -44,7 +45,7 @@ def elect(op: spv.GroupNonUniformElectOp, context: Context) -> Function:
 
 @action(spv.GroupNonUniformAllOp, spv.GroupAllOp, spv.SubgroupAllOp)
 def vote_all(op: spv.GroupNonUniformAllOp, context: Context) -> Function:
-    """True if the predicate holds in every active invocation."""
+    """Returns True if the predicate holds in every active invocation."""
     group = group_for(op)
     return lambda batch, predicate: (group.row(predicate, batch) | ~group.active(batch)).all(
         axis=2, keepdims=True
@@ -53,7 +54,7 @@ def vote_all(op: spv.GroupNonUniformAllOp, context: Context) -> Function:
 
 @action(spv.GroupNonUniformAnyOp, spv.GroupAnyOp, spv.SubgroupAnyOp)
 def vote_any(op: spv.GroupNonUniformAnyOp, context: Context) -> Function:
-    """True if the predicate holds in some active invocation."""
+    """Returns True if the predicate holds in some active invocation."""
     group = group_for(op)
     return lambda batch, predicate: (group.row(predicate, batch) & group.active(batch)).any(
         axis=2, keepdims=True
@@ -62,7 +63,7 @@ def vote_any(op: spv.GroupNonUniformAnyOp, context: Context) -> Function:
 
 @action(spv.GroupNonUniformAllEqualOp, spv.SubgroupAllEqualOp)
 def vote_equal(op: spv.GroupNonUniformAllEqualOp, context: Context) -> Function:
-    """True if all active invocations hold the same value."""
+    """Returns True if all active invocations hold the same value."""
     group = group_for(op)
 
     def call(batch: Batch, value: Array) -> Array:
@@ -77,7 +78,7 @@ def vote_equal(op: spv.GroupNonUniformAllEqualOp, context: Context) -> Function:
 def words(bits: Array) -> Array:
     """Packs bools of up to 128 lanes into a ballot: vector<4xi32>, lane 0 in the lowest bit."""
     if bits.shape[2] > 128:
-        raise InterpreterError("a ballot has room for 128 invocations only")
+        raise InterpreterError("a ballot supports at most 128 invocations")
     padded = np.zeros((*bits.shape[:2], 128), np.uint8)
     padded[:, :, : bits.shape[2]] = bits
     octets = np.packbits(padded, axis=2, bitorder="little")
@@ -91,20 +92,20 @@ def _bits(ballot: Array) -> Array:
 
 
 def _usable_bits(ballot: Array, batch: Batch) -> Array:
-    """Masks the bits of a ballot that stand for lanes of the subgroup."""
+    """Returns the bits of a ballot that belong to lanes of the subgroup."""
     return _bits(ballot)[..., : batch.lanes]
 
 
 @action(spv.GroupNonUniformBallotOp, spv.SubgroupBallotOp)
 def ballot(op: spv.GroupNonUniformBallotOp, context: Context) -> Function:
-    """Returns a bit for each invocation: 1 if it is active and its predicate holds."""
+    """Returns a ballot whose bit is 1 for each active invocation where the predicate holds."""
     group = group_for(op)
     return lambda batch, predicate: words(group.row(predicate, batch) & group.active(batch))
 
 
 @action(spv.GroupNonUniformInverseBallotOp)
 def inverse_ballot(op: spv.GroupNonUniformInverseBallotOp, context: Context) -> Function:
-    """The invocation's own bit."""
+    """Returns the invocation's own bit of a ballot."""
 
     def call(batch: Batch, ballot: Array) -> Array:
         bits = _bits(ballot)
@@ -118,7 +119,7 @@ def inverse_ballot(op: spv.GroupNonUniformInverseBallotOp, context: Context) -> 
 
 @action(spv.GroupNonUniformBallotBitExtractOp)
 def ballot_bit(op: spv.GroupNonUniformBallotBitExtractOp, context: Context) -> Function:
-    """The bit of a given invocation."""
+    """Returns the ballot bit of an invocation, given by its index."""
 
     def call(batch: Batch, ballot: Array, index: Array) -> Array:
         word = np.clip(index.astype(np.int64), 0, 127)[..., None]
@@ -132,7 +133,7 @@ def ballot_bit(op: spv.GroupNonUniformBallotBitExtractOp, context: Context) -> F
 
 @action(spv.GroupNonUniformBallotBitCountOp)
 def ballot_count(op: spv.GroupNonUniformBallotBitCountOp, context: Context) -> Function:
-    """Bits set in the ballot: of all lanes, up to this one, or below this one."""
+    """Counts the set bits of a ballot: all lanes, lanes up to this one, or lanes below this one."""
     operation, dtype = op.group_operation.data, context.plain(op.result.type).dtype
 
     def call(batch: Batch, ballot: Array) -> Array:
@@ -148,7 +149,7 @@ def ballot_count(op: spv.GroupNonUniformBallotBitCountOp, context: Context) -> F
 
 @action(spv.GroupNonUniformBallotFindLSBOp)
 def ballot_lowest(op: spv.GroupNonUniformBallotFindLSBOp, context: Context) -> Function:
-    """The number of the lowest bit set; -1 for none, which SPIR-V leaves undefined."""
+    """Returns the position of the lowest set bit; -1 if there is none (undefined in SPIR-V)."""
     dtype = context.plain(op.result.type).dtype
 
     def call(batch: Batch, ballot: Array) -> Array:
@@ -160,7 +161,7 @@ def ballot_lowest(op: spv.GroupNonUniformBallotFindLSBOp, context: Context) -> F
 
 @action(spv.GroupNonUniformBallotFindMSBOp)
 def ballot_highest(op: spv.GroupNonUniformBallotFindMSBOp, context: Context) -> Function:
-    """The number of the highest bit set; -1 for none, which SPIR-V leaves undefined."""
+    """Returns the position of the highest set bit; -1 if there is none (undefined in SPIR-V)."""
     dtype = context.plain(op.result.type).dtype
 
     def call(batch: Batch, ballot: Array) -> Array:
@@ -172,14 +173,11 @@ def ballot_highest(op: spv.GroupNonUniformBallotFindMSBOp, context: Context) -> 
 
 
 Source = Callable[..., Array]
-"""
-Computes the number of the member from which a member reads: from its number, its second operand and
-its cluster's size.
-"""
+"""Computes the index of the member to read from (own index, operand, cluster size)."""
 
 
 def _rotate_member(member: Array, delta: Array, cluster: int) -> Array:
-    """Computes the source of a rotation, as ROT-07 defines it."""
+    """Computes the source index of a rotation (ROT-07)."""
     around = np.int64(cluster - 1)
     return ((member + delta) & around) + (member & ~around)
 
@@ -198,7 +196,7 @@ SOURCES: dict[type[Operation], Source] = {
 
 
 def sources(op: Operation, batch: Batch, which: Array, cluster: Sequence[Array]) -> Array:
-    """Returns (w, groups, members): the number of the member from which each one reads."""
+    """Returns (w, groups, members): the index of the member that each member reads."""
     group = group_for(op)
     size = int(cluster[0].flat[0]) if cluster else group.invocations(batch)
     row = group.row(which, batch) if which.shape[2] > 1 or group.workgroup else which
@@ -227,7 +225,7 @@ def exchange(op: spv.GroupInstruction, context: Context) -> Function:
 
 @action(spv.GroupNonUniformBroadcastFirstOp, spv.SubgroupFirstInvocationOp)
 def broadcast_first(op: spv.GroupNonUniformBroadcastFirstOp, context: Context) -> Function:
-    """Returns the value of the active invocation of the lowest number."""
+    """Returns the value of the active invocation with the lowest index."""
     group = group_for(op)
     return lambda batch, value: first_active(group.row(value, batch), group.active(batch), (2,))
 
@@ -294,7 +292,7 @@ _UNSIGNED = (
 
 @action(*_ARITHMETIC)
 def arithmetic(op: spv.GroupArithmetic | spv.GroupReduction, context: Context) -> Function:
-    """A reduction or scan over the active invocations."""
+    """Computes a reduction or scan over the active invocations."""
     group, operation = group_for(op), op.group_operation.data
     ufunc, identity = _ARITHMETIC[type(op)]
     form = context.plain(op.result.type)
@@ -316,9 +314,7 @@ def arithmetic(op: spv.GroupArithmetic | spv.GroupReduction, context: Context) -
 def combine(
     ufunc: np.ufunc, operation: spv.GroupOperation, row: Array, neutral: Array, size: int | None
 ) -> Array:
-    """
-    Reduces or scans (w, groups, members, ...), as a whole or by clusters of `size`, along axis 2.
-    """
+    """Reduces or scans (w, groups, members, ...) along axis 2, in clusters of `size` if given."""
     match operation:
         case spv.GroupOperation.Reduce:
             return ufunc.reduce(row, axis=2, keepdims=True)

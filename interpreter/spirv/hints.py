@@ -1,7 +1,7 @@
 """
-Hints to compilers, which change nothing here, and values by name.
+Executes hints to compilers, which have no effect here, and freezes of poison.
 
-Poison is 0, like every undefined value: the checks report where it matters. Freezing it gives that
+Poison is 0, like every undefined value. The checks report where it matters. Freezing poison gives
 0.
 """
 
@@ -26,7 +26,7 @@ from xdsl_spirv.interpreter.semantics import (
     value_table,
 )
 
-nothing_happens(ops.NopOp, ops.AssumeTrueOp)  # The checks test the assumption.
+nothing_happens(ops.NopOp, ops.AssumeTrueOp)  # Only the checks test an assumption.
 
 value_table(
     {
@@ -46,10 +46,7 @@ def poison(op: ops.PoisonOp, context: Context) -> Any:
 
 @action(ops.ReadClockOp)
 def read_clock(op: ops.ReadClockOp, context: Context) -> Function:
-    """
-    Returns the number of earlier clock readings in the launch, so that time never runs backwards
-    and runs are reproducible.
-    """
+    """Returns the number of earlier clock reads in the launch: monotonic and reproducible."""
     form = context.plain(op.result.type)
 
     def call(batch: Batch) -> Array:

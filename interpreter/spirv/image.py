@@ -1,9 +1,9 @@
 """
-Images: reads, writes, fetches, queries, and pointers to texels. Sampling is image_sampling.py's.
+Executes image reads, writes, fetches, queries and texel pointers. image_sampling.py samples.
 
-An image is a buffer with a description (images.py of the package): the value of an image, of a
-sampler and of both combined is a pointer to memory. So arrays of images, race checks and bounds
-checks work as for buffers.
+An image is a buffer with a description (images.py of the package). The value of an image, a
+sampler, or an image with a sampler is a pointer to memory. Arrays of images, race checks and
+bounds checks therefore work as for buffers.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from xdsl_spirv.interpreter.semantics import Function, action, same, value
 from xdsl_spirv.interpreter.texels import decode_texels, encode_texels
 
 DIMENSIONS = {Dim.Dim1D: 1, Dim.Dim2D: 2, Dim.Dim3D: 3, Dim.Cube: 2, Dim.Rect: 2, Dim.Buffer: 1}
-"""Number of coordinates inside a layer. The faces of a cube are layers."""
+"""Number of coordinates inside a layer, by dimensionality. The faces of a cube are layers."""
 
 
 class TexelAccess:
-    """Loads and stores texels. The checks replace it by a class that reports faults."""
+    """Loads and stores texels. A subclass for the checks reports faults."""
 
     load: PlainLoader = staticmethod(memory.load)
     store: PlainStorer = staticmethod(memory.store)
@@ -45,8 +45,8 @@ class TexelAccess:
         self, image: Memory, outside: Array, mask: Mask, coordinates: Array, write: bool
     ) -> None:
         """
-        Handles lanes that reach outside of an image: Vulkan drops their writes. Their reads are
-        undefined and so raise an error, unless the image is robust.
+        Handles lanes that access texels outside an image. Writes are dropped, as in Vulkan. Reads
+        are undefined and raise `InterpreterError`, except for a robust image.
         """
         if write or image.robust or not within(mask, outside).any():
             return
@@ -54,12 +54,12 @@ class TexelAccess:
         raise InterpreterError(
             f"a read at {place[outside][0].tolist()} outside {image.label}, an image of "
             f"{describe(image).size}",
-            remedy="the program reads out of bounds: compare the coordinates with the image's size",
+            remedy="compare the coordinates with the image's size before the read",
         )
 
 
 def image_type(type: Attribute) -> ImageType:
-    """Returns the type of an image, also of one that is combined with a sampler."""
+    """Returns the type of an image, also if it is combined with a sampler."""
     found = type.image_type if isinstance(type, SampledImageType) else type
     if not isinstance(found, ImageType) or found.dim.data not in DIMENSIONS:
         raise InterpreterError(f"images of type {type} are not executed")
@@ -67,16 +67,14 @@ def image_type(type: Attribute) -> ImageType:
 
 
 def describe(image: Memory) -> Image:
-    """Returns the description of an image."""
+    """Returns the description of an image. Raises `InterpreterError` for other memory."""
     if image.image is None:
         raise InterpreterError(f"{image.label or 'a memory'} is not an image")
     return image.image
 
 
 def operands_of(op: RawOp) -> dict[str, int]:
-    """
-    Returns the image operands of an instruction: by name, the number of each one's first value.
-    """
+    """Returns the index of the first value of each image operand of an instruction, by name."""
     name = op.instruction.data
     first = 3 if name == "OpImageWrite" or "Dref" in name or "Gather" in name else 2
     if first >= len(op.layout):
@@ -90,9 +88,7 @@ def operands_of(op: RawOp) -> dict[str, int]:
 
 
 def extents(image: Memory, type: ImageType) -> tuple[Array, Array]:
-    """
-    Returns width, height, depth and layers of each level, as (levels, 4), and the levels' offsets.
-    """
+    """Returns width, height, depth and layers of each level (levels, 4), and the level offsets."""
     stated = describe(image)
     sizes = [(*stated.extent(level), stated.layers) for level in range(stated.levels)]
     return np.array(sizes, np.int64), np.array(stated.starts(), np.int64)
@@ -101,10 +97,7 @@ def extents(image: Memory, type: ImageType) -> tuple[Array, Array]:
 def image_memory(
     context: Context, place: Place, type: Attribute, buffers: Mapping[Any, Array], label: str
 ) -> Memory:
-    """
-    Returns the memory of an image or a sampler; raises `InterpreterError` if it does not fit the
-    type.
-    """
+    """Returns an image's or sampler's memory. Raises `InterpreterError` if it misfits the type."""
     given = context.images[place]
     sampler = given if isinstance(given, Sampler) else given.sampler
     texel_buffer = not isinstance(type, SamplerType) and image_type(type).dim.data is Dim.Buffer
@@ -132,7 +125,7 @@ def image_memory(
 
 
 def _misfit(type: ImageType, given: Image) -> str | None:
-    """Describes the mismatch of an image and its type; None if it fits."""
+    """Describes the mismatch of an image and its type, or returns None if they fit."""
     dimensions, texel, format = DIMENSIONS[type.dim.data], given.texel, type.format.data
     if len(given.size) != dimensions:
         return f"has {dimensions} dimensions, but is described by {given.size}"
@@ -151,7 +144,7 @@ def _misfit(type: ImageType, given: Image) -> str | None:
 
 
 class Texels:
-    """The texels at coordinates of an image type."""
+    """Accesses texels by the coordinates of an image type."""
 
     def __init__(self, type: Attribute, context: Context, access: TexelAccess):
         self.type = image_type(type)
@@ -160,7 +153,7 @@ class Texels:
         self.access = access
 
     def columns(self, coordinates: Array) -> list[Array]:
-        """Returns x, y, z and layer, each (w, s, l)."""
+        """Splits coordinates into x, y, z and layer, each (w, s, l)."""
         if coordinates.ndim == 3:
             coordinates = coordinates[..., None]
         numbers = [coordinates[..., n].astype(I64) for n in range(coordinates.shape[3])]
@@ -169,21 +162,21 @@ class Texels:
         return [*place, numbers[self.dimensions] if self.layered else zero]
 
     def place_of(self, columns: Sequence[Array]) -> Array:
-        """Joins columns to coordinates (w, s, l, n)."""
+        """Joins columns into coordinates (w, s, l, n)."""
         own = [*columns[: self.dimensions], *columns[3:][: self.layered]]
         return np.stack(np.broadcast_arrays(*own), axis=-1)
 
     def find(
         self, image: Memory, columns: Sequence[Array], level: Any = 0, sample: Any = None
     ) -> tuple[Pointer, Array]:
-        """Pointers to the texels at (x, y, z, layer), and a mask of those outside of the image."""
+        """Returns pointers to the texels at (x, y, z, layer), and a mask of outside texels."""
         sizes, starts = extents(image, self.type)
         level = np.asarray(level).astype(I64).reshape(np.shape(level) or (1, 1, 1))
         outside = (level < 0) | (level >= len(sizes))
         level = np.where(outside, 0, level)
         size = sizes[level]
         index: Any = 0
-        # The slowest dimension first: layer, z, y, x.
+        # Slowest dimension first: layer, z, y, x.
         for axis in (3, 2, 1, 0):
             outside = outside | (columns[axis] < 0) | (columns[axis] >= size[..., axis])
             index = index * size[..., axis] + columns[axis]
@@ -197,7 +190,7 @@ class Texels:
     def read(
         self, image: Memory, columns: Sequence[Array], mask: Mask, dtype: Any, *level: Any
     ) -> Array:
-        """(w, s, l, 4): the components of texels; lanes outside read a texel of zeros."""
+        """Returns the texel components (w, s, l, 4), zeros in lanes outside the image."""
         pointer, outside = self.find(image, columns, *level)
         inside = mask
         if outside.any():
@@ -212,7 +205,7 @@ class Texels:
 
 
 class Read:
-    """OpImageRead and OpImageFetch."""
+    """Executes OpImageRead and OpImageFetch."""
 
     def __init__(self, op: RawOp, context: Context, access: TexelAccess | None = None):
         self.texels = Texels(op.arguments[0].type, context, access or TexelAccess())
@@ -241,7 +234,7 @@ def where(lanes: Mask, new: Array, old: Array) -> Array:
 
 
 def take_components(components: Array, form: Plain) -> Array:
-    """Returns as many components as a type has."""
+    """Returns the leading components that a type has."""
     return components[..., : form.shape[0]] if form.shape else components[..., 0]
 
 
@@ -252,7 +245,7 @@ def read(op: RawOp, context: Context) -> Function:
 
 
 class Write:
-    """OpImageWrite."""
+    """Executes OpImageWrite."""
 
     def __init__(self, op: RawOp, context: Context, access: TexelAccess | None = None):
         self.access = access or TexelAccess()
@@ -281,16 +274,13 @@ class Write:
 
 @action("OpImageWrite")
 def write(op: RawOp, context: Context) -> Function:
-    """Write a texel at integer coordinates."""
+    """Writes a texel at integer coordinates."""
     return Write(op, context)
 
 
 @value("OpImageTexelPointer")
 def texel_pointer(op: RawOp, context: Context) -> Function:
-    """
-    Returns the pointer to a texel, for an atomic; for one outside, it points after the image's last
-    byte.
-    """
+    """Returns the pointer to a texel, for an atomic. Outside, it points after the last byte."""
     pointer_to: Any = op.arguments[0].type
     element = pointer_to.pointee
     texels = Texels(getattr(element, "element_type", element)
@@ -313,17 +303,14 @@ def texel_pointer(op: RawOp, context: Context) -> Function:
     return call
 
 
-# Images and samplers as values.
-
-
 class Sampled:
-    """An image combined with a sampler."""
+    """The value of an image combined with a sampler."""
 
     def __init__(self, image: Any, sampler: Any):
         self.image, self.sampler = image, sampler
 
     def merge(self, mask: Mask, old: Any) -> Sampled:
-        """Returns this one where the mask is set, `old` elsewhere."""
+        """Returns this value where the mask is set, otherwise `old`."""
         if old is None or old is self:
             return self
         image, sampler = parts_of(old)
@@ -331,33 +318,28 @@ class Sampled:
 
 
 def parts_of(value: Any) -> tuple[Any, Any]:
-    """Returns the image and the sampler of a combined one."""
+    """Returns the image and the sampler of a sampled image."""
     return (value.image, value.sampler) if isinstance(value, Sampled) else (value, value)
 
 
 @value("OpSampledImage")
 def combine(op: RawOp, context: Context) -> Function:
-    """An image with a sampler."""
+    """Combines an image with a sampler."""
     return Sampled
 
 
 @value("OpImage")
 def image_of(op: RawOp, context: Context) -> Function:
-    """Returns the image of one that is combined with a sampler."""
+    """Returns the image of a sampled image."""
     return lambda value: parts_of(value)[0]
 
 
 value("OpCopyObject")(lambda op, context: same)
 
 
-# Queries.
-
-
 @value("OpImageQuerySize", "OpImageQuerySizeLod")
 def query_size(op: RawOp, context: Context) -> Function:
-    """
-    Returns width, height and depth of a level, as many as there are, and the number of layers.
-    """
+    """Returns the width, height and depth of a level, as far as they exist, and the layer count."""
     type = image_type(op.arguments[0].type)
     assert op.result is not None
     form, count = context.plain(op.result.type), DIMENSIONS[type.dim.data]

@@ -30,7 +30,7 @@ from xdsl_spirv.interpreter.spirv.image import (
 
 
 def wrap(index: Array, size: Array, mode: str) -> tuple[Array, Array]:
-    """Returns the texel to read for each index, and if the border color is read instead."""
+    """Returns the texel index for each index, and a mask where the border color is used instead."""
     outside = (index < 0) | (index >= size)
     nowhere = np.zeros_like(outside)
     match mode:
@@ -49,7 +49,7 @@ def wrap(index: Array, size: Array, mode: str) -> tuple[Array, Array]:
 
 
 class Sample:
-    """OpImageSampleExplicitLod."""
+    """Executes OpImageSampleExplicitLod."""
 
     def __init__(self, op: RawOp, context: Context, access: TexelAccess | None = None):
         self.texels = Texels(op.arguments[0].type, context, access or TexelAccess())
@@ -102,7 +102,7 @@ class Sample:
         return (first * (1 - part) + second * part).astype(first.dtype)
 
     def _detail(self, size: Array, given: dict[str, Sequence[Array]], sampler: Sampler) -> Array:
-        """Returns the level of detail before it is clamped to the image's levels."""
+        """Returns the level of detail before clamping to the image's levels."""
         if sampler.unnormalized:
             return np.zeros((1, 1, 1))
         if "Grad" in given:
@@ -123,9 +123,7 @@ class Sample:
         given: dict[str, Sequence[Array]],
         mask: Mask,
     ) -> Array:
-        """
-        Returns the nearest texel of a level, or the weighted ones around the place, lane by lane.
-        """
+        """Returns the nearest or the weighted texels of a level, as `linear` selects by lane."""
         sizes, _ = extents(image, self.texels.type)
         size, count = sizes[level], self.texels.dimensions
         offset = next((given[n][0] for n in ("ConstOffset", "Offset") if n in given), None)
@@ -163,5 +161,5 @@ class Sample:
 
 @action("OpImageSampleExplicitLod")
 def sample(op: RawOp, context: Context) -> Function:
-    """The texels around a place, filtered as the sampler says."""
+    """Samples an image at coordinates, with the filter of the sampler."""
     return Sample(op, context)

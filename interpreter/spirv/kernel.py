@@ -1,5 +1,5 @@
 """
-Semantics of instructions that only OpenCL's kernels have, and of Intel's blocks and roundings.
+Executes instructions for OpenCL kernels, and Intel's block accesses and roundings.
 
 Lifetime instructions and split barriers do nothing, like barriers (barrier.py).
 """
@@ -31,7 +31,7 @@ _CLASSES = {
     "workgroup": StorageClass.Workgroup,
     "lane": StorageClass.Function,
 }
-"""The storage class of a memory, by the kind of its rows."""
+"""Storage class of a memory, by the kind of its rows."""
 
 _SEMANTICS = {
     StorageClass.CrossWorkgroup: MemorySemantics.CrossWorkgroupMemory,
@@ -41,13 +41,13 @@ _SEMANTICS = {
 
 
 def storage_of(pointer: Pointer) -> StorageClass:
-    """The storage class of the memory that a Generic pointer points to."""
+    """Returns the storage class of the memory that a Generic pointer refers to."""
     return _CLASSES[pointer.memory.rows]
 
 
 @action(ops.GenericCastToPtrExplicitOp)
 def cast_explicit(op: ops.GenericCastToPtrExplicitOp, context: Context) -> Function:
-    """Returns the pointer if it is into the storage class, else null."""
+    """Returns the pointer if its memory has the storage class, otherwise null."""
     wanted = op.storage.data
     null = start_of(nothing())
 
@@ -63,7 +63,7 @@ def cast_explicit(op: ops.GenericCastToPtrExplicitOp, context: Context) -> Funct
 
 @action(ops.GenericPtrMemSemanticsOp)
 def memory_semantics(op: ops.GenericPtrMemSemanticsOp, context: Context) -> Function:
-    """The bit of the storage class that the pointer is into."""
+    """Returns the memory-semantics bit of the storage class that the pointer refers to."""
 
     def call(batch: Batch, pointer: Any) -> Array:
         if isinstance(pointer, VariablePointer):
@@ -79,7 +79,7 @@ def memory_semantics(op: ops.GenericPtrMemSemanticsOp, context: Context) -> Func
 
 @value(ops.SatConvertSToUOp)
 def saturate_to_unsigned(op: ops.SatConvertSToUOp, context: Context) -> Function:
-    """Negative numbers become 0, large ones the largest."""
+    """Converts signed to unsigned integers, clamped to the range of the result."""
     target = context.plain(op.result.type).dtype
     convert = integer_to_integer(target, sign=True)
 
@@ -92,7 +92,7 @@ def saturate_to_unsigned(op: ops.SatConvertSToUOp, context: Context) -> Function
 
 @value(ops.SatConvertUToSOp)
 def saturate_to_signed(op: ops.SatConvertUToSOp, context: Context) -> Function:
-    """Large numbers become the largest."""
+    """Converts unsigned to signed integers, clamped to the range of the result."""
     target = context.plain(op.result.type).dtype
     convert = integer_to_integer(target, sign=False)
 
@@ -111,7 +111,7 @@ TF32_DROPPED = 13
 
 
 def round_to_tf32(a: Array) -> Array:
-    """Rounds to 10 bits of fraction, to nearest even; NaN and infinities stay."""
+    """Rounds to 10 fraction bits, to nearest even. NaN and infinities are unchanged."""
     bits = a.view(np.uint32).astype(np.uint64)
     odd = (bits >> np.uint64(TF32_DROPPED)) & np.uint64(1)
     below_half = np.uint64((1 << (TF32_DROPPED - 1)) - 1)
@@ -130,7 +130,7 @@ value_table(
 
 
 class Block:
-    """SPV_INTEL_subgroups: component c of lane l lies at element c * (lanes of a subgroup) + l."""
+    """A block of SPV_INTEL_subgroups: component c of lane l is element c * (subgroup size) + l."""
 
     def __init__(self, type: Any, context: Context):
         self.form = context.plain(type)
@@ -138,9 +138,7 @@ class Block:
         self.element = Plain(self.form.dtype)
 
     def places(self, batch: Batch, pointer: Pointer) -> list[Pointer]:
-        """
-        Returns the place of each component of the lanes, from the first active lane's pointer.
-        """
+        """Returns a pointer for each component, from the first active lane's pointer."""
         start = leaders(pointer, batch.mask, (2,))
         size = self.form.dtype.itemsize
         lane = batch.lane_ids()
@@ -151,7 +149,7 @@ class Block:
 def block_read(
     op: ops.SubgroupBlockReadOp, context: Context, load: PlainLoader = memory.load
 ) -> Function:
-    """Reads consecutive integers and deals them out to the lanes."""
+    """Reads consecutive integers and distributes them over the lanes."""
     block = Block(op.result.type, context)
 
     def call(batch: Batch, pointer: Pointer) -> Array:
@@ -165,7 +163,7 @@ def block_read(
 def block_write(
     op: ops.SubgroupBlockWriteOp, context: Context, store: PlainStorer = memory.store
 ) -> Function:
-    """Writes the lanes' integers to consecutive places."""
+    """Writes the lanes' integers to consecutive elements."""
     block = Block(op.value.type, context)
 
     def call(batch: Batch, pointer: Pointer, value: Array) -> None:

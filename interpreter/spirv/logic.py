@@ -1,4 +1,4 @@
-"""Comparisons, classification and selection, component by component."""
+"""Defines the semantics of comparison, classification and selection, all elementwise."""
 
 from __future__ import annotations
 
@@ -61,8 +61,5 @@ value_table(
 
 @value(ops.SelectOp)
 def select(op: ops.SelectOp, context: Context) -> Function:
-    """
-    Selects Object 1 where the condition holds, else Object 2; a scalar condition selects whole
-    objects.
-    """
+    """Selects Object 1 where the condition holds, otherwise Object 2."""
     return ew.select(context.form(op.result.type), isinstance(op.condition.type, VectorType))

@@ -1,8 +1,8 @@
 """
-Variables, access chains, loads and stores.
+Executes variables, access chains, loads and stores.
 
-The storage class decides statically which of two kinds of memory a pointer is into: Function,
-Private and Input variables are values (variables.py), everything else is bytes (memory.py). Memory
+The storage class decides statically which of two kinds of memory a pointer refers to. Function,
+Private and Input variables are values (variables.py); all others are bytes (memory.py). Memory
 operands have no effect, because lockstep execution always reads the latest value.
 """
 
@@ -30,7 +30,7 @@ from xdsl_spirv.interpreter.variables import Variable, VariablePointer, read_par
 
 def accessed(pointer: SSAValue, data: Attribute) -> spv.PointerType:
     """
-    Returns the pointer type for moving `data`; an untyped pointer gets `data` as pointee.
+    Returns the pointer type for accessing `data`. An untyped pointer gets `data` as pointee.
 
     An untyped variable of an invocation is memory with bytes, like Workgroup memory.
     """
@@ -47,10 +47,7 @@ UNTYPED_CHAINS = (spv.UntypedAccessChain, spv.UntypedPtrAccessChain)
 
 
 def placed(pointer: SSAValue, type: Attribute, context: Context) -> Placed:
-    """
-    Returns the place of a `type` that a pointer leads to; the struct that a chain began in gives
-    matrices their layout.
-    """
+    """Returns `type` with the matrix layout that the pointer's access chain gives it."""
     owner, part = pointer.owner, type
     if isinstance(owner, spv.CopyObjectOp):
         part = placed(owner.operand, type, context)
@@ -62,7 +59,7 @@ def placed(pointer: SSAValue, type: Attribute, context: Context) -> Placed:
 
 
 def _chained_type(op: Any, context: Context) -> Placed:
-    """Returns the type to which the indexes of an access chain lead."""
+    """Returns the type to which the indices of an access chain lead."""
     if isinstance(op, CHAINS):
         return placed(op.base, pointer_type(op.base).pointee, context)
     return op.base_type
@@ -74,10 +71,7 @@ def _known_indexes(indexes: Sequence[SSAValue]) -> list[int | None]:
 
 @action(spv.VariableOp)
 def variable(op: spv.VariableOp, context: Context) -> Function:
-    """
-    Makes a variable for each invocation, with its initial value or 0; a tensor layout or view has
-    no value before it is stored.
-    """
+    """Creates a variable for each invocation, with its initial value or 0 where one exists."""
     form = context.form(pointer_type(op.result).pointee)
     return lambda batch, *initial: VariablePointer(
         Variable(form, initial[0] if initial else None if isinstance(form, Opaque) else zeros(form))
@@ -86,7 +80,7 @@ def variable(op: spv.VariableOp, context: Context) -> Function:
 
 @action(spv.AddressOfOp)
 def address_of(op: spv.AddressOfOp, context: Context) -> Function:
-    """The pointer to a variable of the module."""
+    """Returns the pointer to a variable of the module."""
     slot = context.global_slots.get(op.variable.string_value())
     if slot is None:
         raise InterpreterError(f"@{op.variable.string_value()} is not a variable of the module", op)
@@ -142,7 +136,7 @@ def store(op: spv.StoreOp, context: Context) -> Function:
 
 
 def copied_types(op: spv.CopyMemoryOp) -> tuple[spv.PointerType, spv.PointerType]:
-    """Returns the types of the target and the source; an untyped one takes the other's pointee."""
+    """Returns the types of the target and the source. An untyped pointer gets the other pointee."""
     typed = op.source if isinstance(op.target.type, spv.UntypedPointerType) else op.target
     pointee = pointer_type(typed).pointee
     return accessed(op.target, pointee), accessed(op.source, pointee)
@@ -150,7 +144,7 @@ def copied_types(op: spv.CopyMemoryOp) -> tuple[spv.PointerType, spv.PointerType
 
 @action(spv.CopyMemoryOp)
 def copy_memory(op: spv.CopyMemoryOp, context: Context) -> Function:
-    """Load from the source, store to the target."""
+    """Loads from the source and stores to the target."""
     target, source = copied_types(op)
     layout = Layout(context)
     from_type = placed(op.source, source.pointee, context)
@@ -191,11 +185,11 @@ def _chain(
 
 
 RESOURCES = (spv.ImageType, spv.SampledImageType, spv.SamplerType)
-"""Types that are represented by pointers to the memory of an image or a sampler."""
+"""Types whose values are pointers to the memory of an image or a sampler."""
 
 
 def descriptor_of(type: Attribute) -> Attribute | None:
-    """Returns the block or image of a variable that binds an array of descriptors, else None."""
+    """Returns the element type of an array of descriptors (blocks or images), otherwise None."""
     element = type.element_type if isinstance(type, spv.ArrayType | spv.RuntimeArrayType) else None
     if isinstance(element, RESOURCES):
         return element
@@ -207,25 +201,25 @@ def descriptor_of(type: Attribute) -> Attribute | None:
 
 @value(spv.AccessChainOp, spv.InBoundsAccessChainOp)
 def access_chain(op: spv.AccessChainOp, context: Context) -> Function:
-    """Returns the pointer to the part that the indexes select."""
+    """Returns the pointer to the part that the indices select."""
     return _chain(pointer_type(op.base), op.indexes, context, op)
 
 
 @value(spv.UntypedAccessChainOp, spv.UntypedInBoundsAccessChainOp)
 def untyped_chain(op: spv.UntypedAccessChain, context: Context) -> Function:
-    """The pointer to the part of an object of the stated type."""
+    """Returns the pointer to the part of an object of the given type."""
     return _chain(accessed(op.base, op.base_type), op.indexes, context, op)
 
 
 @value(spv.PtrAccessChainOp, spv.InBoundsPtrAccessChainOp)
 def ptr_access_chain(op: spv.PtrAccessChainOp, context: Context) -> Function:
-    """Steps over `element` elements of the base's array, then follows the access chain."""
+    """Advances the pointer by `element` array elements, then follows the access chain."""
     base = pointer_type(op.base)
     if not has_bytes(base):
         raise InterpreterError(
-            f"{op.name} takes memory that has bytes, not {base.storage_class.data.name} memory",
+            f"{op.name} needs memory that has bytes, not {base.storage_class.data.name} memory",
             op,
-            "use spirv.AccessChain there",
+            "use spirv.AccessChain for this storage class",
         )
     stride = element_stride(base, context)
     chain = _chain(base, op.indexes, context, op)
@@ -258,7 +252,7 @@ def is_block(type: Attribute) -> bool:
 
 @value(spv.UntypedPtrAccessChainOp, spv.UntypedInBoundsPtrAccessChainOp)
 def untyped_ptr_chain(op: spv.UntypedPtrAccessChain, context: Context) -> Function:
-    """Steps over `element` objects of the stated type, then follows the untyped access chain."""
+    """Advances the pointer by `element` objects of the type, then follows the access chain."""
     stride = Layout(context).size(op.base_type)
     chain = _chain(accessed(op.base, op.base_type), op.indexes, context, op)
     return lambda pointer, element, *indexes: chain(pointer.plus(element, stride, 0), *indexes)
@@ -266,7 +260,7 @@ def untyped_ptr_chain(op: spv.UntypedPtrAccessChain, context: Context) -> Functi
 
 @action(spv.UntypedVariableOp)
 def untyped_variable(op: spv.UntypedVariableOp, context: Context) -> Function:
-    """Makes a variable of bytes for each invocation."""
+    """Creates a variable of bytes for each invocation."""
     layout = Layout(context)
     size, write = layout.size(op.data_type), storer(op.data_type, layout)
 
@@ -284,16 +278,13 @@ nothing_happens(spv.UntypedPrefetchOp)
 
 @value(spv.ArrayLengthOp)
 def array_length(op: spv.ArrayLengthOp, context: Context) -> Function:
-    """
-    Returns the number of elements for which the buffer has room in the runtime array at the
-    struct's end.
-    """
+    """Returns the number of elements of a buffer's runtime array, the last struct member."""
     return _length(pointer_type(op.structure).pointee, op.array_member.value.data, context)
 
 
 @value(spv.UntypedArrayLengthOp)
 def untyped_array_length(op: spv.UntypedArrayLengthOp, context: Context) -> Function:
-    """Returns the array length of a struct of the stated type."""
+    """Returns the array length of a struct of the given type."""
     struct = accessed(op.pointer, op.structure).pointee
     return _length(struct, op.array_member.value.data, context)
 
@@ -306,7 +297,7 @@ def _length(struct: Attribute, number: int, context: Context) -> Function:
     start, stride = layout.offset(struct, number), layout.stride(array)
 
     def length(pointer: Pointer, lanes: Mask) -> Array:
-        # A buffer may end before its block's array begins.
+        # A buffer may end before the block's array begins.
         count = max(0, pointer.memory.size - pointer.base - start) // stride
         return np.full((1, 1, 1), count, np.int32)
 

@@ -41,12 +41,12 @@ from xdsl_spirv.interpreter.structs import (
 from xdsl_spirv.interpreter.variables import Variable, VariablePointer
 
 Buffers = MutableMapping[Any, Array]
-"""By (descriptor set, binding), in an array of buffers by (descriptor set, binding, number)."""
+"""Arrays by (descriptor set, binding), or by (set, binding, index) in an array of buffers."""
 VariableOp: TypeAlias = spv.GlobalVariableOp | spv.UntypedGlobalVariableOp
 
 
 def word_bindings(module: Operation) -> frozenset[tuple[int, int]]:
-    """The descriptor sets and bindings of buffers that are arrays of 32-bit words only."""
+    """Returns the (set, binding) of buffers that contain only an array of 32-bit words."""
     return frozenset(
         (op.descriptor_set.value.data, op.binding.value.data)
         for op in module.walk()
@@ -62,10 +62,7 @@ WORDS = spv.RuntimeArrayType(i32, 4)
 
 
 def find_entry(module: ModuleOp, entry: str) -> FuncOp:
-    """
-    Returns the function of an entry point; the `InterpreterError` for an unknown one lists the
-    others.
-    """
+    """Returns the function of an entry point. Raises `InterpreterError` if there is none."""
     entries = [op for op in module.body.block.ops if isinstance(op, spv.EntryPointOp)]
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
     marked = [f for f in functions if "spirv.entry_point_abi" in f.attributes]
@@ -82,8 +79,8 @@ def find_entry(module: ModuleOp, entry: str) -> FuncOp:
 
 def workgroup_size(context: Context, function: FuncOp) -> tuple[int, int, int]:
     """
-    Returns the workgroup size from the constant decorated WorkgroupSize, which has precedence,
-    LocalSize or LocalSizeId, or the entry point's ABI attribute.
+    Returns the workgroup size: from the constant decorated WorkgroupSize, which has precedence,
+    from LocalSize or LocalSizeId, or from the entry point's ABI attribute.
     """
     ops = list(context.module.regions[0].block.ops)
     for op in ops:
@@ -108,7 +105,7 @@ def workgroup_size(context: Context, function: FuncOp) -> tuple[int, int, int]:
 
 
 def _number(value: Attribute, context: Context) -> int:
-    """Returns an integer that an execution mode states or names."""
+    """Returns an integer of an execution mode, given directly or by a constant's name."""
     if isinstance(value, SymbolRefAttr):
         return int(context.specialize(value).item())
     if isinstance(value, IntegerAttr):
@@ -117,7 +114,7 @@ def _number(value: Attribute, context: Context) -> int:
 
 
 def _workgroup_size_constant(op: Operation, context: Context) -> Array | None:
-    """Returns the constant that an operation declares to be the workgroup size."""
+    """Returns the value if the operation is the constant decorated WorkgroupSize, else None."""
     if isinstance(op, spv.ConstantSymbol):
         built_in = getattr(op.attributes.get("built_in"), "data", None)
         if built_in == spv.BuiltIn.WorkgroupSize.name:
@@ -137,7 +134,7 @@ WITH_BYTES = (
     spv.StorageClass.StorageBuffer,
     spv.StorageClass.Uniform,
 )
-"""Storage classes in which untyped variables are executed."""
+"""Storage classes in which untyped variables are supported."""
 
 
 def creator(
@@ -146,7 +143,7 @@ def creator(
     buffers: Buffers,
     push_constants: PushConstants,
 ) -> Callable[[Batch], Any] | None:
-    """Makes a variable of the module for a batch; None for a buffer that was not given."""
+    """Returns a function that creates a variable for a batch, or None if its buffer is missing."""
     pointee, storage = op.object_type, op.type.storage_class.data
     name = op.sym_name.data
     if pointee is None or (
@@ -188,10 +185,10 @@ def creator(
 
 def _workgroup(op: VariableOp, pointee: Attribute, context: Context) -> Callable[[Batch], Any]:
     """
-    Makes Workgroup memory, unwritten or zero as its initializer says. Blocks with a layout of their
-    own (WorkgroupMemoryExplicitLayoutKHR) all lie at the beginning of one memory.
+    Creates Workgroup memory, unwritten or zeroed as its initializer requires. Blocks with an
+    explicit layout (WorkgroupMemoryExplicitLayoutKHR) all start at the beginning of one memory.
     """
-    context.form(pointee)  # Refuses invalid lengths.
+    context.form(pointee)  # Raises InterpreterError for invalid lengths.
     size, label = Layout(context).size(pointee), f"@{op.sym_name.data}"
     if not is_block(pointee):
         context.workgroup_bytes += size
@@ -201,7 +198,7 @@ def _workgroup(op: VariableOp, pointee: Attribute, context: Context) -> Callable
     context.workgroup_bytes += context.block_bytes - before
 
     def create(batch: Batch) -> Pointer:
-        # A batch's variables are made in one go, in the order of `context.creators`.
+        # All variables of a batch are created at once, in the order of `context.creators`.
         if first:
             context.block = _fresh(context.block_bytes, batch, label, zero=False)
         if op.initializer is not None:
@@ -213,7 +210,7 @@ def _workgroup(op: VariableOp, pointee: Attribute, context: Context) -> Callable
 
 
 def _fresh(size: int, batch: Batch, label: str, *, zero: bool) -> Memory:
-    """Makes memory for a variable of each workgroup, cleared if it has a null initializer."""
+    """Creates memory for a variable of each workgroup, zeroed if `zero`."""
     memory = Memory.unwritten(size, "workgroup", batch, label)
     if zero:
         _clear(memory, size)
@@ -221,7 +218,7 @@ def _fresh(size: int, batch: Batch, label: str, *, zero: bool) -> Memory:
 
 
 def _clear(memory: Memory, size: int) -> None:
-    """Sets the first bytes of each row to 0. Other bytes of an aliased block stay unwritten."""
+    """Zeroes the first bytes of each row. Other bytes of an aliased block remain unwritten."""
     memory.data[:, :size] = 0
     memory.defined = max(memory.defined, size)
 
@@ -229,9 +226,7 @@ def _clear(memory: Memory, size: int) -> None:
 def _push_constants(
     op: VariableOp, pointee: Attribute, context: Context, given: PushConstants
 ) -> Callable[[Batch], Any]:
-    """
-    Returns the launch's push constants; raises `InterpreterError` if they do not fill the block.
-    """
+    """Returns the launch's push constants. Raises `InterpreterError` if bytes are missing."""
     layout = Layout(context)
     name, needed = op.sym_name.data, layout.extent(pointee)
     if not isinstance(given, bytes) and isinstance(pointee, spv.StructType) and given:
@@ -277,7 +272,7 @@ def _bind_memory(context: Context, where: Place, buffers: Buffers, label: str) -
 def _tensor(
     op: VariableOp, type: spv.TensorArmType, context: Context, buffers: Buffers
 ) -> Callable[[Batch], Any] | None:
-    """Binds an array as a tensor; refuses one whose shape contradicts the type."""
+    """Binds an array as a tensor. Raises `InterpreterError` if its shape contradicts the type."""
     pointer = _buffer(op, context, buffers)
     if pointer is None:
         return None
@@ -298,7 +293,7 @@ def _tensor(
 def _images(
     op: VariableOp, type: Attribute, context: Context, buffers: Buffers
 ) -> Callable[[Batch], Any] | None:
-    """Returns an image, a sampler, or an array of them, from the launch's descriptions."""
+    """Returns a creator of an image, a sampler, or an array of them, from the descriptions."""
     where, name = _place(op), f"@{op.sym_name.data}"
     found: dict[Place, Memory] = {}
     for place in context.images:
@@ -315,7 +310,7 @@ def _images(
 
 
 def _place(op: VariableOp) -> tuple[int, int]:
-    """The descriptor set and binding of a buffer."""
+    """Returns the descriptor set and binding of a buffer."""
     if op.descriptor_set is None or op.binding is None:
         raise InterpreterError("a buffer variable needs a descriptor set and a binding", op)
     return op.descriptor_set.value.data, op.binding.value.data
@@ -325,18 +320,18 @@ class Compiled:
     """
     A cache of compiled code, for repeated launches of modules that do not change.
 
-    A context is taken out while it runs, so that launches on several threads have one each.
+    A context is removed while it runs, so that launches on several threads use different contexts.
     """
 
     def __init__(self) -> None:
         self._contexts: dict[Hashable, Context] = {}
 
     def take(self, key: Hashable) -> Context | None:
-        """Removes and returns a context that was kept under the key."""
+        """Removes and returns the context stored under the key, or None."""
         return self._contexts.pop(key, None)
 
     def keep(self, key: Hashable, context: Context) -> None:
-        """Keeps a context for the next launch, without buffers and variables."""
+        """Stores a context for the next launch, without buffers and variables."""
         context.creators, context.global_slots = [], {}
         context.workgroup_bytes = context.block_bytes = 0
         context.products = 0
@@ -346,7 +341,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Launch:
-    """One entry point over all workgroups of a grid, and its arguments."""
+    """One entry point with its grid, arguments and options."""
 
     module: ModuleOp
     entry: str
@@ -356,10 +351,10 @@ class Launch:
     push_constants: PushConstants
     options: Options
     originals: Buffers | None = None
-    """The caller's buffers, whose addresses the program sees, if `buffers` are copies of them."""
+    """The caller's buffers, whose addresses the program sees, if `buffers` are copies."""
     compiled: Compiled | None = None
     images: Mapping[Place, Image | Sampler] = field(default_factory=dict[Place, "Image | Sampler"])
-    """Descriptions of the buffers that are images, and samplers."""
+    """Descriptions of samplers, and of the buffers that are images."""
 
     def run(self) -> None:
         """Runs the launch, with the checks of the options."""
@@ -376,7 +371,7 @@ class Launch:
         permuted = Permuted(self.module, self.options) if checks.permute else None
         before = copy_buffers(self.buffers) if again or permuted is not None else {}
         context = run_workgroups(replace(self, compiled=None))
-        # If workgroups wait for each other, those that run may wait for the ones left out.
+        # If workgroups wait for each other, the first ones may wait for others that do not run.
         few = x * y * z if context.may_wait else SAMPLE
 
         def sample(options: Options, copies: Buffers, count: int = few) -> Context:
@@ -390,20 +385,18 @@ class Launch:
 
     @cached_property
     def key(self) -> Hashable | None:
-        """
-        The cache key: everything on which the compiled code depends; None if nothing is to be kept.
-        """
+        """Returns the cache key, which contains all inputs of compilation. None without a cache."""
         options = self.options
         watched = (options.checks, options.debug, options.schedule, options.max_steps)
         if self.compiled is None or any(one is not None for one in watched):
             return None
-        # Compared as text, because -0.0 equals 0.0.
+        # As text, because -0.0 equals 0.0.
         constants = tuple((id, repr(self.spec_values[id])) for id in sorted(self.spec_values))
         return self.module, self.entry, constants, replace(options, memory=MemoryBudget())
 
 
 def run_workgroups(launch: Launch, workgroups: int | None = None) -> Context:
-    """Run an entry point over the first workgroups of a grid, or all."""
+    """Runs an entry point over the first workgroups of a grid, or over all."""
     module, options, buffers = launch.module, launch.options, launch.buffers
     function = find_entry(module, launch.entry)
     compiled, key = launch.compiled, launch.key
@@ -430,10 +423,7 @@ def run_workgroups(launch: Launch, workgroups: int | None = None) -> Context:
 
 
 def _add_variables(context: Context, function: FuncOp, launch: Launch) -> None:
-    """
-    Numbers the variables that the entry point uses, each with the function that makes it for a
-    batch.
-    """
+    """Adds the variables that the entry point uses, with the functions that create them."""
     used = _used_variables(context, function) | _clearing_variables(context, function)
     for op in launch.module.body.block.ops:
         if not isinstance(op, VariableOp) or op.sym_name.data not in used:
@@ -457,7 +447,7 @@ def _add_variables(context: Context, function: FuncOp, launch: Launch) -> None:
 def _require_push_constants(
     context: Context, function: FuncOp, used: set[str], given: Mapping[str, Any]
 ) -> None:
-    """Refuses named push constants if the entry point does not use them."""
+    """Raises `InterpreterError` if named push constants are given but not used."""
     for name in used:
         op = context.symbols.get(name)
         if (
@@ -475,8 +465,9 @@ def _require_push_constants(
 
 def kernel_arguments(context: Context, function: FuncOp, buffers: Buffers) -> list[Any]:
     """
-    Returns the arguments of an OpenCL kernel: number n is the buffer at set 0, binding n, or a
-    scalar or vector in it. Workgroup arguments have no size of their own and are refused.
+    Returns the arguments of an OpenCL kernel. Argument n is the buffer at set 0, binding n, or a
+    scalar or vector in this buffer. Workgroup arguments are refused, because their size is not
+    known.
     """
     arguments: list[Any] = []
     for number, type in enumerate(function.function_type.inputs.data):
@@ -501,7 +492,7 @@ def kernel_arguments(context: Context, function: FuncOp, buffers: Buffers) -> li
 
 
 def _used_variables(context: Context, function: Operation) -> set[str]:
-    """The variables that a function uses, directly or through the functions it calls."""
+    """Returns the variables that a function uses, also through the functions it calls."""
     used: set[str] = set()
     pending, seen = [function], {function}
     while pending:
@@ -519,9 +510,7 @@ def _used_variables(context: Context, function: Operation) -> set[str]:
 
 
 def _clearing_variables(context: Context, function: FuncOp) -> set[str]:
-    """
-    Returns Workgroup variables of the interface whose initializers clear memory that others alias.
-    """
+    """Returns Workgroup variables whose initializers clear memory that other variables alias."""
     name = function.sym_name.data
     listed = {
         symbol_name(variable)

@@ -1,4 +1,4 @@
-"""OpenCL.std, like GLSL.std.450 (glsl.py): computed in binary64 and rounded once."""
+"""Executes OpenCL.std in binary64, rounded once, like GLSL.std.450 (glsl.py)."""
 
 from __future__ import annotations
 

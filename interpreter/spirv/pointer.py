@@ -1,6 +1,4 @@
-"""
-Pointer comparison, subtraction, and conversion to and from numbers; copies and sizes in bytes.
-"""
+"""Compares, subtracts and converts pointers; executes copies and sizes in bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ OCTET = integer_dtype(8)
 
 
 def equal(a: Any, b: Any) -> Array:
-    """True in lanes whose two pointers are equal."""
+    """Returns True in lanes whose two pointers are equal."""
     if not isinstance(a, VariablePointer):
         return physical(a) == physical(b)
     same = a.variable is b.variable and len(a.path) == len(b.path)
@@ -44,7 +42,7 @@ value_table({ops.PtrEqualOp: equal, ops.PtrNotEqualOp: lambda a, b: ~equal(a, b)
 
 @value(ops.PtrDiffOp)
 def difference(op: ops.PtrDiffOp, context: Context) -> Function:
-    """Returns the distance in elements of the array into which both pointers lead."""
+    """Returns the distance of two pointers into one array, in elements."""
     type = pointer_type(op.operand_1)
     stride = element_stride(type, context)
     dtype = context.plain(op.result.type).dtype
@@ -59,10 +57,7 @@ def size_of(op: ops.SizeOfOp, context: Context) -> Array:
 
 @value(ops.RawAccessChainNVOp)
 def raw_chain(op: ops.RawAccessChainNVOp, context: Context) -> Function:
-    """
-    Returns the pointer `element * stride + offset` bytes further; its robustness operand is
-    ignored.
-    """
+    """Returns the pointer advanced by `element * stride + offset` bytes."""
     stride = constant_integer(op.byte_stride)
 
     def call(base: Pointer | Pointers, step: Array, element: Array, offset: Array) -> Any:
@@ -82,7 +77,7 @@ def pointer_to_number(op: conversion.ConvertPtrToUOp, context: Context) -> Funct
 
 @action(conversion.ConvertUToPtrOp)
 def number_to_pointer(op: conversion.ConvertUToPtrOp, context: Context) -> Function:
-    """Returns the pointer to the memory at an address."""
+    """Returns the pointer to the memory at a physical address."""
     extend, memories = integer_to_integer(I64, sign=False), context.memories
     return lambda batch, address: memories.at(extend(address), batch.mask)
 
@@ -95,7 +90,7 @@ def copy_bytes(
     load: PlainLoader = memory.load,
     store: PlainStorer = memory.store,
 ) -> None:
-    """Move `size` bytes, which may differ between lanes."""
+    """Copies `size` bytes, which may differ between lanes."""
     lead = size.shape if mask is None else np.broadcast_shapes(size.shape, mask.shape)
     active = np.broadcast_to(True if mask is None else mask, lead)
     for count in np.unique(np.broadcast_to(size, lead)[active]).tolist():
@@ -108,14 +103,14 @@ def copy_bytes(
 
 @action(ops.CopyMemorySizedOp)
 def copy_sized(op: ops.CopyMemorySizedOp, context: Context) -> Function:
-    """Move bytes from the source to the target."""
+    """Copies bytes from the source to the target."""
 
     def call(batch: Batch, to: Any, origin: Any, size: Array) -> None:
         if isinstance(to, VariablePointer) or isinstance(origin, VariablePointer):
             raise InterpreterError(
                 f"{op.name} of a variable without bytes",
                 op,
-                "make it an untyped variable, or copy it whole by spirv.CopyMemory",
+                "declare the variable as untyped, or copy all of it by spirv.CopyMemory",
             )
         copy_bytes(to, origin, size.astype(I64), batch.mask)
 

@@ -1,9 +1,9 @@
 """
-Semantics of carried instructions, which the dialect has no operations for: DebugPrintf prints.
+Executes raw instructions, for which the dialect has no operations. DebugPrintf prints.
 
-A DebugPrintf prints once for each active invocation, in the order of workgroups and invocations, to
-`Options.print`. `%v3f` prints a vector; a length modifier is ignored, because the value's type
-decides.
+A DebugPrintf prints once for each active invocation, in the order of workgroups and invocations,
+to `Options.print`. `%v3f` prints a vector. A length modifier is ignored, because the value's type
+determines the length.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ PLACE = re.compile(
     r"%(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?P<vector>v[234])?"
     r"(?:hh|h|ll|l)?(?P<kind>[diouxXaAeEfFgGp])l?"
 )
-"""Matches a conversion of a format: flags, width and precision, vector size, kind."""
+"""Pattern of a conversion in a format: flags, width and precision, vector size, kind."""
 
 
 def _extended_set(op: raw.Carried) -> str | None:
-    """The extended instruction set of an OpExtInst."""
+    """Returns the extended instruction set of an OpExtInst, or None."""
     first = op.layout.data[0] if op.layout.data else None
     if op.instruction.data != "OpExtInst" or not isinstance(first, raw.ExtendedSetAttr):
         return None
@@ -43,27 +43,25 @@ def _extended_set(op: raw.Carried) -> str | None:
 
 
 def _not_executed(op: raw.RawOp) -> InterpreterError:
-    """
-    Explains why an instruction is not executed: the dialect lacks it, or lacks these operands.
-    """
+    """Returns the error for an unsupported instruction, or for unsupported operands."""
     name = _extended_set(op)
     instruction = op.instruction.data if name is None else f"OpExtInst of {name}"
     if f"spirv.{instruction.removeprefix('Op')}" in SPIRV.names:
         return InterpreterError(
             f"{instruction} is not supported with {_spelled(op)}",
             op,
-            "`xdsl-spirv validate` says whether the module is valid",
+            "run `xdsl-spirv validate` to see if the module is valid",
         )
     return InterpreterError(
         f"{instruction} is only carried (the dialect has no operation for it), and has no "
         "semantics in a kernel",
         op,
-        "tests/interpreter/test_coverage.py lists what is not executed, and why",
+        "tests/interpreter/test_coverage.py lists the unsupported operations",
     )
 
 
 def _spelled(op: raw.RawOp) -> str:
-    """Lists the types and enumerants of an instruction in words."""
+    """Returns the types and enumerants of an instruction in words."""
     inputs = grammar().instruction(op.instruction.data).inputs
     names = [
         name
@@ -76,14 +74,14 @@ def _spelled(op: raw.RawOp) -> str:
 
 
 def _enumerant(kind: str, value: int) -> str | None:
-    """Returns the name of a literal that is an enumerant."""
+    """Returns the name of an enumerant, or None for another literal."""
     enumerants = grammar().kind(kind)
     return next((n for n in enumerants.names if enumerants[n].value == value), None)
 
 
 @action(raw.RawOp)
 def carried(op: raw.RawOp, context: Context) -> Function | None:
-    """Prints for DebugPrintf, ignores other non-semantic instructions, refuses the rest."""
+    """Prints for DebugPrintf, ignores other non-semantic instructions, and refuses the rest."""
     name = _extended_set(op)
     if name is None or not name.startswith("NonSemantic."):
         raise _not_executed(op)
@@ -114,21 +112,21 @@ def carried(op: raw.RawOp, context: Context) -> Function | None:
 
 @action(raw.DecorateOp)
 def decorated(op: raw.DecorateOp, context: Context) -> None:
-    """Does nothing: a decoration of a value is a hint."""
+    """Does nothing, because a decoration of a value is a hint."""
 
 
 def _format(op: raw.RawOp, context: Context) -> str:
-    """Returns the OpString that the instruction names."""
+    """Returns the text of the OpString that the instruction refers to."""
     symbol: Attribute = op.layout.data[2]
     if isinstance(symbol, SymbolRefAttr):
         string = context.symbol(symbol)
         if isinstance(string, raw.RawGlobalOp) and isinstance(string.layout.data[0], StringAttr):
             return string.layout.data[0].data
-    raise InterpreterError("DebugPrintf takes its format from an OpString, and none is named", op)
+    raise InterpreterError("DebugPrintf has no OpString as its format", op)
 
 
 def _pieces(format: str, op: Operation) -> Iterator[str | re.Match[str]]:
-    """Yields text and conversions in turn; `%%` is a percent sign."""
+    """Yields text and conversions alternately. `%%` is a percent sign."""
     end = 0
     for match in re.finditer(r"%%|%", format):
         if match.start() < end:
@@ -152,7 +150,7 @@ def _pieces(format: str, op: Operation) -> Iterator[str | re.Match[str]]:
 def _text(
     pieces: Sequence[str | re.Match[str]], values: Sequence[Any], forms: Sequence[Plain]
 ) -> str:
-    """Formats the text that one invocation prints."""
+    """Returns the text that one invocation prints."""
     given = iter(zip(values, forms, strict=True))
     return "".join(
         piece if isinstance(piece, str) else _convert_value(piece, *next(given)) for piece in pieces

@@ -1,7 +1,4 @@
-"""
-Composites of one repeated value, and constant arrays as words (SPV_EXT_replicated_composites,
-SPV_KHR_constant_data).
-"""
+"""Builds composites of one repeated value, and constant arrays of words."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from xdsl_spirv.interpreter.spirv.composite import filled_matrix
 
 
 def repeated(part: Any, form: Form) -> Any:
-    """Returns the composite whose constituents all equal `part`."""
+    """Returns a composite whose constituents all equal `part`."""
     if isinstance(form, Composite):
         return (part,) * len(form.members)
     if isinstance(form, CooperativeMatrix):
@@ -34,7 +31,7 @@ def repeated(part: Any, form: Form) -> Any:
 
 @constant(ops.ConstantCompositeReplicateOp)
 def constant_replicate(op: ops.ConstantCompositeReplicateOp, context: Context) -> Any:
-    """The constant, uniform; the value may be a scalar deeper inside."""
+    """Returns the repeated constant, uniform. Its value may be a scalar of an inner level."""
     types = ops.repeated_types(op, op.value, op.result.type)
     value = constant_value(op.value, types[-1], context)
     for type in reversed(types[:-1]):
@@ -44,9 +41,7 @@ def constant_replicate(op: ops.ConstantCompositeReplicateOp, context: Context) -
 
 @action(ops.CompositeConstructReplicateOp)
 def construct_replicate(op: ops.CompositeConstructReplicateOp, context: Context) -> Function:
-    """
-    Builds a composite from one operand; for a cooperative matrix, the same over the scope (CM-09).
-    """
+    """Builds a composite from one operand, which a cooperative matrix's scope shares (CM-09)."""
     form = context.form(op.result.type)
     if isinstance(form, CooperativeMatrix):
         return filled_matrix(form)
@@ -68,5 +63,5 @@ def data_array(op: ops.ConstantData, form: Form) -> Any:
 
 @constant(ops.ConstantDataOp)
 def constant_data(op: ops.ConstantDataOp, context: Context) -> Any:
-    """Returns the array, uniform."""
+    """Returns the array, uniform over all invocations."""
     return data_array(op, context.form(op.result.type))

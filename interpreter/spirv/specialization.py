@@ -1,11 +1,10 @@
 """
-The constants of a module at launch.
+Evaluates the constants of a module at launch.
 
 A constant is evaluated on first use, so the order of constants in the module does not matter: a
-size, a layout or the workgroup size may come from any operation on constants, declared earlier or
-later. OpSpecConstantOp is carried as a raw instruction (raw.py). It is converted to the operation
-that it names, from that operation's declaration, and evaluated by its semantics, so no list of
-allowed operations is needed.
+size, a layout or the workgroup size may depend on any operation on constants, declared earlier or
+later. An OpSpecConstantOp is a raw instruction (raw.py). It is converted to the operation that it
+names and evaluated by the semantics of this operation.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ SpecValues = Mapping[int, int | float | bool]
 
 
 def specialize(context: Context, values: SpecValues) -> None:
-    """Gives every constant of the module its value from the launch, or its default."""
+    """Sets every constant of the module to its value from the launch, or to its default."""
     evaluator = Evaluator(context, values)
     context.derive = evaluator.value
     constants = [
@@ -67,10 +66,7 @@ class Evaluator:
         self._open: list[str] = []
 
     def value(self, name: str) -> Any:
-        """
-        Returns the value of a constant; raises `InterpreterError` if it has none or depends on
-        itself.
-        """
+        """Returns the value of a constant. Raises `InterpreterError` if it depends on itself."""
         op = self.context.symbols.get(name)
         if not isinstance(op, spv.ConstantSymbol):
             raise InterpreterError(f"@{name} is not a specialization constant")
@@ -101,7 +97,7 @@ class Evaluator:
 
     @staticmethod
     def _given(op: spv.SpecConstantOp, value: Any, dtype: DType) -> Array:
-        """Returns the launch's value of a constant."""
+        """Converts the launch's value of a constant to an array."""
         try:
             return given_scalar(value, dtype).reshape(1, 1, 1)
         except ValueError as error:
@@ -110,7 +106,7 @@ class Evaluator:
             ) from None
 
     def _carried(self, op: spv.RawGlobalOp) -> Any:
-        """Evaluates a constant that is carried as a raw instruction."""
+        """Evaluates a constant that is a raw instruction."""
         form = self.context.form(op.constant_type)
         match op.instruction.data:
             case "OpSpecConstantOp":
@@ -144,7 +140,7 @@ class Evaluator:
         return np.stack(parts, axis=3) if isinstance(form, Plain) else tuple(parts)
 
     def _operation(self, op: spv.RawGlobalOp) -> Any:
-        """Evaluates an OpSpecConstantOp: the operation that it names, on its operands' values."""
+        """Evaluates an OpSpecConstantOp on its operands' values."""
         named = operation_named_by(op, self.context)
         meaning = semantics_of(named)
         constants = op.layout.data[1:]
@@ -163,10 +159,10 @@ class Evaluator:
 
 def operation_named_by(op: spv.RawGlobalOp, context: Context) -> Operation:
     """
-    Returns the operation that an OpSpecConstantOp names, on constants as operands.
+    Returns the operation that an OpSpecConstantOp names, with constants as operands.
 
-    Ids in the instruction's operands are the class's operands, in order; literals, or else types,
-    are its one property.
+    Ids in the instruction's operands become the operation's operands, in order. Literals, or types
+    if there are none, become its only property.
     """
     opcode, *layout = op.layout.data
     name = opcode.data if isinstance(opcode, StringAttr) else str(opcode)
@@ -198,7 +194,6 @@ def operation_named_by(op: spv.RawGlobalOp, context: Context) -> Operation:
 
 @cache
 def _operations() -> dict[str, type[IRDLOperation]]:
-    """Maps the names of core instructions to operations."""
     return {
         name: cls
         for cls in SPIRV.operations
@@ -209,7 +204,6 @@ def _operations() -> dict[str, type[IRDLOperation]]:
 
 
 def _constant(attribute: Attribute, context: Context) -> SSAValue:
-    """Makes a constant operation for an operand."""
     if isinstance(attribute, spv.ConstantRefAttr):
         return spv.ConstantOp(attribute.value, attribute.type).result
     constant = context.symbol(attribute) if isinstance(attribute, SymbolRefAttr) else None

@@ -1,7 +1,4 @@
-"""
-Group instructions without a counterpart in group.py: quad votes, partitions, broadcasts by local
-id.
-"""
+"""Executes further group instructions: quad votes, partitions, broadcasts by local id."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ QUAD = 4
 
 @action(ops.GroupNonUniformQuadAllOp, ops.GroupNonUniformQuadAnyOp)
 def quad_vote(op: ops.SubgroupVote, context: Context) -> Function:
-    """True if all, or any, of the quad's active invocations vote true."""
+    """Returns True if all, or any, of the quad's active invocations vote true."""
     every = isinstance(op, ops.GroupNonUniformQuadAllOp)
 
     def call(batch: Batch, predicate: Array) -> Array:
@@ -38,7 +35,7 @@ def quad_vote(op: ops.SubgroupVote, context: Context) -> Function:
 
 @action(ops.GroupNonUniformPartitionOp)
 def partition(op: ops.GroupNonUniformPartitionOp, context: Context) -> Function:
-    """Returns the ballot of the active invocations that hold the same value as this one."""
+    """Returns the ballot of the active invocations that have this invocation's value."""
 
     def call(batch: Batch, value: Array) -> Array:
         row = np.broadcast_to(value, (*value.shape[:2], batch.lanes, *value.shape[3:]))
@@ -55,10 +52,7 @@ def partition(op: ops.GroupNonUniformPartitionOp, context: Context) -> Function:
 
 @action(ops.GroupBroadcastOp)
 def broadcast(op: ops.GroupBroadcastOp, context: Context) -> Function:
-    """
-    Returns the value of the invocation with a local id, given as a number or as two or three
-    coordinates.
-    """
+    """Returns the value of the invocation with a local id of one to three coordinates."""
     group = group_of(op.execution_scope.data)
     components = context.plain(op.localid.type).shape
     x, y, _ = context.geometry.workgroup

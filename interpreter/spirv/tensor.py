@@ -1,10 +1,10 @@
 """
-SPV_NV_tensor_addressing, and the loads and stores of SPV_NV_cooperative_matrix2 that use it.
+Executes SPV_NV_tensor_addressing, and the tensor loads and stores of SPV_NV_cooperative_matrix2.
 
-A layout and a view are tuples of numbers that instructions copy and change. The place of each
-component of a matrix is computed by the extension's pseudocode, for all components at once: they
-take the place of the lanes, (w, s, components). Outside of the tensor the clamp mode decides; in
-the mode Undefined the coordinate is not changed.
+A layout and a view are tuples of integers that instructions copy and change. The address of each
+component of a matrix is computed by the extension's pseudocode, for all components at once: arrays
+are (w, s, components). For coordinates outside the tensor, the clamp mode applies. In the mode
+Undefined the coordinate is not changed.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from xdsl_spirv.interpreter.spirv.cooperative_matrix import matrix_form
 from xdsl_spirv.interpreter.spirv.cooperative_matrix_2 import component_batch, scope_axes
 
 Numbers: TypeAlias = tuple[Array, ...]
-"""One integer (w, s, l) for each dimension, the outermost first."""
+"""One integer (w, s, l) for each dimension, outermost first."""
 
 UNSIGNED = 0xFFFFFFFF
 
 
 class Fields:
-    """The common fields of layouts and views: tuples of numbers, by lane."""
+    """Base class of layouts and views, whose fields are tuples of integers (w, s, l)."""
 
     def change(self, function: Callable[..., Array], *others: Any) -> Any:
-        """Applies `function` to each number and the corresponding numbers of `others`."""
+        """Applies `function` to each integer and the corresponding integers of `others`."""
         changed: dict[str, Numbers] = {}
         for field in fields(self):  # pyright: ignore[reportArgumentType]
             parts = [getattr(state, field.name) for state in (self, *others)]
@@ -48,7 +48,7 @@ class Fields:
         return type(self)(**changed)
 
     def merge(self, mask: Mask, old: Any) -> Any:
-        """Returns these numbers where the mask is set, the old ones elsewhere."""
+        """Returns these integers where the mask is set, otherwise the integers of `old`."""
         if old is None or old is self:
             return self
         return self.change(lambda new, before: np.where(mask, new, before), old)
@@ -56,7 +56,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class TensorLayout(Fields):
-    """The state of a tensor layout; `clamp` is one number for all dimensions."""
+    """The state of a tensor layout. `clamp` is one value for all dimensions."""
 
     block: Numbers
     dimension: Numbers
@@ -68,7 +68,7 @@ class TensorLayout(Fields):
 
 @dataclass(frozen=True)
 class TensorView(Fields):
-    """The state of a tensor view; `clip` is row offset and span, column offset and span."""
+    """The state of a tensor view. `clip` is (row offset, row span, column offset, column span)."""
 
     dimension: Numbers
     stride: Numbers
@@ -98,13 +98,13 @@ def create_layout(op: spv.CreateTensorLayoutOp, context: Context) -> Function:
 
 @value(spv.TensorLayoutSetBlockSizeOp)
 def set_block_size(op: spv.TensorLayoutSetBlockSizeOp, context: Context) -> Function:
-    """Sets the block size; strides then count blocks."""
+    """Sets the block size. Strides then count blocks."""
     return lambda layout, *sizes: replace(layout, block=_unsigned_numbers(sizes))
 
 
 @value(spv.TensorLayoutSetDimensionOp)
 def set_dimension(op: spv.TensorLayoutSetDimensionOp, context: Context) -> Function:
-    """Sets the extents of a packed tensor, and selects all of it."""
+    """Sets the sizes of a packed tensor, and the slice to the whole tensor."""
 
     def call(layout: TensorLayout, *sizes: Array) -> TensorLayout:
         extents = _unsigned_numbers(sizes)
@@ -119,13 +119,13 @@ def set_dimension(op: spv.TensorLayoutSetDimensionOp, context: Context) -> Funct
 
 @value(spv.TensorLayoutSetStrideOp)
 def set_stride(op: spv.TensorLayoutSetStrideOp, context: Context) -> Function:
-    """Sets the distances between neighbours."""
+    """Sets the strides of a layout."""
     return lambda layout, *strides: replace(layout, stride=_unsigned_numbers(strides))
 
 
 @value(spv.TensorLayoutSliceOp)
 def set_slice(op: spv.TensorLayoutSliceOp, context: Context) -> Function:
-    """Moves the slice: adds to its offsets and sets its spans."""
+    """Changes the slice: adds to its offsets and sets its spans."""
 
     def call(layout: TensorLayout, *numbers: Array) -> TensorLayout:
         steps = [number.astype(I64) for number in numbers[0::2]]
@@ -137,13 +137,13 @@ def set_slice(op: spv.TensorLayoutSliceOp, context: Context) -> Function:
 
 @value(spv.TensorLayoutSetClampValueOp)
 def set_clamp_value(op: spv.TensorLayoutSetClampValueOp, context: Context) -> Function:
-    """Sets the bits that elements outside of the tensor have."""
+    """Sets the bits of elements outside the tensor."""
     return lambda layout, number: replace(layout, clamp=_unsigned_numbers((number,)))
 
 
 @value(spv.CreateTensorViewOp)
 def create_view(op: spv.CreateTensorViewOp, context: Context) -> Function:
-    """Creates a view that clips nothing, with 0 in all other fields."""
+    """Creates a view without clipping, and with 0 in all other fields."""
     type = op.result.type
     assert isinstance(type, spv.TensorViewType)
     zeros = _known_numbers(*[0] * context.size(type.rank))
@@ -153,7 +153,7 @@ def create_view(op: spv.CreateTensorViewOp, context: Context) -> Function:
 
 @value(spv.TensorViewSetDimensionOp)
 def set_view_dimension(op: spv.TensorViewSetDimensionOp, context: Context) -> Function:
-    """Sets the view's extents, packed."""
+    """Sets the sizes of a packed view."""
 
     def call(view: TensorView, *sizes: Array) -> TensorView:
         extents = _unsigned_numbers(sizes)
@@ -167,23 +167,23 @@ def set_view_dimension(op: spv.TensorViewSetDimensionOp, context: Context) -> Fu
 
 @value(spv.TensorViewSetStrideOp)
 def set_view_stride(op: spv.TensorViewSetStrideOp, context: Context) -> Function:
-    """Sets the distances between neighbours in the view."""
+    """Sets the strides of a view."""
     return lambda view, *strides: replace(view, stride=_unsigned_numbers(strides))
 
 
 @value(spv.TensorViewSetClipOp)
 def set_clip(op: spv.TensorViewSetClipOp, context: Context) -> Function:
-    """Sets the rows and columns that are moved; the others are clipped."""
+    """Sets the rows and columns that are moved. Others are clipped."""
     return lambda view, *clip: replace(view, clip=_unsigned_numbers(clip))
 
 
 @dataclass(frozen=True)
 class Where:
     """
-    The places of a matrix's components, each array (w, s, components).
+    The memory locations of a matrix's components, as arrays (w, s, components).
 
-    Holds the numbers of their elements (or blocks), masks of the clipped ones and of those outside
-    of the tensor, and their coordinates.
+    Holds the indices of their elements (or blocks), masks of clipped and of outside components,
+    and their coordinates.
     """
 
     element: Array
@@ -194,7 +194,7 @@ class Where:
 
 
 class Addressing:
-    """Finds the components of one load or store."""
+    """Computes the locations of the components of one load or store."""
 
     def __init__(self, op: spv.MatrixTensorOperation, form: CooperativeMatrix, context: Context):
         self.form = form
@@ -213,10 +213,7 @@ class Addressing:
             )
 
     def where(self, batch: Batch, layout: TensorLayout, view: TensorView | None) -> Where:
-        """
-        Returns the components' places for every scope instance, from its first active lane's
-        operands.
-        """
+        """Returns the locations for each scope instance, from its first active lane's operands."""
         axes = scope_axes(self.form)
         layout = layout.change(lambda a: first_active(a, batch.mask, axes))
         form = self.form
@@ -276,7 +273,7 @@ def _clamp_mode(type: spv.TensorLayoutType, context: Context) -> spv.TensorClamp
 
 
 def _clamp_coordinate(mode: spv.TensorClampMode, c: Array, extent: Array) -> Array:
-    """Moves a coordinate into the tensor as the clamp mode says; remainders follow OpSMod."""
+    """Maps a coordinate into the tensor by the clamp mode. Remainders follow OpSMod."""
     if mode is spv.TensorClampMode.ClampToEdge:
         return np.clip(c, 0, extent - 1)
     if mode is spv.TensorClampMode.Repeat:
@@ -287,7 +284,7 @@ def _clamp_coordinate(mode: spv.TensorClampMode, c: Array, extent: Array) -> Arr
 
 
 def _coordinates(index: Array, extents: Numbers, order: Sequence[int]) -> Numbers:
-    """Converts an index to coordinates; the last dimension in `order` varies fastest."""
+    """Converts a linear index to coordinates. The last dimension in `order` varies fastest."""
     coordinates: dict[int, Array] = {}
     for number in reversed(order):
         size = np.maximum(extents[number], 1)
@@ -297,7 +294,7 @@ def _coordinates(index: Array, extents: Numbers, order: Sequence[int]) -> Number
 
 
 class TensorAccess:
-    """A load or store, made of plain accesses (w, s, components) by `load` and `store`."""
+    """A load or store, executed as plain accesses (w, s, components) by `load` and `store`."""
 
     def __init__(
         self,
@@ -316,7 +313,7 @@ class TensorAccess:
     def places(
         self, batch: Batch, pointer: Pointer, layout: TensorLayout, view: TensorView | None
     ) -> tuple[Where, Pointer, Mask]:
-        """Returns each component's place and pointer, and a mask of the components in memory."""
+        """Returns the components' locations and pointers, and a mask of components in memory."""
         axes = scope_axes(self.form)
         where = self.addressing.where(batch, layout, view)
         start = leaders(pointer, batch.mask, axes)
@@ -337,7 +334,7 @@ class TensorAccess:
         layout: TensorLayout,
         view: TensorView | None = None,
     ) -> Array:
-        """Loads the matrix; clipped components stay as they were."""
+        """Loads the matrix. Clipped components keep the value from `matrix`."""
         where, place, moved = self.places(batch, pointer, layout, view)
         if self.op.decode_func is None:
             components = self.load_plain(place, self.plain, moved)
@@ -362,7 +359,7 @@ class TensorAccess:
         layout: TensorLayout,
         view: TensorView | None = None,
     ) -> None:
-        """Stores each component."""
+        """Stores each component that is not clipped."""
         _, place, moved = self.places(batch, pointer, layout, view)
         flat = matrix.reshape(*matrix.shape[:2], -1).astype(self.form.dtype, copy=False)
         self.store_plain(place, self.plain, np.ascontiguousarray(flat), moved)

@@ -1,7 +1,7 @@
 """
-SPV_ARM_tensors: a tensor is a buffer with the shape of the numpy array that is bound.
+Executes SPV_ARM_tensors: a tensor is a buffer with the shape of the bound numpy array.
 
-A read outside of a tensor gives the value that an operand states, or 0; a write there is dropped.
+A read outside of a tensor gives the value of an operand, or 0. A write outside is dropped.
 """
 
 from __future__ import annotations
@@ -26,21 +26,20 @@ from xdsl_spirv.interpreter.semantics import Function, action, value
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor in memory, packed, its last dimension the fastest."""
+    """A packed, row-major tensor in memory."""
 
     memory: Memory
     shape: tuple[int, ...]
 
     def merge(self, mask: Mask, old: Tensor | None) -> Tensor:
-        """Returns this tensor: all invocations have the same."""
+        """Returns this tensor. Raises `InterpreterError` if `old` is another tensor."""
         if old is None or old is self:
             return self
         raise InterpreterError("invocations in divergent flow hold different tensors")
 
     def places(self, coordinates: Array, count: int, size: int) -> tuple[Pointer, Array]:
         """
-        Returns the pointers to `count` elements along the last dimension (w, s, l, count), and a
-        mask of those inside.
+        Returns pointers to `count` elements (w, s, l, count), and a mask of the ones in bounds.
         """
         index = coordinates.astype(I64)[..., None, :].repeat(count, axis=3)
         index[..., -1] += np.arange(count)
@@ -51,7 +50,7 @@ class Tensor:
 
 
 class Elements:
-    """An element of a tensor, or a run of them along the last dimension, one after the other."""
+    """Accesses one element of a tensor, or consecutive elements along the last dimension."""
 
     def __init__(self, type: Attribute, context: Context):
         self.form = context.plain(type)
@@ -61,7 +60,7 @@ class Elements:
     def places(
         self, batch: Batch, tensor: Tensor, coordinates: Array
     ) -> Iterator[tuple[Pointer, Array]]:
-        """Returns the place of each element, and the active lanes in which it is inside."""
+        """Yields the pointer to each element, and a mask of active lanes where it is in bounds."""
         pointer, inside = tensor.places(coordinates, self.count, self.form.dtype.itemsize)
         for number in range(self.count):
             index = pointer.index[..., number]
@@ -69,7 +68,7 @@ class Elements:
             yield place, inside[..., number] & batch.active()
 
     def part(self, value: Array, number: int) -> Array:
-        """Returns one of a value's elements."""
+        """Returns the element of this index of a value."""
         return value[..., number] if self.form.shape else value
 
     def whole(self, parts: list[Array]) -> Array:
@@ -79,7 +78,7 @@ class Elements:
 
 @action(ops.TensorReadOp)
 def read(op: ops.TensorReadOp, context: Context, load: PlainLoader = memory.load) -> Function:
-    """Reads an element, or a run of them along the last dimension."""
+    """Reads one element, or consecutive elements along the last dimension."""
     elements = Elements(op.result.type, context)
     dtype = elements.form.dtype
 
@@ -97,7 +96,7 @@ def read(op: ops.TensorReadOp, context: Context, load: PlainLoader = memory.load
 
 @action(ops.TensorWriteOp)
 def write(op: ops.TensorWriteOp, context: Context, store: PlainStorer = memory.store) -> Function:
-    """Writes an element, or a run of them along the last dimension."""
+    """Writes one element, or consecutive elements along the last dimension."""
     elements = Elements(op.object.type, context)
 
     def call(batch: Batch, tensor: Tensor, coordinates: Array, object: Array) -> None:
@@ -110,7 +109,7 @@ def write(op: ops.TensorWriteOp, context: Context, store: PlainStorer = memory.s
 
 @value(ops.TensorQuerySizeOp)
 def size(op: ops.TensorQuerySizeOp, context: Context) -> Function:
-    """Returns the extent of a dimension."""
+    """Returns the size of a dimension."""
     dtype = context.plain(op.result.type).dtype
     return lambda tensor, dimension: np.full(
         (1, 1, 1), tensor.shape[int(dimension.reshape(-1)[0])], dtype

@@ -1,8 +1,8 @@
 """
-Matrices, dot products and conversions of single vendors.
+Executes matrices, dot products and conversions of vendor-specific extensions.
 
-Choices that the extensions leave open are made as elsewhere: a MulAdd works as in
-cooperative_matrix.py; a dot product of small floats is exact in binary64 and rounded once.
+Choices that the extensions leave open are made as for the KHR extensions. A MulAdd works as in
+cooperative_matrix.py. A dot product of small floats is exact in binary64 and rounded once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from xdsl_spirv.interpreter.spirv.cooperative_matrix import (
 
 @action(ops.CooperativeMatrixLoadNVOp, ops.CooperativeMatrixStoreNVOp)
 def move(op: Any, context: Context) -> Function:
-    """Compiles a load or store; its last operand, uniform, tells if the matrix is column-major."""
+    """Compiles a load or store whose last operand, uniform, selects column-major layout."""
     stage = load if op.results else store
     ways = [stage(op, context, by_rows) for by_rows in (True, False)]
 
@@ -45,7 +45,7 @@ def move(op: Any, context: Context) -> Function:
 
 @value(ops.CooperativeMatrixMulAddNVOp)
 def multiply_add(op: ops.CooperativeMatrixMulAddNVOp, context: Context) -> Function:
-    """Computes A * B + C; the types say if integers are signed."""
+    """Computes A * B + C. The types tell if integers are signed."""
     a, b, c = (matrix_form(v.type, context) for v in (op.a, op.b, op.c))
     if numbers.is_float(c.dtype):
         wide = F64 if F64 in (a.dtype, b.dtype, c.dtype) else F32
@@ -79,19 +79,19 @@ def mixed_dot(op: ops.MixedDotProduct, context: Context) -> Function:
 
 @value(ops.BitCastArrayOp)
 def bitcast_array(op: ops.BitCastArrayOp, context: Context) -> Function:
-    """Returns the same bits, from the lowest bit up."""
+    """Reinterprets the bits, from the lowest bit up."""
     dtype = context.plain(op.result.type).dtype
     return lambda array: np.ascontiguousarray(array).view(dtype)
 
 
 def _by_columns(form: CooperativeMatrix) -> bool:
-    """True if an invocation holds a column (of B); for other matrices it holds a row."""
+    """True for B, of which an invocation holds a column; other matrices are held by rows."""
     return form.use == CooperativeMatrixUse.MatrixBKHR
 
 
 @action(ops.CompositeConstructCoopMatOp)
 def construct(op: ops.CompositeConstructCoopMatOp, context: Context) -> Function:
-    """Row i (of B, column i) is lane i's array; the arrays of surplus lanes are ignored."""
+    """Builds a matrix: row i (for B, column i) is lane i's array. Surplus lanes are ignored."""
     form = matrix_form(op.result.type, context)
     count = form.columns if _by_columns(form) else form.rows
 
@@ -106,7 +106,7 @@ def construct(op: ops.CompositeConstructCoopMatOp, context: Context) -> Function
 
 @action(ops.CompositeExtractCoopMatOp)
 def extract(op: ops.CompositeExtractCoopMatOp, context: Context) -> Function:
-    """Lane i gets row i (of B, column i); surplus lanes get 0."""
+    """Returns row i (for B, column i) in lane i, and 0 in surplus lanes."""
     form, result = matrix_form(op.source.type, context), context.plain(op.result.type)
 
     def call(batch: Batch, matrix: Array) -> Array:
@@ -135,7 +135,7 @@ def extract_part(op: ops.ExtractSubArrayOp, context: Context) -> Function:
     return call
 
 
-# The product of two bfloat16, which binary32 holds, plus a binary32.
+# The product of two bfloat16 is exact in binary32.
 value_table(
     {
         ops.BFloat16MulAddOp: lambda a, b, c: meanings.fused_multiply_add(

@@ -155,9 +155,13 @@ def test_a_waiting_batch_lets_others_run(
 SOON = 100_000
 """Blocks, some seconds: whoever is not found out by then ends with STEP-01."""
 LIVELOCKS = {
-    "never_set": ("WAIT-01", "nothing else in the module writes it", [1, GROUPS * 64]),
+    "never_set": (
+        "WAIT-01",
+        "no other instruction in the module writes this memory",
+        [1, GROUPS * 64],
+    ),
     "beyond_grid": ("WAIT-01", "which is 0, at .*flag.w . 1u", [GROUPS + 1, GROUPS * 64]),
-    "lock_of_each": ("WAIT-02", "it is written at .*atomicExchange.lock, 0u", [1, 1]),
+    "lock_of_each": ("WAIT-02", "this memory is written at .*atomicExchange.lock, 0u", [1, 1]),
 }
 
 
