@@ -145,11 +145,15 @@ def _computes(op: Operation) -> bool:
 
 
 def form_contraction(contraction: Contraction, alone: bool = False) -> None:
-    """Makes a contraction the root of a dispatch, and fuses its neighbours unless `alone`."""
-    if not alone:
-        contraction = _init_as_epilogue(contraction)
+    """
+    Makes a contraction the root of a dispatch. Fuses neighbours into it; if `alone`, only the
+    addition of its initial value.
+    """
+    contraction, addition = _init_as_epilogue(contraction)
     group = Group(contraction.op, lambda value: _is_read_through(value, contraction))
-    if not alone:
+    if alone:
+        group.grow(lambda op: op is addition)
+    else:
         for operand in (contraction.a, contraction.b):
             _add_prologue(group, operand, contraction)
         fused = list(group.members)
@@ -176,20 +180,18 @@ def _is_read_through(value: SSAValue, contraction: Contraction) -> bool:
     return value not in memory
 
 
-def _init_as_epilogue(contraction: Contraction) -> Contraction:
+def _init_as_epilogue(contraction: Contraction) -> tuple[Contraction, Operation | None]:
     """
-    Moves the accumulators' initial value (a row, a column or a constant) into the epilogue.
+    Moves the initial value of the sums into the epilogue, since kernels begin their sums at zero.
 
-        outs(broadcast %bias)  ->  outs(zeros), then + broadcast %bias
+        outs(%c)  ->  outs(zeros), then + %c
+
+    Returns the contraction and the addition, if there is one.
     """
     root, init = contraction.op, contraction.init
-    owner = init.owner
     element = contraction.element_types[2]
-    spread = isinstance(owner, Operation) and is_pointwise(owner) and _is_spread(owner)
-    if is_zero(init) or not (is_cheap(init) or spread):
-        return contraction
-    if isinstance(owner, tensor.EmptyOp):
-        return contraction
+    if is_zero(init) or isinstance(init.owner, tensor.EmptyOp):
+        return contraction, None
     add = arith.AddiOp if isinstance(element, IntegerType) else arith.AddfOp
     zero = arith.ConstantOp(number_of_type(0, element))
     empty = empty_like(init, root)
@@ -202,15 +204,7 @@ def _init_as_epilogue(contraction: Contraction) -> Contraction:
     Rewriter.insert_op(total, InsertPoint.after(root))
     result.replace_uses_with_if(total.results[0], lambda use: use.operation is not total)
     root.operands[len(root.operands) - 1] = fill.results[0]
-    return contraction_of(root)
-
-
-def _is_spread(op: Operation) -> bool:
-    """True if every input has fewer elements than the result: a repeated row or column."""
-    assert isinstance(op, linalg.ops.GenericOp)
-    *reads, _ = op.get_indexing_maps()
-    rank = len(op.get_iterator_types())
-    return all(len(read.data.results) < rank for read in reads)
+    return contraction_of(root), total
 
 
 def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> None:

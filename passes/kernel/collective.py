@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import gpu
-from xdsl.dialects.linalg.ops import CopyOp
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import CollectiveOp, PackOp
@@ -28,7 +27,6 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.k_loop import Core, KLoop, Operand
 from xdsl_spirv.passes.kernel.result_tile import Part, Place
 from xdsl_spirv.passes.kernel.staging import StagedOperand
-from xdsl_spirv.passes.schedule.kinds import ContractionPlan
 from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
 
@@ -43,8 +41,7 @@ def write_contraction(
     make_core: MakeCore, builder: KernelEmitter, plan: Plan, collective: CollectiveOp
 ) -> None:
     """
-    Writes the kernel of a contraction whose schedule names an instruction: the product a * b, the
-    initial value and the epilogue.
+    Writes the kernel of a contraction whose schedule names an instruction: a * b, and the epilogue.
     """
     place, contraction = _place(builder, plan), plan.contraction
     core = make_core(builder, plan, place)
@@ -52,7 +49,7 @@ def write_contraction(
         _operand(builder, plan, place, number, storage(value)[0])
         for number, value in enumerate((contraction.a, contraction.b))
     )
-    totals = core.begin(init_of(collective, plan))
+    totals = core.begin()
     core.end(KLoop(builder, plan, core, (a, b)).write(totals), (a, b))
 
 
@@ -75,16 +72,6 @@ def _find_operands(collective: CollectiveOp) -> tuple[SSAValue, SSAValue]:
     op = collective.body.block.last_op
     assert isinstance(op, PackOp)
     return op.source, op.destination
-
-
-def init_of(collective: CollectiveOp, plan: ContractionPlan) -> SSAValue | None:
-    """Returns the initial value of a contraction's result; None if the value is zero."""
-    init: SSAValue | None = None
-    root = plan.contraction.op
-    for op in collective.body.block.ops:
-        if isinstance(op, CopyOp) and op.outputs[0] is root.outputs[0]:
-            init = op.inputs[0]
-    return init
 
 
 def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SSAValue) -> Operand:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.passes.emit.emitter import Condition
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.collective import write_contraction, write_pack, write_panels
@@ -37,7 +36,6 @@ class CooperativeCore(FragmentCore):
         shapes = ("A", m, k, a), ("B", k, n, b), ("Acc", m, n, result)
         self.types = [matrix_type(*shape) for shape in shapes]
         self.tile = FragmentTile(builder, plan, place, self.types[2])
-        self.init: SSAValue | None = None
         self.slices: SliceSums | None = None
         if plan.schedule.slices > 1:
             from xdsl_spirv.passes.kernel.slices import SliceSums
@@ -48,27 +46,15 @@ class CooperativeCore(FragmentCore):
                 # The sums of a single fragment never overwrite an operand's tile.
                 self.tile.scratch = self.slices.memory
 
-    def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
-        self.init = init if init is None else self.tile.flat(init)
-        if self.init is None or self.slices is not None:
-            return self.tile.zeros()
-        return self.tile.load(self.init)
+    def begin(self) -> Sequence[SSAValue]:
+        return self.tile.zeros()
 
     def end(self, totals: Sequence[SSAValue], operands: Sequence[Operand]) -> None:
         if self.slices is None:
             self.tile.store(totals)
         else:
             self.slices.enter(operands)
-            self.slices.add(totals, self._finish)
-
-    def _finish(self, numbers: Sequence[int], sums: Sequence[SSAValue], mine: Condition) -> None:
-        """Adds the initial values to complete sums over all slices of K, and stores them."""
-        assert self.slices is not None
-        totals = sums
-        if self.init is not None:
-            begun = self.tile.load(self.init, numbers)
-            totals = [self.slices.plus(*pair) for pair in zip(sums, begun, strict=True)]
-        self.tile.store(totals, numbers, mine)
+            self.slices.add(totals, self.tile.store)
 
     def load(self, a: Operand, b: Operand) -> Iterator[Sequence[SSAValue]]:
         m, n, steps = self.plan.schedule.fragments

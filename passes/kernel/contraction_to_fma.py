@@ -77,22 +77,8 @@ class InvocationCore(Core):
             for column in self.columns
         ]
 
-    def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
-        if init is None:
-            return [self.builder.zero(self.vector)] * (self.m * self.n // self.width)
-        step = self.plan.result.vector
-        source = self.tile.view(init, vector_type(self.element, step))
-        return [
-            self._pack([self._load(source, row, self.builder.plus(column, j)) for j in parts])
-            for row, column in self._vectors()
-            for parts in (range(0, self.width, step),)
-        ]
-
-    def _load(self, source: SSAValue, row: Index, column: Index) -> SSAValue:
-        """Loads a vector of the initial value; undefined outside of the result."""
-        b, inside = self.builder, self.tile.inside(row, column)
-        at = b.divided(self.tile.offset(row, column), self.plan.result.vector)
-        return b.load(source, (at if inside is True else b.select(inside, at, 0),))
+    def begin(self) -> Sequence[SSAValue]:
+        return [self.builder.zero(self.vector)] * (self.m * self.n // self.width)
 
     def _pack(self, parts: Sequence[SSAValue]) -> SSAValue:
         if len(parts) == 1:

@@ -29,7 +29,6 @@ from xdsl_spirv.passes.analysis.layout import RowMajor
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
-from xdsl_spirv.passes.kernel.collective import init_of
 from xdsl_spirv.passes.kernel.elements import ElementCode, convert_factor, multiply_add
 from xdsl_spirv.passes.kernel.result_tile import BatchTile
 from xdsl_spirv.passes.schedule.window import WindowPlan
@@ -41,15 +40,14 @@ Loops = dict[int, Index]
 class WindowKernel:
     """Writes the code of a subgroup, which computes one segment of a result row."""
 
-    def __init__(self, builder: KernelEmitter, plan: WindowPlan, init: SSAValue | None):
+    def __init__(self, builder: KernelEmitter, plan: WindowPlan):
         self.builder, self.plan = builder, plan
         contraction = plan.contraction
         self.element = contraction.element_types[2]
-        self.filter_elements, self.input_elements, self.result_elements = plan.operands
+        self.filter_elements, self.input_elements = plan.operands[:2]
         self.filters, self.input = (
             self._flat(storage(value)[0]) for value in (contraction.a, contraction.b)
         )
-        self.init = None if init is None else self._flat(init)
         self.size = plan.target.subgroup_size
         self.lane = builder.lane_id()
 
@@ -78,7 +76,7 @@ class WindowKernel:
         inside: Condition = True
         if plan.row % self.size:
             inside = b.below(loops[plan.sliding], plan.row)
-        totals = self._sums(loops, self._begin(loops, inside))
+        totals = self._sums(loops, [b.zero(self.element)] * plan.outputs)
         b.when(inside, partial(self._store, loops, totals))
 
     # The result
@@ -89,17 +87,6 @@ class WindowKernel:
         if filters is None:
             return loops
         return loops | {filters: self.builder.plus(loops[filters], number)}
-
-    def _begin(self, loops: Loops, inside: Condition) -> list[SSAValue]:
-        b = self.builder
-        if self.init is None:
-            return [b.zero(self.element)] * self.plan.outputs
-        values: list[SSAValue] = []
-        for number in range(self.plan.outputs):
-            at = self._offset(self.result_elements, self._output(loops, number))
-            at = at if inside is True else b.select(inside, at, 0)
-            values.append(b.load(self.init, (at,)))
-        return values
 
     def _store(self, loops: Loops, totals: Sequence[SSAValue]) -> None:
         batch, *_ = self._numbers(loops)
@@ -236,4 +223,4 @@ class ContractionToRotatePass(KernelPass):
     """Writes the kernels of contractions with a `#schedule.window`."""
 
     name = "contraction-to-rotate"
-    codes = {"window": lambda b, plan, op: WindowKernel(b, plan, init_of(op, plan)).emit()}
+    codes = {"window": lambda b, plan, _: WindowKernel(b, plan).emit()}

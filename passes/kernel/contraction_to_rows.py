@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from xdsl_spirv.dialects.schedule import CollectiveOp
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel import KernelPass
-from xdsl_spirv.passes.kernel.collective import init_of
 from xdsl_spirv.passes.kernel.rows_code import RowsKernel
 from xdsl_spirv.passes.kernel.shared_units import SharedUnitsKernel
 from xdsl_spirv.passes.schedule.rows import RowsPlan
@@ -16,7 +15,7 @@ from xdsl_spirv.passes.schedule.rows import RowsPlan
 def write_rows(builder: HoistingEmitter, plan: RowsPlan, collective: CollectiveOp) -> None:
     """Writes the kernel of a contraction with few rows."""
     kind = SharedUnitsKernel if plan.schedule.within.data > 1 else RowsKernel
-    kind(builder, plan, init_of(collective, plan)).emit()
+    kind(builder, plan).emit()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import Accumulator, pack_elements
 from xdsl_spirv.passes.kernel.matrix_functions import each_element
-from xdsl_spirv.passes.kernel.matrix_values import lane_places, put_together
+from xdsl_spirv.passes.kernel.matrix_values import lane_places
 from xdsl_spirv.targets import Fragment
 
 Corner = tuple[Index, Index]
@@ -27,7 +27,7 @@ Body = Callable[[Index, Index, Accumulator], None]
 
 
 class FragmentElements(ABC):
-    """Splits fragments into elements and builds fragments from elements."""
+    """Splits fragments into elements."""
 
     width = 1
     """Largest number of neighbours in a row that `for_each` can pass as one vector."""
@@ -35,12 +35,6 @@ class FragmentElements(ABC):
     @abstractmethod
     def for_each(self, at: Corner, value: Accumulator, width: int, body: Body) -> None:
         """Calls body(row, column, elements) for each group of `width` elements in a row."""
-
-    @abstractmethod
-    def build_fragment(
-        self, at: Corner, start: SSAValue, element: Callable[[Index, Index], SSAValue]
-    ) -> SSAValue:
-        """Builds a fragment from element(row, column). `start` is any fragment of equal type."""
 
 
 class FragmentComponents(FragmentElements):
@@ -64,11 +58,6 @@ class FragmentComponents(FragmentElements):
             values = [add(spv.CompositeExtractOp(value, [number])) for number in numbers]
             body(row, column, pack_elements(self.builder, values, values[0].type))
 
-    def build_fragment(
-        self, at: Corner, start: SSAValue, element: Callable[[Index, Index], SSAValue]
-    ) -> SSAValue:
-        return put_together(self.builder, (element(*place) for place in self._at(at)), start)
-
     def _at(self, at: Corner) -> Iterator[Corner]:
         b = self.builder
         row, column = map(b.plus, at, self._lane)
@@ -89,12 +78,6 @@ class ElementFunctions(FragmentElements):
             return values[0]
 
         each_element(self.builder, element, *as_matrices(value))
-
-    def build_fragment(
-        self, at: Corner, start: SSAValue, element: Callable[[Index, Index], SSAValue]
-    ) -> SSAValue:
-        b = self.builder
-        return each_element(b, lambda i, j, _: element(*map(b.plus, at, (i, j))), start)
 
 
 def as_matrices(value: Accumulator) -> tuple[SSAValue, ...]:

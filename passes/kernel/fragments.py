@@ -16,15 +16,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.linalg.ops import CopyOp
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_multiple
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import Accumulator, ElementCode
-from xdsl_spirv.passes.kernel.matrix_values import ROW_MAJOR, load_matrix, store_matrix, zeros
+from xdsl_spirv.passes.kernel.matrix_values import store_matrix, zeros
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.stored_result import moves_together
@@ -36,19 +35,6 @@ if TYPE_CHECKING:
 
 UNROLLED_ROWS = 8
 """Largest number of elements that an invocation copies without a loop."""
-
-
-def _is_finished_alone(plan: Plan) -> bool:
-    """
-    True if the slices of K share a single fragment that starts from zero.
-
-    The first slice finishes this fragment and can reuse the memory of the other slices' sums.
-    """
-    if plan.schedule.slices == 1 or plan.schedule.fragments[:2] != (1, 1):
-        return False
-    init = plan.contraction.init
-    copies = [use.operation for use in init.uses if isinstance(use.operation, CopyOp)]
-    return all(copy.outputs[0] is not init for copy in copies)
 
 
 class FragmentTile(ResultTile):
@@ -77,8 +63,12 @@ class FragmentTile(ResultTile):
         self.code = ElementCode(builder, plan.contraction, self, 1, stored)
         self.scratch: SSAValue | None = None
         shape = plan.result.scratch_shape
-        self.reuses_sums = shape is not None and _is_finished_alone(plan)
-        """True if the caller must set `scratch` to the memory of the slices' sums."""
+        single = plan.schedule.slices > 1 and plan.schedule.fragments[:2] == (1, 1)
+        self.reuses_sums = shape is not None and single
+        """
+        True if slices of K share a single fragment: `scratch` is then the memory of the other
+        slices' sums, which is set later.
+        """
         if shape is not None and not self.reuses_sums:
             self.scratch = builder.allocate(type.element_type, shape, "scratch")
         self._scratch_row = builder.times(place.subgroup, self.m) if shape else 0
@@ -100,22 +90,6 @@ class FragmentTile(ResultTile):
             else 1
         )
 
-    @property
-    def direct(self) -> bool:
-        """True if every fragment inside of the result is loaded and stored directly."""
-        plan = self.plan
-        whole = plan.result.whole_tiles or plan.result.whole_fragments or plan.result.stores_rows
-        return plan.result.is_aligned and whole
-
-    def flat(self, memory: SSAValue) -> SSAValue:
-        """Returns a 1-D view of a buffer that has the result's layout."""
-        return self.view(memory, self.type.element_type)
-
-    def _stride(self) -> Size:
-        stride = self.plan.result.stride
-        assert stride is not None, "the result's layout has one stride between rows"
-        return stride
-
     def _corners(self, numbers: Sequence[int] | None = None) -> list[tuple[Index, Index]]:
         b = self.builder
         if numbers is None:
@@ -126,20 +100,6 @@ class FragmentTile(ResultTile):
     def zeros(self) -> list[SSAValue]:
         """Returns one zero accumulator for each fragment."""
         return [zeros(self.builder, self.type, "zero")] * (self.fragments_m * self.fragments_n)
-
-    def load(self, source: SSAValue, numbers: Sequence[int] | None = None) -> list[SSAValue]:
-        """Loads all or some accumulators from the initial value; undefined outside of it."""
-        b = self.builder
-        if self.direct:
-            stride = b.i32(self._stride())
-            places = (self.offset(*self._redirect_corner(at)) for at in self._corners(numbers))
-            pointers = [b.pointer(source, (place,)) for place in places]
-            return [
-                b.add(spv.CooperativeMatrixLoadOp(pointer, stride, ROW_MAJOR, self.type))
-                for pointer in pointers
-            ]
-        load = self._load_components if self._components else self._load_through_scratch
-        return [load(source, at) for at in self._corners(numbers)]
 
     def store(
         self,
@@ -195,8 +155,9 @@ class FragmentTile(ResultTile):
             for at, value in zip(corners, values, strict=True):
                 code.store(*at, value)
             return
-        (access,) = self.code.results
-        stride = b.i32(self._stride() // access.width)
+        (access,), stride = self.code.results, self.plan.result.stride
+        assert stride is not None, "only a matrix is stored directly"
+        stride = b.i32(stride // access.width)
         for at, value in zip(corners, values, strict=True):
             assert isinstance(value, SSAValue), "a result of several parts has an epilogue"
             place = b.divided(self.offset(*at), access.width)
@@ -219,15 +180,16 @@ class FragmentTile(ResultTile):
         if self._components is not None:
             b.when(mine, partial(self._store_components, values, corners))
             return
-        pieces = plan.result.stored_directly and plan.contraction.epilogue.is_empty
+        whole = plan.result.whole_fragments
+        pieces = whole or (plan.result.stored_directly and plan.contraction.epilogue.is_empty)
         if self.reuses_sums:
             b.subgroup_barrier()
         for number, (at, value) in enumerate(zip(corners, values, strict=True)):
             inside = self.fragment_inside(at) if pieces else False
-            assert isinstance(value, SSAValue), "a result of several parts is stored by components"
-            if plan.result.whole_fragments:
+            if whole:
                 b.when(b.both(inside, mine), partial(self._store_direct, [value], [at]))
                 continue
+            assert isinstance(value, SSAValue), "a result of several parts is stored by components"
             if number:
                 b.subgroup_barrier()
             to_scratch = partial(b.when, mine, partial(self._store_in_scratch, value))
@@ -263,26 +225,6 @@ class FragmentTile(ResultTile):
         inside = self.inside(row, column)
         self.builder.when(inside, partial(code.store, row, column, element))
 
-    def _load_components(self, source: SSAValue, at: tuple[Index, Index]) -> SSAValue:
-        """Loads a fragment of the initial value; elements outside of it are undefined."""
-        b, components = self.builder, self._components
-        assert components is not None
-
-        def element(row: Index, column: Index) -> SSAValue:
-            inside = self.inside(row, column)
-            place = self.offset(b.select(inside, row, 0), b.select(inside, column, 0))
-            return b.load(source, (place,))
-
-        return components.build_fragment(at, self.zeros()[0], element)
-
-    def _redirect_corner(self, at: tuple[Index, Index]) -> tuple[Index, Index]:
-        """Returns a fragment's corner; (0, 0) for a fragment outside of the result."""
-        inside = self.fragment_inside(at)
-        if inside is True:
-            return at
-        row, column = (self.builder.select(inside, place, 0) for place in at)
-        return row, column
-
     def _store_in_scratch(self, value: SSAValue) -> None:
         place = self._scratch_row, 0
         store_matrix(self.builder, value, self._scratch(), place, self.n, shared=True)
@@ -310,25 +252,6 @@ class FragmentTile(ResultTile):
             self.inside(row, column),
             lambda: self.code.store(row, column, b.load(scratch, scratch_at)),
         )
-
-    def _load_through_scratch(self, source: SSAValue, at: tuple[Index, Index]) -> SSAValue:
-        b, scratch = self.builder, self._scratch()
-
-        def copy(row: Index, column: Index, scratch_at: tuple[Index, Index]) -> None:
-            inside = self.inside(row, column)
-            if inside is not True:
-                row, column = b.select(inside, row, 0), b.select(inside, column, 0)
-            value = b.load(source, (self.offset(row, column),))
-            if inside is not True:
-                value = b.select(inside, value, b.zero(value.type))
-            b.store(value, scratch, scratch_at)
-
-        self._for_each_element(at, copy)
-        b.subgroup_barrier()
-        place = self._scratch_row, 0
-        fragment = load_matrix(b, self.type, scratch, place, self.n, shared=True)
-        b.subgroup_barrier()
-        return fragment
 
     def _scratch(self) -> SSAValue:
         assert self.scratch is not None

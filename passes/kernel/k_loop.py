@@ -63,8 +63,8 @@ class Core(ABC):
     """Multiplies the operands' tiles: computes an invocation's or subgroup's part of the result."""
 
     @abstractmethod
-    def begin(self, init: SSAValue | None) -> Values:
-        """Returns the initial accumulators: the elements of `init`, or 0 if `init` is None."""
+    def begin(self) -> Values:
+        """Returns the initial accumulators, which are 0."""
 
     @abstractmethod
     def multiply(self, a: Operand, b: Operand, carried: Values) -> Values:

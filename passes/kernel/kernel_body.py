@@ -44,7 +44,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import Contraction, canonical_form, padding_of
 from xdsl_spirv.passes.analysis.epilogue import row_sum_of
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, is_size_op, number
-from xdsl_spirv.passes.analysis.values import operands_of
+from xdsl_spirv.passes.analysis.values import is_zero, operands_of
 from xdsl_spirv.passes.schedule.kinds import KernelPlan
 
 STORAGE_BUFFER = spv.StorageClassAttr(spv.StorageClass.StorageBuffer)
@@ -107,8 +107,8 @@ class KernelBody:
     # Arguments
 
     def _read_by_root(self, contraction: Contraction) -> None:
-        """Adds arguments for A, B and the initial value, in this order, named a, b and c."""
-        for value, role in ((contraction.a, "a"), (contraction.b, "b"), (contraction.init, "c")):
+        """Adds the arguments for A and B, in this order, by these names."""
+        for value, role in ((contraction.a, "a"), (contraction.b, "b")):
             while not isinstance(value, BlockArgument):
                 owner = value.owner
                 assert isinstance(owner, Operation)
@@ -294,13 +294,10 @@ class KernelBody:
             places.append(place)
             if argument.first_use is None or isinstance(value.owner, tensor.EmptyOp):
                 continue
-            source = self._of(value, "c" if self._is_root(op) else "")
+            source = self._of(value)
             if source is not place:
                 self.ops.append(linalg.ops.CopyOp([source], [place], []))
         return places
-
-    def _is_root(self, op: Operation) -> bool:
-        return self.contraction is not None and self.contraction.op is op
 
     def _structured(self, op: LinalgStructuredOperation) -> None:
         role = self._roles.get(op, "")
@@ -342,6 +339,12 @@ class KernelBody:
         """Emits the contraction in its canonical form."""
         contraction = self.contraction
         assert contraction is not None
+        if not (is_zero(contraction.init) or isinstance(contraction.init.owner, tensor.EmptyOp)):
+            raise Unplaced(
+                contraction.op,
+                "its initial value is not zero, but a kernel begins its sums with zero: begin with "
+                "a linalg.fill of zero, and add the value after the contraction",
+            )
         outputs = self._outputs(contraction.op)
         a, b = self._of(contraction.a, "a"), self._of(contraction.b, "b")
         root = canonical_form(contraction, a, b, outputs[0])

@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
-from xdsl_spirv.passes.analysis.contraction import element_type
 from xdsl_spirv.passes.analysis.leaves import Leaf
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
@@ -42,8 +41,8 @@ from xdsl_spirv.passes.schedule.rows import QUAD, RowsPlan
 class RowsKernel:
     """Writes the kernel of a contraction with few rows."""
 
-    def __init__(self, b: HoistingEmitter, plan: RowsPlan, init: SSAValue | None):
-        self.b, self.plan, self.init = b, plan, init
+    def __init__(self, b: HoistingEmitter, plan: RowsPlan):
+        self.b, self.plan = b, plan
         contraction = plan.contraction
         self.type = plan.sums.type
         self.stream, self.few = self._operands()
@@ -495,9 +494,8 @@ class RowsKernel:
         if plan.operands.streamed == 0:
             row, column = column, row
         columns = [self._in_turns_of_parts(self.b.plus(column, i)) for i in range(len(totals))]
-        finished = [
-            self._with_init(row, own, total) for own, total in zip(columns, totals, strict=True)
-        ]
+        type = plan.contraction.element_types[2]
+        finished = [convert_factor(self.b, total, type, True) for total in totals]
         code, sums = self.result, self.row_sums.at(in_tile)
         readers, source = plan.readers, plan.contraction.epilogue.source
         if readers is None or source is None:
@@ -517,14 +515,6 @@ class RowsKernel:
     def result(self) -> ElementCode:
         """Epilogue code of one result element."""
         return ElementCode(self.b, self.plan.contraction, BatchTile(self.b, self.batch), 1)
-
-    def _with_init(self, row: Index, column: Index, total: SSAValue) -> SSAValue:
-        b, contraction, tile = self.b, self.plan.contraction, self.result.tile
-        if self.init is not None:
-            source = tile.view(self.init, element_type(self.init))
-            begin = b.load(source, (tile.offset(row, column, contraction.layouts[2]),))
-            total = self.plus(convert_factor(b, begin, self.type, True), total)
-        return convert_factor(b, total, contraction.element_types[2], True)
 
 
 def shifted(place: Point, offset: dict[int, int]) -> Point:

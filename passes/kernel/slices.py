@@ -27,8 +27,10 @@ from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
 
-Finish = Callable[[Sequence[int], Sequence[SSAValue], Condition], None]
-"""Callback (fragments, sums, condition). Sums are undefined if the condition is false."""
+Finish = Callable[[Sequence[SSAValue], Sequence[int], Condition], None]
+"""
+Uses the complete sums of numbered fragments. If the condition is false, the sums are undefined.
+"""
 
 
 class SliceSums:
@@ -100,7 +102,7 @@ class SliceSums:
             mine, own = b.below(last - 1, slot), [values[number] for number in numbers]
             sums = partial(self._sums, numbers, own)
             if not self.has_barriers:
-                b.when(mine, lambda n=numbers, sums=sums: finish(n, sums(), True))
+                b.when(mine, lambda n=numbers, sums=sums: finish(sums(), n, True))
                 continue
             # Every subgroup executes the barriers in `finish`, also with undefined sums.
             if isinstance(mine, SSAValue):
@@ -108,7 +110,7 @@ class SliceSums:
                 own = b.choose(mine, types, sums, lambda own=own: own)
             elif mine:
                 own = sums()
-            finish(numbers, own, mine)
+            finish(own, numbers, mine)
 
     def _owned(self, slice: int, begin: int) -> range:
         """Returns the fragments of a round that a slice completes."""
@@ -139,14 +141,10 @@ class SliceSums:
 
     def _sums(self, numbers: range, own: Sequence[SSAValue]) -> list[SSAValue]:
         totals = list(own)
+        add = spv.IAddOp if isinstance(self.type.element_type, IntegerType) else spv.FAddOp
         for at, number in enumerate(numbers):
             for slot in range(self.slices - 1):
                 place = self._place(slot, number)
                 part = load_matrix(self.builder, self.type, *place, self.step, shared=True)
-                totals[at] = self.plus(totals[at], part)
+                totals[at] = self.builder.add(add(totals[at], part))
         return totals
-
-    def plus(self, one: SSAValue, other: SSAValue) -> SSAValue:
-        """Adds two fragments."""
-        add = spv.IAddOp if isinstance(self.type.element_type, IntegerType) else spv.FAddOp
-        return self.builder.add(add(one, other))

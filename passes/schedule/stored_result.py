@@ -160,7 +160,7 @@ class StoredResult:
         """Whether every fragment lies inside the result or outside it, and is stored directly."""
         m, n = self.fragment
         whole = is_multiple(self.contraction.m, m) and is_multiple(self.contraction.n, n)
-        return whole and self.stored_directly and self.contraction.epilogue.is_empty
+        return whole and self.stored_directly
 
     @property
     def scratch_shape(self) -> tuple[int, int] | None:

@@ -62,21 +62,22 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 
 // -----
 
-// An initial value is read, and tiles that lie inside the result are stored directly.
+// An initial value is added to the sums, and tiles that lie inside the result are stored directly.
 builtin.module attributes {schedule.target = "lavapipe"} {
   func.func @main(%a: tensor<8x8xf16>, %b: tensor<8x12xf16>, %c: tensor<8x12xf32>) -> tensor<8x12xf32> {
     %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [8, 8, 8], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<vector = 8>, b = staged<vector = 4>>} ins(%a, %b : tensor<8x8xf16>, tensor<8x12xf16>) outs(%c : tensor<8x12xf32>) -> tensor<8x12xf32>
     func.return %0 : tensor<8x12xf32>
   }
 }
-// CHECK: memref.load %c_elements[
-// CHECK: memref.store %{{.*}}, %scratch
-// CHECK: spirv.ControlBarrier <Subgroup>, <Subgroup>, <AcquireRelease|WorkgroupMemory|MakeAvailable|MakeVisible>
-// CHECK: [[C:%.*]] = spirv.KHR.CooperativeMatrixLoad
-// CHECK: spirv.KHR.CooperativeMatrixMulAdd %{{.*}}, %{{.*}}, [[C]]
+// CHECK: [[AB:%.*]] = spirv.KHR.CooperativeMatrixMulAdd %{{.*}}, %{{.*}}, %zero
 // CHECK: [[WHOLE:%.*]] = arith.cmpi ult, %tile_column,
 // CHECK-NEXT: scf.if [[WHOLE]] {
-// CHECK:        schedule.element_ptr %d_elements
-// CHECK-NEXT:   spirv.KHR.CooperativeMatrixStore
+// CHECK:        [[P:%.*]] = schedule.element_ptr %c_elements
+// CHECK-NEXT:   [[C:%.*]] = spirv.KHR.CooperativeMatrixLoad [[P]],
+// CHECK-NEXT:   [[SUM:%.*]] = spirv.FAdd [[AB]], [[C]]
+// CHECK-NEXT:   [[P:%.*]] = schedule.element_ptr %d_elements
+// CHECK-NEXT:   spirv.KHR.CooperativeMatrixStore [[P]], [[SUM]],
 // CHECK-NEXT: } else {
-// CHECK:        memref.store %{{.*}}, %d_elements
+// CHECK:        [[C:%.*]] = memref.load %c_elements
+// CHECK-NEXT:   [[SUM:%.*]] = arith.addf %{{.*}}, [[C]]
+// CHECK-NEXT:   memref.store [[SUM]], %d_elements

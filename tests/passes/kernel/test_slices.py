@@ -11,6 +11,7 @@ from xdsl.dialects import gpu
 from xdsl.dialects.builtin import MemRefType, f32
 from xdsl.ir import SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Condition
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.matrix_values import load_matrix, matrix_type, store_matrix
@@ -42,11 +43,11 @@ def test_all_slices_are_added_up(
         assert sums.in_tile is None
         own = [load_matrix(b, ACCUMULATOR, partial, (slice, n, 0, 0), 8) for n in range(count)]
 
-        def finish(numbers: Sequence[int], values: Sequence[SSAValue], _: Condition) -> None:
+        def finish(values: Sequence[SSAValue], numbers: Sequence[int], _: Condition) -> None:
             for number, value in zip(numbers, values, strict=True):
                 # The old number is added, so that a fragment finished twice shows.
                 before = load_matrix(b, ACCUMULATOR, whole, (number, 0, 0), 8)
-                store_matrix(b, sums.plus(before, value), whole, (number, 0, 0), 8)
+                store_matrix(b, b.add(spv.FAddOp(before, value)), whole, (number, 0, 0), 8)
 
         sums.add(own, finish)
         return []
