@@ -1,10 +1,10 @@
 """
-Imports models of other tools' formats as `linalg` on tensors, with their weights.
+Imports models in other tools' formats as `linalg` on tensors, with their weights.
 
     from xdsl_spirv.frontends import from_jax, import_onnx, import_stablehlo, import_torch
 
-Names are imported on first use, because each importer has its own dependencies: PyTorch's needs
-torch, onnxscript and onnx, ONNX's needs onnx, JAX's and StableHLO's need jax.
+Names are imported on first use, because each importer has other dependencies: torch, onnxscript
+and onnx for PyTorch, onnx for ONNX, jax for JAX and StableHLO.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ def __getattr__(name: str) -> Any:
 
 
 def is_onnx(path: str | os.PathLike[str]) -> bool:
-    """True if a file is an ONNX model, by its name."""
+    """True if a file's name shows that it is an ONNX model."""
     return os.fspath(path).endswith(".onnx")
 
 
 def is_gguf(path: str | os.PathLike[str]) -> bool:
-    """True if a file is a GGUF model, by its name."""
+    """True if a file's name shows that it is a GGUF model."""
     return os.fspath(path).endswith(".gguf")
 
 
 def is_stablehlo(path: str | os.PathLike[str]) -> bool:
-    """True if a file is a module of StableHLO, by its name and its text."""
+    """True if a file is a StableHLO module, judging by its name and text."""
     if not os.fspath(path).endswith(".mlir") or not os.path.isfile(path):
         return False
     with open(path, encoding="utf-8", errors="replace") as file:
@@ -71,5 +71,5 @@ def is_stablehlo(path: str | os.PathLike[str]) -> bool:
 
 
 def is_model(path: str | os.PathLike[str]) -> bool:
-    """True if a file is a model that this package imports itself, by its name."""
+    """True if a file's name shows that one of the frontends can import the file."""
     return is_onnx(path) or is_gguf(path)

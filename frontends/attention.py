@@ -1,9 +1,8 @@
 """
-Builds scaled dot-product attention in one form, which the compiler recognises (see
-`form_attention`).
+Builds scaled dot-product attention in a form that the compiler recognises (`form_attention`).
 
-Queries, keys and values are batch x heads x sequence x head size. Every front end converts its
-attention operators to this form.
+Queries, keys and values have the shape batch x heads x sequence x head size. Every frontend
+converts its attention operators to this form.
 """
 
 from __future__ import annotations
@@ -24,29 +23,29 @@ MASKED = float("-inf")
 
 @dataclass
 class Scores:
-    """The steps between the two products of an attention."""
+    """Options of the steps between the two products of an attention."""
 
     scale: float
     element: Element
-    """Type of the scores."""
+    """Element type of the scores."""
     softcap: float = 0.0
     masks: list[Tensor] = field(default_factory=list[Tensor])
-    """Masks that are added to the scores, each broadcast to batch x heads x queries x keys."""
+    """Masks to add to the scores, each broadcast to batch x heads x queries x keys."""
     causal: Size | None = None
-    """Query i sees keys up to i plus this number. With None it sees all keys."""
+    """Query i attends to keys up to i plus this offset; to all keys if None."""
     first: Size | None = None
-    """Query i sees keys from i plus this number on."""
+    """Query i attends only to keys from i plus this offset on, if given."""
     softmax: Element | None = None
-    """Type of the softmax, if it differs from the scores' type."""
+    """Element type of the softmax, if it differs from that of the scores."""
     sink: Tensor | None = None
-    """A score of each head that takes part in the softmax's sum only."""
+    """An extra score for each head, which is only added to the sum of the softmax."""
     guarded: bool = True
-    """If set, a row in which masks hide every key is zero; else it is NaN."""
+    """True if a fully masked row has the result 0, not NaN."""
 
 
 @dataclass(frozen=True)
 class Attended:
-    """The result of an attention, and the scores after each step, for debugging outputs."""
+    """The result of an attention, and its scores after each step."""
 
     result: Tensor
     products: Tensor
@@ -68,25 +67,25 @@ def split_heads(b: TensorBuilder, t: Tensor, heads: int) -> Tensor:
 
 
 def merge_heads(b: TensorBuilder, t: Tensor) -> Tensor:
-    """The inverse of `split_heads`."""
+    """Reshapes batch x heads x sequence x head size to batch x sequence x hidden."""
     batch, heads, length, size = t.sizes
     return b.reshape(b.transpose(t, [0, 2, 1, 3]), [batch, length, heads * size])
 
 
 def attend(b: TensorBuilder, q: Tensor, k: Tensor, v: Tensor, scores: Scores) -> Attended:
     """
-    softmax(scale q k^T + masks) v.
+    Computes softmax(scale q k^T + masks) v.
 
-    Query heads that share keys are laid out as rows of one matrix: batch x key heads x query heads
-    for each key head x queries. So keys and values are never repeated.
+    Query heads that share keys become rows of one matrix, so that keys and values are not
+    repeated.
     """
     batch, heads, rows, depth = q.sizes
     own, keys = k.sizes[1:3]
     times = exact_quotient(heads, own)
     if times is None:
         b.refuse(
-            f"{heads} heads of queries cannot share {own} heads of keys",
-            "use a multiple of the heads of keys",
+            f"{heads} query heads cannot share {own} key heads",
+            "use a multiple of the number of key heads",
         )
     if k.sizes[3] != depth or keys != v.sizes[2]:
         b.refuse(f"queries {q} do not fit keys {k} and values {v}", "correct the shapes")
@@ -123,7 +122,7 @@ def attend(b: TensorBuilder, q: Tensor, k: Tensor, v: Tensor, scores: Scores) ->
 
 
 def _by_heads(b: TensorBuilder, mask: Tensor, split: Sequence[Size]) -> Tensor:
-    """Splits a mask's dimension of heads, if it has one, as `split` splits the heads."""
+    """Splits the head dimension of a mask, if any, into the dimensions `split[1:]`."""
     if mask.rank < 3 or len(split) == 2:
         return mask
     heads = [1, 1] if mask.sizes[-3] == 1 else list(split[1:])
@@ -162,7 +161,7 @@ def _mask_scores(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
 
 
 def _softmax(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
-    """Computes a softmax in the type that the scores ask for."""
+    """Computes the softmax in the type `scores.softmax`."""
     if scores.softmax is not None:
         x = b.convert(x, scores.softmax)
     axis = x.rank - 1
@@ -186,10 +185,7 @@ def _softmax(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
 
 
 def additive(b: TensorBuilder, mask: Tensor, element: Element, hidden: float = MASKED) -> Tensor:
-    """
-    Converts a mask to numbers that are added to the scores: a boolean mask hides the keys where it
-    is 0.
-    """
+    """Converts a mask to numbers to add to scores; a boolean mask hides keys where it is False."""
     if mask.element.is_float:
         return mask
     return b.elementwise(
@@ -206,11 +202,10 @@ def hidden_where(
     hidden: float = MASKED,
 ) -> Tensor:
     """
-    Returns a mask to add to scores, batch x 1 x queries x keys: `hidden` where `test` holds, else
-    0.
+    Returns a mask to add to scores (batch x 1 x queries x keys): `hidden` if `test` holds, else 0.
 
-    `test` takes the writer of scalars, query, key, and for each of `lengths` the number of the
-    batch, all as i64.
+    `test` takes the `Scalars`, the query, the key, and the batch's element of each tensor in
+    `lengths`, as i64.
     """
 
     def body(s: Scalars, *given: Number) -> Number:
@@ -222,8 +217,8 @@ def hidden_where(
 
 
 def size_scale(b: TensorBuilder, q: Tensor) -> float:
-    """Returns the scale of the scores if a node gives none: 1 / sqrt(head size)."""
+    """Returns the default scale of the scores, 1 / sqrt(head size)."""
     size = q.sizes[3]
     if not isinstance(size, int):
-        b.refuse("the head size is not known before the run", "give the attribute scale")
+        b.refuse("the head size is not known at compile time", "give the attribute scale")
     return size**-0.5

@@ -1,11 +1,10 @@
 """
-Declares the formats of packed weights: the elements for which the blocks of a quantized tensor
-stand.
+Declares the formats of packed weights (blocks of a quantized tensor), and dequantizes them.
 
-A format has loops over the elements of a block. The fields of a block become planes: plain arrays,
-each indexed by some of the loops, whose rows are aligned. A formula computes an element from one
-number of each plane. Neither shifts nor scales depend on the innermost loop of a format, so that
-the formula also works on vectors of elements.
+A format has loops over the elements of a block. The fields of a block become planes: aligned
+arrays, each indexed by some of the loops. A formula computes an element from one number of each
+plane. Shifts and scales do not depend on the innermost loop, so that the formula also works on
+vectors.
 
     q4 = FORMATS["Q4_0"]
     planes = {name: Tensor.of(array) for name, array in q4.planes_of(blocks, rows).items()}
@@ -33,12 +32,12 @@ from xdsl_spirv.upstream.narrow_floats import extend, is_part_of_half
 Numbers: TypeAlias = Mapping[str, Number]
 
 Formula = Callable[[Numbers, Numbers], Number]
-"""Computes an element from one number of each plane and the loop counters, in f32 or U8."""
+"""Computes an element from the planes' numbers (by name) and the loop counters (by letter)."""
 
 
 @dataclass(frozen=True)
 class Plane:
-    """A plane's element type, and the letters of the loops that index it."""
+    """The element type of a plane, and the letters of the loops that index the plane."""
 
     element: Element
     loops: str = ""
@@ -47,11 +46,10 @@ class Plane:
 @dataclass(frozen=True)
 class BlockFormat:
     """
-    The layout of one block format. `loops` number the elements of a block, outermost first: a
-    letter and a trip count each.
+    The layout of a block format. `loops` maps a letter to a trip count, outermost loop first.
 
-    `block` is the layout of a block in a file; `cut` computes the planes that are not simply a
-    field of the block.
+    `block` is the layout of a block in a file. `cut` computes the planes that are not fields of
+    the block.
     """
 
     name: str
@@ -67,13 +65,15 @@ class BlockFormat:
         return math.prod(self.loops.values())
 
     def sizes(self, plane: str) -> tuple[int, ...]:
-        """Returns the shape of a plane's part for one block: the size of each of its loops."""
+        """Returns the shape of a plane's part for one block."""
         return tuple(self.loops[loop] for loop in self.planes[plane].loops)
 
     def element(self, s: Scalars, numbers: Sequence[Number], first: int) -> Number:
         """
-        Computes an element in f32 from one number of each plane; `first` is the outermost of its
-        loops.
+        Computes an element in f32 from one number of each plane.
+
+        `first` is the number of the loop in the `linalg.generic` that is the block's outermost
+        loop.
         """
         values = {
             name: x if plane.element == U8 else x.to(F32)
@@ -84,10 +84,9 @@ class BlockFormat:
 
     def planes_of(self, data: Array, rows: int) -> dict[str, Array]:
         """
-        Splits `rows` rows of blocks into planes, each of shape rows x blocks x the sizes of its
-        loops.
+        Splits `rows` rows of blocks into planes of shape rows x blocks x the plane's loops.
 
-        Raises `ValueError` for bytes of another length.
+        Raises `ValueError` if the length of `data` is wrong.
         """
         assert self.block is not None
         flat = np.ascontiguousarray(data).view(np.uint8).reshape(-1)
@@ -110,7 +109,7 @@ class BlockFormat:
 
 
 def planes(format: BlockFormat, data: Array, rows: int) -> dict[str, Array]:
-    """See `BlockFormat.planes_of`."""
+    """Splits rows of blocks into planes, like `BlockFormat.planes_of`."""
     return format.planes_of(data, rows)
 
 
@@ -122,9 +121,9 @@ def dequantize(
     transposed: bool = False,
 ) -> Tensor:
     """
-    Computes the elements from planes. They have any leading dimensions, then the columns.
+    Computes the elements of a packed tensor: any leading dimensions, then columns.
 
-    If the matrix is `transposed`, the result has columns x rows.
+    If `transposed`, the result of a matrix is columns x rows.
     """
     first = next(iter(format.planes))
     outer = planes[first].sizes[: planes[first].rank - len(format.planes[first].loops)]
@@ -148,7 +147,7 @@ def dequantize(
 
 
 class _Counters(Mapping[str, Number]):
-    """The counters of a format's loops, written when a formula uses them."""
+    """Loop counters by letter, which are written only if a formula uses them."""
 
     def __init__(self, scalars: Scalars, loops: Mapping[str, int]):
         self.scalars, self.loops = scalars, loops
@@ -167,12 +166,11 @@ class _Counters(Mapping[str, Number]):
 
 
 def _low(x: Numbers, i: Numbers) -> Number:
-    """The lower four bits of an element."""
     return (x["q"] >> i["h"] * 4) & 15
 
 
 def _bits(x: Number, place: Number, count: int) -> Number:
-    """Extracts `count` bits of a byte: the bits of the element at a place in the byte."""
+    """Extracts the field number `place` of `count` bits from a byte."""
     return (x >> place * count) & ((1 << count) - 1)
 
 
@@ -203,10 +201,10 @@ def _six_k(x: Numbers, i: Numbers) -> Number:
 
 def _four_float(x: Numbers, i: Numbers, scale: Number) -> Number:
     """
-    Converts an element of f4 (E2M1), times a scale that must be 2^14 times its true value.
+    Converts an element of f4 (E2M1); `scale` must be 2^14 times the true scale.
 
-    The bits of an f4 are the leading bits of a binary16 that is 2^-14 times as large, also for
-    subnormal numbers.
+    The bits of an f4, as the leading bits of an f16, give a value that is 2^-14 times as large,
+    also for subnormal numbers.
     """
     q, s = _low(x, i), x["q"].scalars
     first = (q & 7) << 1 | (q & 8) << 4
@@ -214,15 +212,12 @@ def _four_float(x: Numbers, i: Numbers, scale: Number) -> Number:
 
 
 def _power_scaled(x: Numbers, i: Numbers) -> Number:
-    """Converts an element of f4 times a power of two."""
+    """Converts an f4 and multiplies it by a power of two."""
     return _four_float(x, i, x["d"].scalars.reinterpret(x["d"].to(I32) << 23, F32))
 
 
 def _float_scaled(x: Numbers, i: Numbers) -> Number:
-    """
-    Converts an element of f4 times an f8 (E4M3), whose bits read as binary16 are 2^-8 times as
-    large.
-    """
+    """Converts an f4 and multiplies it by an f8 (E4M3), whose bits as f16 mean 2^-8 times it."""
     scale = x["d"].scalars.reinterpret(x["d"].to(U16) << 7, F16).to(F32)
     return _four_float(x, i, scale * 2.0**22)
 
@@ -241,7 +236,7 @@ def _three_k(x: Numbers, i: Numbers) -> Number:
 # Conversion of blocks' fields to planes
 
 UNIT = 16
-"""Number of neighbouring elements in a plane of bytes that a device loads together."""
+"""Number of adjacent bytes in a plane that a device loads together."""
 
 MOST = 32
 """Largest number of elements that a device unpacks together."""
@@ -249,11 +244,9 @@ MOST = 32
 
 def packed(codes: Array, bits: int, apart: int = UNIT) -> Array:
     """
-    Packs elements of a few bits each into bytes, in groups of `apart` bytes along the last
-    dimension.
+    Packs elements of a few bits into bytes, in groups of `apart` bytes along the last dimension.
 
-    A group has all the bits of its elements: element `place * apart + j` of a group is in byte `j`,
-    at bit `place * bits`.
+    Element `place * apart + j` of a group is in byte `j` of the group, at bit `place * bits`.
     """
     count = 8 // bits
     groups = codes.reshape(*codes.shape[:-1], -1, count, apart)
@@ -265,10 +258,10 @@ def packed(codes: Array, bits: int, apart: int = UNIT) -> Array:
 
 def unpacked(field: Array, bits: int, length: int = 1) -> Array:
     """
-    Unpacks the elements of a field in order, from parts of `length` bytes with all bits of their
-    elements.
+    Unpacks the elements of a field in order.
 
-    The elements in the lowest bits of such a part come first.
+    The field consists of parts of `length` bytes. Within a part, the elements in the lowest bits
+    come first.
     """
     parts = field.reshape(*field.shape[:-1], -1, 1, length)
     shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
@@ -276,26 +269,23 @@ def unpacked(field: Array, bits: int, length: int = 1) -> Array:
 
 
 def _fifth_bits(blocks: Array) -> Array:
-    """
-    Converts a word of 32 fifth bits to four bytes. In the file, a bit's place is its element's
-    number.
-    """
+    """Converts a word with the fifth bits of 32 elements, in order, to four packed bytes."""
     bits = np.unpackbits(blocks["b"], axis=-1, bitorder="little")
     return packed(bits, 1, 4)
 
 
 def _repack_field(field: str, bits: int, length: int) -> Callable[[Array], Array]:
-    """Makes a plane of a field whose bytes hold elements that are `length` apart."""
+    """Returns a function that repacks a field; elements in a byte are `length` apart."""
     return lambda blocks: packed(unpacked(blocks[field], bits, length), bits)
 
 
 def _six_bits(of_minima: bool) -> Callable[[Array], Array]:
     """
-    Unpacks the eight scales, or the eight minima, of a super-block to bytes.
+    Returns a function that unpacks the eight scales or minima of a super-block to bytes.
 
-    Twelve bytes hold both: four bytes with six bits of a scale each, four with six bits of a
-    minimum each, and four whose nibbles are the lower four bits of the other scales and minima.
-    Their upper two bits lie above the six bits of the first eight bytes.
+    Twelve bytes hold both. Four bytes have six bits of a scale each, four have six bits of a
+    minimum each. The nibbles of the last four bytes are the lower four bits of the other scales
+    and minima, whose upper two bits are the upper two bits of the first eight bytes.
     """
 
     def cut(blocks: Array) -> Array:
@@ -309,27 +299,24 @@ def _six_bits(of_minima: bool) -> Callable[[Array], Array]:
 FOUR_BITS = np.array(
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int8
 )
-"""The table of numbers of ggml's 4-bit table formats."""
+"""Table of values of ggml's 4-bit table formats."""
 
 
 def _repack_narrow(field: str, bits: int) -> Callable[[Array], Array]:
-    """Repacks a field of 32 bytes like `_repack_field`; elements that share a byte are 8 apart."""
+    """Returns a function that repacks a field of 32 bytes; elements in a byte are 8 apart."""
     return lambda blocks: packed(unpacked(blocks[field], bits, 32), bits, 8)
 
 
 def _look_up(blocks: Array) -> Array:
-    """
-    Replaces elements by their table entries, as bytes: a table lookup costs a kernel more than a
-    read.
-    """
+    """Converts elements to table entries, because kernels read bytes faster than tables."""
     return FOUR_BITS[unpacked(blocks["q"], 4, 16)]
 
 
 def _exponent(blocks: Array) -> Array:
     """
-    Returns the exponent of a block's power of two, plus the bias of f32 and 14.
+    Returns the f32 exponent of a block's power of two, plus 14.
 
-    Raises `FrontendError` for a power beyond 2^113.
+    Raises `FrontendError` for a power above 2^113.
     """
     biased = blocks["d"].astype(np.int32) + 14
     if (most := biased.max(initial=0)) > 254:
@@ -342,15 +329,12 @@ def _exponent(blocks: Array) -> Array:
 
 
 def _unsigned_scales(blocks: Array) -> Array:
-    """Converts f8 scales without sign; their NaN counts as zero, as in ggml."""
+    """Converts unsigned f8 scales; NaN becomes 0, as in ggml."""
     return np.where(blocks["d"] == 127, 0, blocks["d"] & 127)
 
 
 def _three_k_scales(blocks: Array) -> Array:
-    """
-    Unpacks sixteen scales of 6 bits: eight bytes of the lower four bits, then four of the upper
-    two.
-    """
+    """Unpacks sixteen 6-bit scales: eight bytes of lower four bits, then four of upper two."""
     scales = blocks["s"]
     lower = np.concatenate([scales[..., :8] & 15, scales[..., :8] >> 4], -1)
     upper = unpacked(scales[..., 8:], 2, 4)
@@ -358,18 +342,17 @@ def _three_k_scales(blocks: Array) -> Array:
 
 
 def _xs_scales(blocks: Array) -> Array:
-    """Unpacks eight scales of 6 bits: nibbles of the lower bits, then a word of the upper two."""
+    """Unpacks eight 6-bit scales: nibbles of the lower bits, then a word of the upper two bits."""
     upper = blocks["h"][..., None] >> np.arange(0, 16, 2, dtype=np.uint16) & 3
     return (unpacked(blocks["s"], 4) | upper << 4).astype(np.int8) - np.int8(32)
 
 
 def of_bits(bits: int, size: int, scale: Element, zero: Element | None = None) -> BlockFormat:
     """
-    Returns the format for blocks of `size` unsigned elements of 2, 4 or 8 bits, with a scale and a
-    zero point for each block.
+    Returns a format of `size` unsigned elements of 2, 4 or 8 bits, with a scale and a zero point.
 
-    An element is (q - z) * d; a missing zero point is the middle of the range. Raises `ValueError`
-    if the size is not a multiple of four times the elements of a byte.
+    An element is (q - z) * d. The default zero point is the middle of the range. Raises
+    `ValueError` if the size is not a multiple of four times the elements of a byte.
     """
     groups, count = _groups_of(bits, size), 8 // bits
     planes = {"q": Plane(U8, "gj"), "d": Plane(scale)}
@@ -384,9 +367,7 @@ def of_bits(bits: int, size: int, scale: Element, zero: Element | None = None) -
 
 
 def _groups_of(bits: int, size: int) -> dict[str, int]:
-    """
-    Returns the loops of a block whose elements share bytes; raises `ValueError` for other sizes.
-    """
+    """Returns the loops of a block with packed elements. Raises `ValueError` for other sizes."""
     count = 8 // bits
     apart = next((n for n in (16, 8, 4) if n * count <= max(MOST, n) and not size % (n * count)), 0)
     if not apart:
@@ -398,14 +379,13 @@ def _groups_of(bits: int, size: int) -> dict[str, int]:
 
 def of_floats(type: ReducedPrecisionFloatType, size: int, scale: Element | None) -> BlockFormat:
     """
-    Returns the format for blocks of `size` narrow floats that f16 can hold, with or without a scale
-    for each block.
+    Returns a format of `size` narrow floats, with or without a scale per block.
 
-    Two floats of four bits share a byte, others have a byte each. Raises `ValueError` like
-    `of_bits`, and for a type that f16 cannot hold.
+    Two 4-bit floats share a byte; other floats have a byte each. Raises `ValueError` for a wrong
+    size, and for a type that f16 cannot represent.
     """
     if not is_part_of_half(type):
-        raise ValueError(f"blocks of {type} are not supported: f16 cannot hold the type")
+        raise ValueError(f"blocks of {type} are not supported: f16 cannot represent the type")
     bits = 4 if type.bitwidth == 4 else 8
 
     def formula(x: Numbers, i: Numbers) -> Number:
@@ -564,4 +544,4 @@ FORMATS: dict[str, BlockFormat] = {
         ),
     )
 }
-"""GGUF's block formats by their names there."""
+"""Block formats of GGUF by name."""

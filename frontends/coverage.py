@@ -1,7 +1,7 @@
 """
-Lists the nodes of a model that the import refuses; continues after each of them.
+Lists all nodes of a model that the import refuses.
 
-The results of a refused node are assumed to exist, with the types that ONNX infers.
+After a refused node, the import continues with placeholders for its results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def refused_nodes(
     dims: Mapping[str, int | None],
     shapes: Mapping[str, tuple[int, ...]],
 ) -> tuple[dict[str, str], frozenset[str]]:
-    """Returns the reasons for refused nodes by name, and the names of all nodes that were tried."""
+    """Returns the reasons for refused nodes by name, and the names of all tried nodes."""
     model, weights = onnx_file.read_model(path)
     onnx_file.fix_dimensions(model, dims, shapes)
     onnx_file.name_nodes(model)
@@ -38,7 +38,7 @@ def refused_nodes(
 
 
 class _TolerantNodes(Nodes):
-    """Imports a model's nodes, as long as the types of their operands are known."""
+    """Imports all nodes with known operand types, in spite of errors."""
 
     def __init__(self, entry: Block, model: Any, weights: Weights):
         super().__init__(entry, model)
@@ -60,10 +60,7 @@ class _TolerantNodes(Nodes):
             return [self._stand_in(name) for name in node.output]
 
     def _stand_in(self, name: str) -> Tensor | None:
-        """
-        Returns an argument of the type that ONNX infers, or None if that has no rank or no element
-        type.
-        """
+        """Returns a placeholder of the type that ONNX infers, or None if it is incomplete."""
         value = self.types.get(name)
         if value is None or not value.type.tensor_type.HasField("shape"):
             return None

@@ -1,4 +1,4 @@
-"""The error for a model that cannot be imported: cause, place, and what to do."""
+"""Defines the error for a model that cannot be imported."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from xdsl_spirv.speech import spoken
 
 class FrontendError(Exception):
     """
-    A model file is broken, incomplete, or contains something that the importers do not support.
+    A model file is malformed, incomplete, or contains something that the importers do not support.
 
-    `cause` says what is wrong, `place` where (the file, a node, an input), `remedy` what to do.
-    `kind` sorts the causes for statistics; `operator` and `node` are the ones at fault.
+    `cause` describes the problem, `place` the file, node or input, and `remedy` a solution. `kind`
+    groups causes for statistics. `operator` and `node` identify the faulty node.
     """
 
     def __init__(
@@ -45,4 +45,4 @@ UNFORESEEN = (
     TypeError,
     ValueError,
 )
-"""Exceptions that readers raise for broken nodes, for example for missing operands."""
+"""Exceptions that a malformed node may raise, for example because operands are missing."""

@@ -1,13 +1,14 @@
 """
-Mixture-of-experts layers: a router chooses some experts for each token, and weights their results.
+Builds mixture-of-experts layers: a router chooses experts for each token and weights their
+results.
 
-    few tokens:   each row is its own block
-    many tokens:  rows are sorted by expert into blocks, each of which has one expert
+    few tokens:   each row of each expert is one block
+    many tokens:  rows are sorted by expert into blocks with one expert each
                     %w[b, n, k] = weights[expert[b], n, k]
                     %r[b, m, n] = sum over k of %x[token[b, m], k] * %w[b, n, k]
 
-The last block of each expert is filled with rows whose results are not read. The products are
-contractions with a batch, whose kernels read the weights of a block's expert in place.
+The last block of each expert is padded with rows whose results are not used. The products are
+batched contractions, whose kernels read the weights of a block's expert in place.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
 
 ROWS = 32
 """
-Rows of a block. Larger blocks only pay off for prompts of thousands of tokens
+Number of rows of a block. Larger blocks are faster only for thousands of tokens
 (benchmarks/model_steps.py).
 """
 NEAR = 64
-"""Number of tokens in a group that are counted together."""
+"""Number of tokens in a group, for counting in two levels."""
 
 
 @dataclass(frozen=True)
 class Matrices:
     """
-    One matrix (rows x columns) for each expert, as planes of a block format.
+    One matrix (rows x columns) per expert, as planes of a block format.
 
-    Without a format, the plane named "" holds the elements. `bias` is experts x rows.
+    Without a format, the plane "" holds the elements. `bias` is experts x rows.
     """
 
     planes: Mapping[str, Tensor]
@@ -48,10 +49,10 @@ class Matrices:
 
     def multiply(self, b: TensorBuilder, x: Tensor, experts: Tensor, element: Element) -> Tensor:
         """
-        Multiplies the rows of each block by the matrix of its expert, and adds the bias, in f32.
+        Multiplies the rows of each block by the matrix of the block's expert, and adds the bias.
 
-        Takes blocks x rows x columns, or rows x columns that all blocks share; returns blocks x
-        rows x rows of a matrix. Factors have type `element`.
+        `x` is blocks x rows x columns, or rows x columns for all blocks. The result is blocks x
+        rows x matrix rows in f32. Factors have type `element`.
         """
         planes = {name: _select_parts(b, plane, experts) for name, plane in self.planes.items()}
         if self.format is None:
@@ -76,9 +77,9 @@ def choose_experts(
     b: TensorBuilder, ranked: Tensor, scores: Tensor, used: int
 ) -> tuple[Tensor, Tensor]:
     """
-    Returns the numbers of each token's experts, in i32, and their scores, both tokens x used.
+    Returns the indices (i32) and the scores of each token's experts, both tokens x used.
 
-    The greatest numbers in `ranked` (tokens x experts) decide which are chosen.
+    The experts with the largest values in `ranked` (tokens x experts) are chosen.
     """
     chosen = b.convert(first_indices(b, ranked, used, 1, True), I32)
     source = Reader(b, scores)
@@ -90,9 +91,7 @@ def choose_experts(
 
 
 def normalize_weights(b: TensorBuilder, weights: Tensor, least: float) -> Tensor:
-    """
-    Divides the weights of a token's experts by their sum, or by `least` if the sum is smaller.
-    """
+    """Divides the weights of a token's experts by their sum, which is at least `least`."""
     total = b.reduce(lambda s, x, total: total + x, 0, weights, [1])
     return b.elementwise(lambda s, t, x: x / s.maximum(t, least), total, weights)
 
@@ -100,12 +99,12 @@ def normalize_weights(b: TensorBuilder, weights: Tensor, least: float) -> Tensor
 @dataclass(frozen=True)
 class Mixture:
     """
-    The experts chosen for each token, and the network that each of `count` experts runs on its
-    own weights.
+    The experts chosen for each token, and the network of the experts.
 
-    `chosen` (tokens x used) has the experts' numbers, different within a row, and `weights` the
-    factors of their results. `network` takes blocks of rows and the expert of each block. There are
-    at most `most` tokens. `constant` makes an array a named constant; rows move in type `element`.
+    `chosen` (tokens x used) holds distinct indices of experts, and `weights` the factors of their
+    results. `network` takes blocks of rows, and the expert of each block. There are `count`
+    experts and at most `most` tokens. `constant` makes a named constant. Rows have type `element`
+    in memory.
     """
 
     b: TensorBuilder
@@ -118,7 +117,7 @@ class Mixture:
     constant: Callable[[str, Array], Tensor]
 
     def apply(self, x: Tensor) -> Tensor:
-        """Returns the weighted sum of the results of each row's experts."""
+        """Returns the weighted sum of the results of each token's experts."""
         tokens, used = self.chosen.sizes
         assert isinstance(used, int)
         if isinstance(tokens, int) and tokens * used < 2 * self.count:
@@ -126,7 +125,7 @@ class Mixture:
         return self._by_blocks(x)
 
     def _row_by_row(self, x: Tensor) -> Tensor:
-        """Makes each row of each expert a block of its own."""
+        """Computes with one block per token and expert."""
         b, (tokens, used) = self.b, self.chosen.sizes
         experts = b.reshape(self.chosen, [tokens * used])
         own = x
@@ -145,7 +144,7 @@ class Mixture:
         return b.generic(operands, [out], 3, add, [2])[0]
 
     def _by_blocks(self, x: Tensor) -> Tensor:
-        """Sorts rows by expert into blocks."""
+        """Computes with blocks of rows that are sorted by expert."""
         b, chosen, blocks = self.b, self.chosen, self._sort_by_expert()
         source = Reader(b, b.convert(x, self.element))
 
@@ -166,10 +165,10 @@ class Mixture:
 
     def _sort_by_expert(self) -> Blocks:
         """
-        Sorts tokens into blocks of `ROWS` rows, each of one expert.
+        Sorts tokens into blocks of `ROWS` rows with one expert each.
 
-        A token's place among an expert's rows is the number of earlier tokens that chose the
-        expert: the tokens of earlier groups, and the earlier ones of its own group.
+        The position of a token among an expert's rows is the number of earlier tokens that chose
+        the expert, counted by group and within the token's group.
         """
         b, chosen, count = self.b, self.chosen, self.count
         tokens, used = chosen.sizes
@@ -182,7 +181,7 @@ class Mixture:
             return taken.extent(s, 0).to(I32)
 
         def near(s: Scalars, group: Number, offset: Number, end: Number) -> Number:
-            """True if a token of the group before `end` chose the expert that loop 1 is at."""
+            """True if a token of the group before `end` chose the expert of loop 1."""
             token = group * NEAR + offset
             inside = token < end
             return inside & taken.read(s, [s.select(inside, token, 0), s.index(1)]).differs(0)
@@ -217,7 +216,7 @@ class Mixture:
             b, [count], lambda s, x: s.select(s.index(1) <= s.index(0), x, 0), [(lengths, [1])]
         )
         starts = b.elementwise(lambda s, end, x: end - x, ends, lengths)
-        # Blocks that no expert needs are given to the last expert.
+        # Unused blocks belong to the last expert.
         others = b.slice(ends, [0], [count - 1], [1])
         blocks = ceil_div(tokens * used, ROWS) + count
         experts = _sum(b, [blocks], lambda s, end: end <= s.index(0, I32), [(others, [1])])
@@ -227,10 +226,7 @@ class Mixture:
             return start.read(s, [expert]) * ROWS + counted.read(s, [s.index(0), expert])
 
         def token_of(s: Scalars, expert: Number) -> Number:
-            """
-            Finds the token of a row: the last token for which at most `row` earlier ones chose the
-            expert.
-            """
+            """Returns the last token for which at most `row` earlier tokens chose the expert."""
             row = (s.index(0, I32) - start.read(s, [expert])) * ROWS + s.index(1, I32)
             token = s.number(0, I32)
             for bit in reversed(range((self.most - 1).bit_length())):
@@ -247,9 +243,10 @@ class Mixture:
 @dataclass(frozen=True)
 class Blocks:
     """
-    Rows sorted by expert: `experts` is the expert of each block, `tokens` (blocks x rows) the token
-    of each row, and `places` (tokens x used) the row of each token and slot, counted over all
-    blocks.
+    Rows sorted by expert into blocks.
+
+    `experts` is the expert of each block, `tokens` (blocks x rows) the token of each row, and
+    `places` (tokens x used) the row index of each token's result, counted over all blocks.
     """
 
     experts: Tensor
@@ -258,7 +255,7 @@ class Blocks:
 
 
 def _select_parts(b: TensorBuilder, t: Tensor, numbers: Tensor) -> Tensor:
-    """Selects the parts of a tensor along its first dimension that have these numbers."""
+    """Gathers slices of a tensor along its first dimension by index."""
     source = Reader(b, t)
 
     def read(s: Scalars, number: Number) -> Number:
@@ -273,7 +270,7 @@ def _sum(
     term: Callable[..., Number],
     operands: Sequence[tuple[Tensor, Map]],
 ) -> Tensor:
-    """Sums in i32 over one loop inside the result's loops; a condition counts as 1."""
+    """Sums a term in i32 over an additional innermost loop; True counts as 1."""
     last = len(sizes)
     out = (b.fill(0, sizes, I32), I32, sizes, list(range(last)))
 

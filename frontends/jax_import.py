@@ -1,8 +1,7 @@
 """
-Imports JAX functions and StableHLO: `jax.jit` lowers a function, jaxlib's parser reads the module.
+Imports JAX functions and StableHLO modules with the help of `jax.jit` and jaxlib's parser.
 
-Arrays that a function closes over become weights: they share JAX's memory, and are not converted to
-text.
+Arrays that a function closes over become weights, which share JAX's memory.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from xdsl_spirv.frontends.model import ImportedModel
 
 def from_jax(function: Callable[..., Any], *examples: Any) -> ImportedModel:
     """
-    Import a function of arrays, as JAX traces it with `examples`: trees of arrays or of
-    `jax.ShapeDtypeStruct`.
+    Imports a function of arrays, as JAX traces it with `examples`.
 
-    Inputs are the leaves of the examples: `arg0`, `arg1`, ... Results are the leaves of the
-    function's result: `result0`, `result1`, ... Arrays that the function closes over are weights:
+    Examples are trees of arrays or of `jax.ShapeDtypeStruct`. The inputs `arg0`, `arg1`, ... are
+    the leaves of the examples; the results `result0`, `result1`, ... are the leaves of the
+    function's result. Arrays that the function closes over are weights:
 
         model = xs.from_jax(functools.partial(module.apply, parameters), x)
 
-    Layers are named by their lines of Python. Raises `FrontendError` for a function that JAX cannot
-    trace, and for unsupported operations, with the line.
+    Layers are named by their lines of Python. Raises `FrontendError` for a function that JAX
+    cannot trace, and for unsupported operations.
     """
     try:
         jax: Any = import_module("jax")
@@ -48,7 +47,7 @@ def from_jax(function: Callable[..., Any], *examples: Any) -> ImportedModel:
         raise FrontendError(
             f"JAX cannot lower the function: {said}",
             "jax.jit",
-            "rewrite what the message names, until `jax.jit` accepts it",
+            "change the function until `jax.jit` accepts it",
         ) from error
     from xdsl_spirv.frontends.stablehlo import import_module_of
 
@@ -57,12 +56,12 @@ def from_jax(function: Callable[..., Any], *examples: Any) -> ImportedModel:
 
 def import_stablehlo(source: str | bytes, weights: Sequence[Any] = ()) -> ImportedModel:
     """
-    Import StableHLO whose public function is `@main`: its text in any form, or a serialized
-    artifact (`jax.export`'s `mlir_module_serialized`).
+    Imports a StableHLO module: its text, or a serialized artifact (`jax.export`'s
+    `mlir_module_serialized`).
 
-    `weights` are the values of its first arguments; the others are inputs: `arg3` is the fourth
-    argument. Raises `FrontendError` for a module that jaxlib cannot read, and for unsupported
-    operations.
+    The public function must be `@main`. `weights` are the values of its first arguments. The other
+    arguments are inputs, named by position: `arg3` is the fourth argument. Raises `FrontendError`
+    for a module that jaxlib cannot read, and for unsupported operations.
     """
     from xdsl_spirv.frontends.stablehlo import import_module_of
 

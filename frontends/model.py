@@ -1,10 +1,9 @@
 """
-An imported model: a function on tensors, the values of its weights, and the names and types in the
-model file.
+Represents an imported model: a function on tensors, and the values of its weights.
 
-The function is `@main`: the model's inputs, then its weights. MLIR's integers have no signedness,
-and names of its values do not survive, so types and names are kept as attributes of the function's
-arguments and results: `program.name` and `program.type`.
+The function is `@main`; its arguments are the model's inputs, then its weights. The attributes
+`program.name` and `program.type` of arguments and results hold names and signedness, which MLIR's
+types do not express.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ FUNCTION = "main"
 
 @dataclass(frozen=True)
 class Value:
-    """An input or output. `type` is an element type by MLIR's name (`ui8`), -1 a dynamic size."""
+    """An input or output. `type` is MLIR's element type (`ui8`); a dynamic size is -1."""
 
     name: str
     type: str
@@ -44,7 +43,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the model, by its author's name (or one that we gave it)."""
+    """A node of the model; nodes without a name get one."""
 
     name: str
     op_type: str
@@ -55,9 +54,9 @@ class Node:
 @dataclass
 class ImportedModel:
     """
-    `module` holds a function of the inputs and the weights; from ONNX `@main`, inputs first.
+    An imported model. `module` holds the function; `inputs` and `outputs` describe its interface.
 
-    If there are several `functions`, the first is `function`, and inputs and outputs are its own.
+    If there are several `functions`, `function` is the first, and inputs and outputs belong to it.
     """
 
     module: ModuleOp
@@ -76,9 +75,9 @@ def annotate(
     sizes: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """
-    Writes the names and types to the function's arguments and results.
+    Writes names and types to the attributes of a function's arguments and results.
 
-    `sizes` holds the names of the arguments' dynamic dimensions; static ones have none.
+    `sizes` holds the names of the arguments' dynamic dimensions in order.
     """
     function.properties["arg_attrs"] = _attributes(arguments, sizes or {})
     function.properties["res_attrs"] = _attributes(results)

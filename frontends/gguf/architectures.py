@@ -1,9 +1,8 @@
 """
-Declares the families of language models that GGUF files name.
+Declares the families of language models that GGUF files may contain.
 
-An architecture selects from common parts: norms before and after a layer, attention, rotation,
-activation, experts. From the declaration `parameters.py` derives the tensors, and `graph.py` the
-computation.
+A declaration selects norms, attention, rotation, activation and experts. `parameters.py` derives
+the tensors from it, and `graph.py` the computation.
 """
 
 from __future__ import annotations
@@ -18,79 +17,71 @@ from xdsl_spirv.frontends.errors import FrontendError
 @dataclass(frozen=True)
 class Window:
     """
-    Sliding-window attention: some blocks attend only to the last `attention.sliding_window` tokens.
+    Sliding-window attention: some transformer blocks attend only to the last tokens.
 
-    The last of every `period` blocks attends to all tokens, unless the file has a pattern.
+    The file gives the number of tokens, and may give the pattern of blocks. By default, the last
+    of every `period` blocks attends to all tokens.
     """
 
     period: int
     base: float | None = None
-    """`rope.freq_base` of blocks with a window; None if all blocks have the same."""
+    """`rope.freq_base` of blocks with a window; None if it is the same for all blocks."""
     scaled: bool = True
-    """True if blocks with a window scale positions like the other blocks."""
+    """True if positions are scaled in blocks with a window, as in the other blocks."""
 
 
 @dataclass(frozen=True)
 class Router:
-    """Chooses and weights each token's experts."""
+    """Options for choosing and weighting each token's experts."""
 
     scores: Literal["softmax", "sigmoid", "chosen"] = "softmax"
-    """
-    Function that turns logits into scores. With `chosen`, the softmax is over the chosen experts'
-    logits only.
-    """
+    """Function that converts logits to scores. `chosen` is a softmax over the chosen experts."""
     normalized: bool = True
     """True if the weights of a token's experts are divided by their sum."""
     biased: bool = False
-    """
-    True if `exp_probs_b` is added to the scores that choose experts, but not to their weights.
-    """
+    """True if `exp_probs_b` is added to the scores for choosing experts, but not to the weights."""
     shared: Literal["", "added", "gated"] = ""
-    """An additional expert for every token: its result is added, times a sigmoid if `gated`."""
+    """An additional expert for every token; `gated` multiplies its result by a sigmoid."""
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A family of models that GGUF files name."""
+    """A family of language models that GGUF files may contain."""
 
     name: str
     neighbours: bool = False
     """
-    True if the two elements of a head that form a rotated pair are neighbours.
+    True if a rotated pair consists of adjacent elements of a head.
 
-    Otherwise they are half of the rotated part apart.
+    Otherwise the elements of a pair are half the size of the rotated part apart.
     """
     before: tuple[str, str] = ("attn_norm", "ffn_norm")
-    """Names of the norms before attention and before the layers; "" for none."""
+    """Names of the norms of the inputs of attention and of the feed-forward layers; "" for none."""
     behind: tuple[str, str] = ("", "")
-    """Names of the norms of the results of attention and of the layers, before they are added."""
+    """Names of the norms of the results of attention and of the feed-forward layers."""
     normalized: Literal["", "heads", "rows"] = ""
-    """Normalization of queries and keys, if any: head by head or all heads at once."""
+    """Normalization of queries and keys: none, for each head, or over all heads of a row."""
     activation: Literal["silu", "gelu", "clamped"] = "silu"
     fused: bool = False
-    """True if query, key and value are one matrix, and also gate and up, called `ffn_up`."""
+    """True if query, key and value are one matrix, and gate and up are one matrix `ffn_up`."""
     turns_part: bool = True
-    """True if positions may rotate only the first elements of a head."""
+    """True if a file may rotate only the first elements of a head."""
     unturned: int = 0
-    """
-    Size of groups of blocks whose last block has no rotary positions; 0 if all blocks have them.
-    """
+    """Every block whose number is a multiple of this has no rotary positions; 0 for none."""
     factors: tuple[str, ...] = ()
-    """
-    Tensors of divisors for the rotary frequencies; two tensors are for short and long contexts.
-    """
+    """Names of tensors that divide the rotary frequencies, for short and long contexts if two."""
     window: Window | None = None
     sinks: bool = False
-    """True if each head has an extra score that only takes part in the softmax's sum."""
+    """True if each head has an extra score that is only added to the sum of the softmax."""
     root_of_width: bool = False
     """True if the embedding is multiplied by the square root of its width."""
     wide_scores: int = 0
-    """Number of blocks from which scores are divided by sqrt(width / heads)."""
+    """Smallest number of blocks for which scores are divided by sqrt(width / heads)."""
     router: Router | None = None
     keys: frozenset[str] = frozenset()
-    """Keys that this architecture has in addition to the common ones."""
+    """Metadata keys that only this architecture has."""
     fixed: Mapping[str, Collection[Any]] = field(default_factory=dict[str, Collection[Any]])
-    """Keys for which only these values are supported."""
+    """Metadata keys, each with its only supported values."""
 
 
 BEHIND = ("post_attention_norm", "post_ffw_norm")
@@ -98,7 +89,7 @@ CAPS = frozenset(("attn_logit_softcapping", "final_logit_softcapping"))
 SCALES = frozenset(("embedding_scale", "residual_scale", "logit_scale", "attention.scale"))
 LONG_AND_SHORT = ("rope_factors_short", "rope_factors_long")
 TURNED = {"rope.scaling.finetuned": (True,)}
-"""Keys for llama.cpp's rotation; they may be in the file although the model has none."""
+"""Metadata keys of llama.cpp's rotation, which may be present without effect."""
 
 ARCHITECTURES = {
     a.name: a
@@ -176,7 +167,7 @@ ARCHITECTURES = {
 
 
 def architecture_of(values: Mapping[str, Any], place: str) -> Architecture:
-    """Returns the architecture that a file names; raises `FrontendError` for an unknown one."""
+    """Returns the architecture that a file names. Raises `FrontendError` for an unknown name."""
     name = values.get("general.architecture")
     if name not in ARCHITECTURES:
         raise FrontendError(

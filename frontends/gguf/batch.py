@@ -1,9 +1,9 @@
 """
-Computes one token of each of several texts at once; the texts may have different lengths.
+Builds the function that computes one token of several texts of different lengths.
 
-Matrix products have one row for each text, so that weights are read once. Each text's keys and
-values are inserted after its own past. Attention reads all texts up to the length of the longest
-one, and a mask hides the places that a text has not reached.
+Matrix products have one row per text, so that weights are read once. The keys and values of a text
+are inserted after its past tokens. Attention reads all texts up to the longest length, and a mask
+hides the unused rows.
 """
 
 from __future__ import annotations
@@ -20,18 +20,16 @@ from xdsl_spirv.frontends.onnx.values import F32, Tensor
 
 @dataclass
 class BatchStep(Step):
-    """
-    Builds the function that computes one token of each text; `past` is that of the longest one.
-    """
+    """Builds a function that computes one token of each text; `past` is the longest past."""
 
     positions: Tensor | None = None
-    """Number of past tokens of each text, in i32."""
+    """Number of past tokens of each text, as an i32 tensor."""
     pasts: Sequence[Size] = ()
-    """Number of past tokens of each text, as sizes that are passed to kernels."""
+    """Number of past tokens of each text, as size arguments."""
     near_positions: Tensor | None = None
-    """Like `positions`, for tokens in the states of blocks with a window."""
+    """Like `positions`, but only past tokens that the states of windowed blocks still hold."""
     nears: Sequence[Size] = ()
-    """Like `pasts`, for tokens in these states."""
+    """Like `pasts`, but only past tokens that the states of windowed blocks still hold."""
     _masks: dict[bool, Tensor] = field(default_factory=dict[bool, Tensor])
 
     walked = (0, 1)

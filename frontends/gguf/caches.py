@@ -1,9 +1,9 @@
 """
-The states that hold a model's keys and values: their types, and the number of tokens they hold.
+Defines the states that hold a model's keys and values: their types and sizes.
 
-Blocks with a sliding window need only the window's tokens. If the window is shorter than the
-context, their states have `room` for the kept tokens and the tokens of one run; a function moves
-the kept tokens to the front before a run for which there is no room.
+Blocks with a sliding window need only the tokens of the window. If the window is shorter than the
+context, their states have `room` for the retained tokens and the tokens of one run. Before a run
+that does not fit, a function moves the retained tokens to the front.
 """
 
 from __future__ import annotations
@@ -20,17 +20,14 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, F16, F32, I8, I32, Element, Tensor
 
 CHUNK = 512
-"""Number of tokens that are read in one run; the limit bounds the memory of temporaries."""
+"""Maximum number of tokens in one run, which bounds the memory of temporaries."""
 TAKEN_BACK = 16
-"""
-Number of last tokens that can be taken back (wrong proposals), after which the text still
-continues.
-"""
+"""Number of last tokens that can be withdrawn after a wrong proposal."""
 
 
 @dataclass(frozen=True)
 class Sliding:
-    """Sizes of the states of blocks with a window: rows of a text, and rows that are kept."""
+    """Rows of the states of blocks with a window: in total, and retained by a slide."""
 
     room: int
     keep: int
@@ -38,10 +35,7 @@ class Sliding:
 
     @staticmethod
     def find(p: Parameters, context: int, chunk: int = CHUNK) -> Sliding | None:
-        """
-        Returns the sizes, or None for a model without windows or a context that fits in the
-        window's room.
-        """
+        """Returns the sizes, or None without windows or if the context fits into the states."""
         keep = p.window - 1 + TAKEN_BACK
         has_room = not p.window or not any(p.pattern) or keep + chunk >= context
         return None if has_room else Sliding(keep + chunk, keep, p.window)
@@ -49,27 +43,27 @@ class Sliding:
 
 @dataclass(frozen=True)
 class Cache:
-    """The type of stored keys and values, and whether a row has a scale."""
+    """A format of stored keys and values."""
 
     stored: Element
     scaled: bool = False
 
     @property
     def element(self) -> Element:
-        """The element type in which attention reads rows."""
+        """Element type of keys and values in attention."""
         return F16 if self.stored.bits == 8 else self.stored
 
     def bytes(self, head: int) -> int:
-        """Bytes of one token of a head."""
+        """Returns the bytes of one token in a head of `head` elements."""
         return head * self.stored.dtype.itemsize + F16.dtype.itemsize * self.scaled
 
     def parts(self, head: int) -> Mapping[str, tuple[Element, int]]:
-        """The parts of a state by name suffix: the type and the length of a row."""
+        """Returns the parts of a state by name suffix: element type and length of a row."""
         rows = {"": (self.stored, head)}
         return rows | ({"_scale": (F16, 1)} if self.scaled else {})
 
     def pack(self, b: TensorBuilder, rows: Tensor) -> Mapping[str, Tensor]:
-        """Converts new rows to the parts that are stored."""
+        """Converts new rows to the stored parts."""
         if not self.scaled:
             return {"": b.convert(rows, self.stored)}
         largest = b.reduce(
@@ -85,7 +79,7 @@ class Cache:
         return {"": b.elementwise(step, scale, rows, element=I8), "_scale": scale}
 
     def unpack(self, b: TensorBuilder, parts: Mapping[str, Tensor]) -> Tensor:
-        """Converts stored rows to the type that attention reads."""
+        """Converts stored rows to the type of attention."""
         if not self.scaled:
             return b.convert(parts[""], self.element)
         return b.elementwise(
@@ -103,14 +97,11 @@ CACHES = {
     "f8E5M2": Cache(ELEMENTS["f8E5M2"]),
     "i8": Cache(I8, scaled=True),
 }
-"""Cache formats by the name of the type of keys and values."""
+"""Formats of stored keys and values, by the name of their type."""
 
 
 def cache_of(name: str) -> str:
-    """
-    Returns the cache format of a type of keys and values; raises `FrontendError` for an unknown
-    one.
-    """
+    """Returns the cache format for a type. Raises `FrontendError` for an unsupported type."""
     if name not in CACHES:
         known = ", ".join(CACHES)
         raise FrontendError(
@@ -120,7 +111,7 @@ def cache_of(name: str) -> str:
 
 
 def state_bytes(p: Parameters, context: int, cache: str) -> int:
-    """Returns the number of bytes of the keys and values of a text."""
+    """Returns the bytes of the keys and values of one text."""
     sliding = Sliding.find(p, context)
     rows = sum(sliding.room if sliding and local else context for local in p.pattern)
     return 2 * rows * p.shared * CACHES[cache].bytes(p.head)

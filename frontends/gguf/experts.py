@@ -1,4 +1,4 @@
-"""Experts of language models: the router, each token's experts, and the shared expert."""
+"""Builds the mixture of experts of a language model: router, experts, and shared expert."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.frontends.gguf.graph import Step
 
 LEAST = 2.0**-14
-"""The smallest normal number of f16, which is llama.cpp's lower bound of the divisor."""
+"""Lower bound of the sum of weights, as in llama.cpp: the smallest normal f16."""
 
 
 def mixture(step: Step, x: Tensor, block: str) -> Tensor:
@@ -43,13 +43,13 @@ def mixture(step: Step, x: Tensor, block: str) -> Tensor:
 
 
 def _route(step: Step, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
-    """Returns the numbers of each token's experts (tokens x used), and their weights."""
+    """Returns the indices and weights of each token's experts, both tokens x used."""
     b, experts = step.b, step.parameters.experts
     assert experts is not None
     router, bias = experts.router, f"{block}exp_probs_b.bias"
     scores, kind = logits, router.scores
     if kind == "softmax" and router.normalized and bias not in step.weights:
-        # Divided by their sum (at least `LEAST`), these are the softmax of the chosen experts.
+        # Normalized scores equal a softmax over the chosen experts.
         kind = "chosen" if experts.used >= LEAST * experts.count else kind
     if kind == "softmax":
         scores = step.softmax(logits)
@@ -65,7 +65,7 @@ def _route(step: Step, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
 
 
 def _network(step: Step, x: Tensor, experts: Tensor, block: str) -> Tensor:
-    """Applies to each block of rows (blocks x rows x columns) the network of its expert."""
+    """Applies the expert of each block to the block's rows (blocks x rows x columns)."""
 
     def multiply(x: Tensor, *names: str) -> Tensor:
         planes = step.joined(block, names, "weight")

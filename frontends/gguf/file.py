@@ -1,7 +1,7 @@
 """
-Reads a GGUF file: its metadata values, and its tensors in the file's formats.
+Reads the metadata and the tensors of a GGUF file.
 
-Tensors are memory-mapped, not read: a weight is in memory once, in the importer's form.
+Tensors are memory-mapped, so that only the importer's copy of a weight is in memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xdsl_spirv.frontends.gguf.metadata import Header, header
 from xdsl_spirv.frontends.onnx.values import BF16, F16, F32, Array
 
 DENSE = {element.name.upper(): element for element in (F32, F16, BF16)}
-"""Formats of tensors without blocks."""
+"""Tensor formats without blocks."""
 
 TYPES = dict(
     enumerate(
@@ -30,20 +30,17 @@ TYPES = dict(
         " Q2_0".split()
     )
 )
-"""Names of the formats, in the order of ggml's numbers."""
+"""Names of the tensor formats, indexed by ggml's type numbers."""
 
 ALIGNMENT = 32
-"""Alignment of tensors in bytes, unless the file has `general.alignment`."""
+"""Default alignment of tensors, in bytes."""
 MOST_DIMENSIONS = 4
-"""ggml's limit of the number of dimensions."""
+"""Maximum number of dimensions in ggml."""
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """
-    A tensor of a file: the bytes of its rows, in a block format. The columns are the last
-    dimension.
-    """
+    """A tensor of a file: its rows as bytes in a block format. Columns are the last dimension."""
 
     name: str
     format: str
@@ -54,13 +51,13 @@ class StoredTensor:
         return f"{'x'.join(map(str, self.shape))} of {self.format}"
 
     def numbers(self) -> Array:
-        """Returns the elements of a tensor without blocks."""
+        """Returns the elements of a tensor whose format has no blocks."""
         return self.data.view(DENSE[self.format].dtype).reshape(self.shape)
 
 
 @dataclass(frozen=True)
 class File:
-    """A GGUF file's values and tensors; `place` is its name in errors."""
+    """Metadata and tensors of a GGUF file; `place` names the file in errors."""
 
     place: str
     values: Mapping[str, Any]
@@ -69,10 +66,10 @@ class File:
 
 def read_file(path: str | os.PathLike[str]) -> File:
     """
-    Read a GGUF file.
+    Reads a GGUF file.
 
-    Raises `FrontendError` for a file that is missing, truncated or not GGUF, and for a tensor of a
-    format that is not known here.
+    Raises `FrontendError` if the file is missing, truncated or malformed, or has a tensor in an
+    unknown format.
     """
     with header(path) as start:
         values = start.values()
@@ -84,7 +81,7 @@ def read_file(path: str | os.PathLike[str]) -> File:
         raise FrontendError(
             f"general.alignment is {alignment}, but must be a positive number",
             place,
-            "download or convert it again",
+            "download or convert the file again",
         )
     data = np.memmap(path, np.uint8, "r")
     first = -(-end // alignment) * alignment
@@ -113,7 +110,7 @@ def _check_overlaps(
 
 
 def _read_listed_tensor(start: Header) -> tuple[str, tuple[int, ...], int, int]:
-    """Reads a tensor's name, sizes, format number, and offset after the header."""
+    """Reads the header entry of a tensor: name, sizes, format number, and data offset."""
     name = start.string()
     (rank,) = start.numbers("I", 1)
     if rank > MOST_DIMENSIONS:
@@ -128,7 +125,7 @@ def _read_listed_tensor(start: Header) -> tuple[str, tuple[int, ...], int, int]:
 def _store_tensor(
     place: str, name: str, sizes: tuple[int, ...], number: int, data: Array
 ) -> StoredTensor:
-    """Makes a tensor from the first bytes of `data`."""
+    """Makes a tensor whose bytes are at the start of `data`."""
     format = TYPES.get(number, f"type {number}")
     if format in FORMATS:
         block = FORMATS[format].block
@@ -145,7 +142,9 @@ def _store_tensor(
     columns = sizes[-1] if sizes else 1
     if columns % elements:
         raise _refusal(
-            place, name, f"has {columns} columns, which do not divide into blocks of {elements}"
+            place,
+            name,
+            f"has {columns} columns, which is not a multiple of the block size {elements}",
         )
     size *= math.prod(sizes) // elements
     if len(data) < size:
@@ -158,4 +157,6 @@ def _store_tensor(
 
 
 def _refusal(place: str, name: str, cause: str) -> FrontendError:
-    return FrontendError(f"the tensor {name!r} {cause}", place, "download or convert it again")
+    return FrontendError(
+        f"the tensor {name!r} {cause}", place, "download or convert the file again"
+    )

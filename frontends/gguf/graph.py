@@ -1,5 +1,5 @@
 """
-The graph of a language model: `linalg` on tensors, from tokens to logits.
+Builds the graph of a language model as `linalg` on tensors, from tokens to logits.
 
     x = embedding[token]
     in each block:
@@ -7,10 +7,9 @@ The graph of a language model: `linalg` on tensors, from tokens to logits.
         x += down(silu(gate(norm(x))) * up(norm(x)))
     logits = head(norm(x))
 
-An architecture's declaration selects norms, activation, rotation and experts.
-
-Keys and values are states: new rows are inserted after the past ones, and attention reads all rows
-so far. Numbers are f32; attention uses the type of the states, and products may use f16 operands.
+An architecture's declaration selects norms, activation, rotation and experts. Keys and values are
+states: new rows are inserted after the past rows, and attention reads all of them. Numbers are
+f32, but attention uses the type of the states, and products may have f16 operands.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
 
 PART = 256
-"""Number of logits whose maximum one invocation or one group computes."""
+"""Number of logits in a part of a row, whose maximum is computed first."""
 STATES = ("k", "v")
-"""States of a block: its keys and its values."""
+"""Names of the states of a block: keys and values."""
 
 
 def _silu(s: Scalars, up: Number, gate: Number) -> Number:
@@ -47,7 +46,7 @@ def _silu(s: Scalars, up: Number, gate: Number) -> Number:
 
 
 def _gelu(s: Scalars, up: Number, gate: Number) -> Number:
-    """Computes GELU by tanh, as in the models' training."""
+    """Computes GELU with the tanh approximation, as in the models' training."""
     inner = (gate * gate * gate * 0.044715 + gate) * math.sqrt(2 / math.pi)
     return (s.unary(scalar_math.TanhOp, inner) + 1) * gate * 0.5 * up
 
@@ -58,12 +57,12 @@ def _clip(s: Scalars, up: Number, gate: Number) -> Number:
 
 
 ACTIVATIONS = {"silu": _silu, "gelu": _gelu, "clamped": _clip}
-"""For each activation, the function that combines `gate` and `up`."""
+"""Maps the name of an activation to a function of `up` and `gate`."""
 
 
 @dataclass
 class Weights:
-    """The tensors of a file as arguments of functions, converted once for all functions."""
+    """Converts the tensors of a file to arguments of functions, once for all functions."""
 
     file: File
     parameters: Parameters
@@ -75,12 +74,12 @@ class Weights:
         return name in self.file.tensors
 
     def format(self, name: str) -> BlockFormat | None:
-        """Returns the block format of a matrix; None if it has no blocks."""
+        """Returns the block format of a matrix, or None if the format has no blocks."""
         return FORMATS.get(self.file.tensors[name].format)
 
     def arrays(self, name: str) -> Mapping[str, Array]:
         """
-        Returns the planes of a tensor by name; a format without blocks has one plane, named "".
+        Returns the planes of a tensor by name; the single plane of a format without blocks is "".
 
         Vectors are converted to f32; matrices keep their format.
         """
@@ -89,14 +88,14 @@ class Weights:
         return self._arrays[name]
 
     def are_alike(self, names: Sequence[str]) -> bool:
-        """True if matrices can be joined: equal formats, all or none with biases, and no scales."""
+        """True if matrices can be concatenated: equal formats, equal use of biases, no scales."""
         formats = {self.file.tensors[f"{name}.weight"].format for name in names}
         if any(f"{name}.scale" in self for name in names):
             return False
         return len(formats) == 1 and len({f"{name}.bias" in self for name in names}) == 1
 
     def joined(self, names: Sequence[str]) -> Mapping[str, Array]:
-        """Concatenates the rows of tensors of one format, of each expert; returns their planes."""
+        """Concatenates tensors of the same format along their rows, and returns the planes."""
         whole = "+".join(names)
         if whole not in self._arrays:
             tensors = [self.file.tensors[name] for name in names]
@@ -116,10 +115,7 @@ class Weights:
         return {"": array if array.ndim > 1 else array.astype(np.float32)}
 
     def angles(self, local: bool) -> Mapping[str, Array]:
-        """
-        Returns tables of cosines and sines (positions x pairs) by name, for blocks with a window or
-        without.
-        """
+        """Returns tables of cosines and sines (positions x pairs); `local`: of windowed blocks."""
         if local not in self._angles:
             p = self.parameters
             rotation, name = (p.local_rotation, "rope_local") if local else (p.rotation, "rope")
@@ -131,24 +127,22 @@ class Weights:
 
 @dataclass
 class Step:
-    """Writes a function of the model that computes some tokens after the past ones."""
+    """Builds a function of the model that processes some tokens after the past tokens."""
 
     b: TensorBuilder
     weights: Weights
     products: Element
-    """Type of both operands of products with weights; sums are in f32."""
+    """Element type of the operands of products with weights; sums are f32."""
     tokens: Tensor
     past: Size
     states: dict[str, Tensor]
-    """States by name; they are replaced by their new values."""
+    """Current values of the states, by name."""
     cache: Cache = CACHES["f16"]
-    """The type of stored keys and values."""
+    """Format of stored keys and values."""
     slot: Size = 0
-    """The number of the slot, in the states, of the text that this step continues."""
+    """Index of this step's text in the states."""
     near: Size | None = None
-    """
-    Number of past tokens in the states of blocks with a window; None if these hold all past tokens.
-    """
+    """Number of past tokens in the states of windowed blocks; None if all past tokens are there."""
     _known: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     _angles: dict[bool, Sequence[Tensor]] = field(default_factory=dict[bool, Sequence[Tensor]])
 
@@ -162,17 +156,15 @@ class Step:
         return self.tokens.sizes[0]
 
     def past_in(self, local: bool) -> Size:
-        """
-        Returns the number of past tokens in the states of blocks with a window, or without one.
-        """
+        """Returns the number of past tokens in the states; `local` is for windowed blocks."""
         return self.near if local and self.near is not None else self.past
 
     def count_seen(self, local: bool) -> Size:
-        """Returns the number of tokens that are attended to: past and new ones."""
+        """Returns the number of past and new tokens; `local` is for windowed blocks."""
         return self.past_in(local) + self.length
 
     def logits(self, of_all: bool) -> Tensor:
-        """Returns the logits, tokens x vocabulary, of the last token or of all."""
+        """Returns the logits (tokens x vocabulary) of the last token, or of all tokens."""
         self.at("token_embd")
         x = self.scale(self.embedded(), self.parameters.embedding_scale)
         for block in range(self.parameters.blocks):
@@ -191,10 +183,10 @@ class Step:
 
     def likeliest(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """
-        Returns the first token with the highest logit in each row, in i32, and that logit.
+        Returns the first token (i32) with the highest logit in each row, and the logit.
 
-        The highest logit of each part of a row is computed first, so that many invocations can
-        search. If the highest is NaN, the token is the size of the vocabulary.
+        The maximum of each part of a row is computed first, for parallelism. If the maximum is
+        NaN, the token is the vocabulary size.
         """
         b, rows, count = self.b, logits.sizes[0], self.parameters.vocabulary
         parts = -(-count // PART)
@@ -234,20 +226,20 @@ class Step:
         return x if factor == 1 else self.b.elementwise(lambda s, x: x * factor, x)
 
     def at(self, name: str) -> None:
-        """Names the operations written from here on after a part of the model."""
+        """Sets the name of the part of the model to which the following operations belong."""
         self.b.location = NameLoc(StringAttr(name), NoneAttr())
 
     def constant(self, name: str, array: Array) -> Tensor:
-        """Makes an array an argument of the function; equal names give the same argument."""
+        """Makes an array an argument of the function; equal names share an argument."""
         return self._known.setdefault(name, Tensor.of(array, name))
 
     def planes(self, name: str) -> Mapping[str, Tensor]:
-        """Returns the planes of packed weights; see `Weights.arrays`."""
+        """Returns the planes of a tensor as arguments; see `Weights.arrays`."""
         arrays = self.weights.arrays(name).items()
         return {p: self.constant(f"{name}.{p}" if p else name, array) for p, array in arrays}
 
     def embedded(self) -> Tensor:
-        """Looks up the tokens' rows in the embedding."""
+        """Returns the rows of the embedding for the tokens."""
         name = "token_embd.weight"
         rows = {plane: self.rows(table) for plane, table in self.planes(name).items()}
         return self.dequantized(rows, self.weights.format(name), F32)
@@ -255,13 +247,13 @@ class Step:
     def dequantized(
         self, planes: Mapping[str, Tensor], format: BlockFormat | None, element: Element
     ) -> Tensor:
-        """Dequantizes planes to rows x columns."""
+        """Converts planes to a matrix of rows x columns."""
         if format is None:
             return self.b.convert(planes[""], element)
         return dequantize(self.b, format, planes, element)
 
     def rows(self, table: Tensor, numbers: Tensor | None = None) -> Tensor:
-        """Reads a row of a table for each token, by its own number or its item in `numbers`."""
+        """Gathers a row of a table for each token, by the token's id or by `numbers`."""
         source = Reader(self.b, table)
 
         def body(s: Scalars, token: Number) -> Number:
@@ -276,7 +268,7 @@ class Step:
         )
 
     def block(self, x: Tensor, number: int) -> Tensor:
-        """Appends one block: attention, then its layers, each added to its input."""
+        """Adds a transformer block: attention and feed-forward layers with residuals."""
         name = f"blk.{number}."
         self.at(name + "attn")
         attended = self.attended(self.before(x, name, 0), number)
@@ -288,23 +280,18 @@ class Step:
         return self.add(x, added, name, 1)
 
     def before(self, x: Tensor, block: str, part: int) -> Tensor:
-        """
-        Returns the input of attention (part 0) or of the feed-forward layers (1), normalized if
-        declared.
-        """
+        """Applies the declared norm to the input of attention (part 0) or feed-forward (part 1)."""
         norm = self.parameters.architecture.before[part]
         return self.normalized(x, block + norm) if norm else x
 
     def add(self, x: Tensor, y: Tensor, block: str, part: int) -> Tensor:
-        """
-        Adds the result of attention (part 0) or of the feed-forward layers (1) to the residual.
-        """
+        """Adds the result of attention (part 0) or feed-forward (part 1) to the residual."""
         norm = self.parameters.architecture.behind[part]
         y = self.normalized(y, block + norm) if norm else y
         return self.sum(x, self.scale(y, self.parameters.residual_scale))
 
     def network(self, x: Tensor, block: str, kind: str = "") -> Tensor:
-        """Computes down(activation(gate(x)) * up(x)); `kind` is a suffix of the matrices' names."""
+        """Computes down(activation(gate(x)) * up(x)); `kind` is a suffix of the tensors' names."""
         names = (f"gate{kind}", f"up{kind}")
         if self.parameters.architecture.fused and not kind:
             gate, up = self.parts(self.product(x, f"{block}ffn_up"), [self.parameters.hidden] * 2)
@@ -331,7 +318,7 @@ class Step:
         return self.planes(name)[""]
 
     def normalized(self, x: Tensor, name: str) -> Tensor:
-        """Divides the last dimension by its root mean square, and multiplies by weights."""
+        """Applies an RMS norm with the named weights to the last dimension."""
         count, epsilon = x.sizes[-1], self.parameters.epsilon
         assert isinstance(count, int)
         squares = self.b.reduce(lambda s, x, total: total + x * x, 0, x, [x.rank - 1])
@@ -344,7 +331,7 @@ class Step:
     def product(
         self, x: Tensor, name: str, matrix: str | None = None, products: Element | None = None
     ) -> Tensor:
-        """Multiplies rows by the rows of a named matrix, applies its scale, and adds its bias."""
+        """Multiplies x by a transposed named matrix, applies its scale, and adds its bias."""
         stored, bias = f"{matrix or name}.weight", f"{name}.bias"
         result = self.multiplied(x, self.planes(stored), self.weights.format(stored), products)
         if (scale := f"{matrix or name}.scale") in self.weights:
@@ -358,14 +345,14 @@ class Step:
         format: BlockFormat | None,
         products: Element | None = None,
     ) -> Tensor:
-        """Multiplies rows by the rows of a matrix."""
+        """Multiplies x by a transposed matrix, given by its planes."""
         products = products or self.products
         weights = self.dequantized(planes, format, products)
         x, sizes = self.b.convert(x, products), [x.sizes[0], weights.sizes[0]]
         return self.b.contract(x, [0, 2], weights, [1, 2], sizes, 3, F32)
 
     def together(self, x: Tensor, block: str, names: Sequence[str]) -> list[Tensor]:
-        """Multiplies by several matrices, in one product if all have the same format."""
+        """Multiplies x by several matrices, with one product if all have the same format."""
         whole = [f"{block}{name}" for name in names]
         if not self.weights.are_alike(whole):
             return [self.product(x, name) for name in whole]
@@ -378,13 +365,13 @@ class Step:
         )
 
     def joined(self, block: str, names: Sequence[str], kind: str) -> dict[str, Tensor]:
-        """Concatenates the rows of matrices, or of their biases; returns the planes."""
+        """Returns the planes of concatenated matrices or biases; `kind` is weight or bias."""
         arrays = self.weights.joined([f"{block}{name}.{kind}" for name in names])
         called = f"{block}{'_'.join(names)}.{kind}"
         return {p: self.constant(f"{called}{p and '.'}{p}", array) for p, array in arrays.items()}
 
     def parts(self, x: Tensor, counts: Sequence[int]) -> list[Tensor]:
-        """Splits columns, the last dimension, into parts of the given sizes."""
+        """Splits the last dimension into parts of the given sizes."""
         *outer, _ = x.sizes
         starts = [[0] * len(outer) + [sum(counts[:i])] for i in range(len(counts))]
         return [
@@ -393,7 +380,7 @@ class Step:
         ]
 
     def attended(self, x: Tensor, number: int) -> Tensor:
-        """Returns the attention's result, tokens x columns of all heads."""
+        """Returns the result of attention in block `number`: tokens x columns of all heads."""
         p, name = self.parameters, f"blk.{number}.attn_"
         if p.architecture.fused:
             q, k, v = self.parts(self.product(x, name + "qkv"), [p.queries, p.keys, p.keys])
@@ -419,9 +406,7 @@ class Step:
         return self.b.reshape(by_tokens, [self.length, p.queries])
 
     def limit(self, scores: Scores, local: bool) -> None:
-        """
-        Hides from each token all later ones and, in a block with a window, all but the last ones.
-        """
+        """Masks later tokens and, in windowed blocks, tokens before the window."""
         scores.causal = past = self.past_in(local)
         scores.first = past - (self.parameters.window - 1) if local else None
 
@@ -430,18 +415,18 @@ class Step:
         return self.b.reshape(x, [self.length, count, self.parameters.head])
 
     def outer(self, tokens: Size, heads: Size) -> list[Size]:
-        """Returns the sizes of the loops over tokens and heads, in the order of the states."""
+        """Returns the sizes of the loops over heads and tokens, in the order of the states."""
         return [heads, tokens]
 
     walked = (1, 0)
-    """The numbers of the loops over tokens and over heads."""
+    """Positions of the loops over tokens and over heads."""
 
     def as_texts(self, x: Tensor) -> Tensor:
-        """Reshapes the outer loops and a third dimension to texts x heads x tokens x the third."""
+        """Adds a leading dimension of texts: texts x heads x tokens x elements."""
         return self.b.reshape(x, [1, *x.sizes])
 
     def by_heads(self, x: Tensor) -> Tensor:
-        """Transposes tokens x heads x n to texts x heads x tokens x n, in attention's type."""
+        """Transposes tokens x heads x n to texts x heads x tokens x n, in the type of attention."""
         tokens, heads, size = x.sizes
         turned = self.b.mapped(
             lambda s, x: x.to(self.cache.element),
@@ -453,8 +438,7 @@ class Step:
 
     def turned(self, x: Tensor, number: int) -> Tensor:
         """
-        Arranges heads like `by_heads`, and rotates pairs of elements by the angles of their tokens'
-        positions.
+        Transposes like `by_heads`, and rotates pairs of elements by their tokens' positions.
 
         (x, y) becomes (x cos - y sin, y cos + x sin).
         """
@@ -464,7 +448,7 @@ class Step:
             return self.by_heads(x)
         tokens, heads, _ = x.sizes
         half = p.turned // 2
-        # The loop over the two elements of a pair, the loop over the pairs, and their sizes.
+        # Loops over the elements of a pair and over the pairs, with their sizes.
         side, pair, sizes = (3, 2, (half, 2)) if p.architecture.neighbours else (2, 3, (2, half))
         part = x if p.turned == p.head else self.part(x, 0, p.turned)
         apart = self.b.reshape(part, [tokens, heads, *sizes])
@@ -490,32 +474,29 @@ class Step:
         return self.b.concatenate([whole, rest], 3)
 
     def angles(self, local: bool) -> Sequence[Tensor]:
-        """Returns cosines and sines of the tokens' positions, tokens x pairs."""
+        """Returns the cosines and the sines of the tokens' positions, both tokens x pairs."""
         if local not in self._angles:
             tables = self.weights.angles(local).items()
             self._angles[local] = [self.at_positions(self.constant(n, t)) for n, t in tables]
         return self._angles[local]
 
     def at_positions(self, table: Tensor) -> Tensor:
-        """Returns the rows of a table for the tokens' positions."""
+        """Gathers the rows of a table at the tokens' positions."""
         return self.b.slice(table, [self.past, 0], [self.length, table.sizes[1]], [1, 1])
 
     def part(self, x: Tensor, start: int, count: int) -> Tensor:
-        """Slices some elements of each head."""
+        """Slices `count` elements of each head, from `start` on."""
         return self.b.slice(x, [0, 0, start], [*x.sizes[:2], count], [1, 1, 1])
 
     def remember(self, part: str, number: int, new: Tensor) -> Tensor:
-        """
-        Stores new keys or values of a block; returns all rows up to the new ones, in attention's
-        type.
-        """
+        """Stores new keys or values of a block. Returns past and new rows in attention's type."""
         local = self.parameters.pattern[number]
         parts = self.cache.pack(self.b, new)
         rows = {s: self.insert(f"{part}{s}.{number}", rows, local) for s, rows in parts.items()}
         return self.cache.unpack(self.b, rows)
 
     def insert(self, name: str, new: Tensor, local: bool) -> Tensor:
-        """Inserts rows after the past ones of a state; returns all rows up to the new ones."""
+        """Inserts rows after the past rows of a state. Returns all past and new rows."""
         state, past = self.states[name], self.past_in(local)
         whole = self.b.insert_slice(new, self.b.value(state), [self.slot, 0, past, 0], [1] * 4)
         self.states[name] = Tensor(state.element, state.sizes, whole)

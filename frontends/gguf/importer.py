@@ -1,20 +1,18 @@
 """
 Imports a language model of a GGUF file as functions of `linalg` on tensors.
 
-`prefill` reads some tokens after the past ones, `decode` reads one. Both take the `token`s and the
-number of `past` tokens. They return the `logits` for the token after the last one, the `likeliest`
-token, and its logit `highest`. They share the weights, and the states `k.N` and `v.N`, which hold
-the keys and values of block N.
+- `prefill` reads some tokens after the past tokens, `decode` reads one. They take the `token`s and
+  the number of `past` tokens. They return the `logits` for the next token, the `likeliest` token,
+  and its logit `highest`.
+- `verify`, if requested, reads a few tokens like `prefill`, and returns the logits after each.
+- `decode_batch`, with several slots, computes one token of each text. It takes the numbers of past
+  tokens as the i32 tensor `position` and as the numbers `past_S`, and their maximum as `past`.
+  `prefill` and `decode` then take the `slot` of the text.
+- `slide`, if states of windowed blocks slide (`caches.Sliding`), moves a text's rows to the front,
+  beginning with row `first`. All functions then take `near`, the number of past tokens that these
+  states still hold.
 
-`verify`, if requested, reads a few tokens like `prefill`, and returns the logits after each.
-
-With several slots, states hold one text for each slot: `prefill` and `decode` take the text's
-`slot`, and `decode_batch` computes one token of each text. It takes the texts' numbers of past
-tokens as the i32 tensor `position` and as the numbers `past_S`, and the largest one as `past`.
-
-If states of blocks with a window slide (`caches.Sliding`), all functions take a second number of
-past tokens: `near` is `past` without the tokens that such states have dropped. `slide` moves a
-text's rows, from number `first` on, to the front.
+The functions share weights, and the states `k.N` and `v.N` (keys and values of block N).
 """
 
 from __future__ import annotations
@@ -57,13 +55,11 @@ LIKELIEST, HIGHEST = "likeliest", "highest"
 SLOT, POSITION, NEAR, FIRST = "slot", "position", "near", "first"
 
 CONTEXT = 2048
-"""
-Number of tokens for which states have room, unless the caller says, or the model supports fewer.
-"""
+"""Default number of tokens for which states have room."""
 MANY = 8
-"""Number of texts from which a batch is multiplied like a prompt (benchmarks/model_steps.py)."""
+"""Batches of at least this many texts are multiplied like prompts (benchmarks/model_steps.py)."""
 LARGEST = (1 << 31) - 1
-"""Largest number of elements of a tensor that kernels can address."""
+"""Maximum number of elements of a tensor in a kernel."""
 
 
 @without_collection()
@@ -80,17 +76,19 @@ def import_gguf(
     chunk: int = CHUNK,
 ) -> ImportedModel:
     """
-    Import the language model of a GGUF file.
+    Imports the language model of a GGUF file.
 
-    `context` is the number of tokens for which the states have room. `cache` is the type of keys
-    and values (f16, f32, f8E4M3FN, f8E5M2, or i8 with a scale in f16 for each row). `products` is
-    the type (f16 or f32) of products with weights in `prefill`, and in `decode_batch` of 8 texts or
-    more; the others use f32. With `of_all`, `prefill` returns the logits after each token. States
-    hold `slots` texts. With `ahead`, `verify` reads one token and that many proposals for the next
-    ones, and returns the logits after each. If states slide, a run reads up to `chunk` tokens.
+    - `context`: number of tokens for which the states have room
+    - `cache`: type of keys and values: f16, f32, f8E4M3FN, f8E5M2, or i8 with an f16 scale per row
+    - `products`: type (f16 or f32) of products with weights in `prefill`, and in `decode_batch` of
+      at least 8 texts; other products use f32
+    - `of_all`: let `prefill` return the logits after each token
+    - `slots`: number of texts in the states
+    - `ahead`: number of proposed tokens that `verify` reads after one token; 0 for no `verify`
+    - `chunk`: maximum number of tokens of a run, if states slide
 
-    Raises `FrontendError` for a file that is broken or not supported, and for a context longer than
-    the one in training.
+    Raises `FrontendError` for a malformed or unsupported file, and for a context longer than in
+    training.
     """
     file = read_file(path)
     parameters = parameters_of(file)
@@ -136,7 +134,7 @@ def context_of(p: Parameters, wanted: int | None, place: str, slots: int = 1) ->
     """
     Returns the number of tokens for which the states have room: `wanted`, or the default.
 
-    Raises `FrontendError` for more tokens than the model was trained on.
+    Raises `FrontendError` if the model was trained on fewer tokens.
     """
     context = min(p.context, CONTEXT) if wanted is None else wanted
     if not 1 <= context <= p.context:
@@ -164,8 +162,6 @@ def _float(name: str) -> Element:
 
 @dataclass(frozen=True)
 class _Common:
-    """The parts that all functions of a model share."""
-
     weights: Weights
     cache: Cache
     slots: int
@@ -175,9 +171,7 @@ class _Common:
 def _function(
     name: str, common: _Common, products: Element, count: int | None, of_all: bool
 ) -> tuple[FuncOp, Mapping[str, Array]]:
-    """
-    Writes a function of `count` tokens, or of a dynamic number; returns it and its weights' values.
-    """
+    """Builds a function of `count` tokens (None: dynamic). Returns it and its weights' values."""
     block = Block()
     token = block.insert_arg(TensorType(I32.type, [DYNAMIC_INDEX if count is None else count]), 0)
     length: Size = symbol(Extent(token, 0, "n")) if count is None else count
@@ -202,7 +196,7 @@ def _function(
 
 
 def _batch_function(common: _Common, products: Element) -> tuple[FuncOp, Mapping[str, Array]]:
-    """Writes a function of one token of each text; returns it and its weights' values."""
+    """Builds the function `decode_batch`. Returns it and its weights' values."""
     block, count = Block(), common.slots
     slides = common.sliding is not None
     called = [TOKEN, POSITION, *([f"{NEAR}_{POSITION}"] if slides else [])]
@@ -232,7 +226,7 @@ def _batch_function(common: _Common, products: Element) -> tuple[FuncOp, Mapping
 
 
 def _number(block: Block, arguments: list[Value], name: str) -> Size:
-    """Adds an argument that is a number known before a run."""
+    """Adds an argument for a number that the caller passes as an index."""
     arguments.append(Value(name, "index", ()))
     return symbol(Extent(block.insert_arg(IndexType(), len(block.args)), 0, name))
 
@@ -240,7 +234,7 @@ def _number(block: Block, arguments: list[Value], name: str) -> Size:
 def _finish(
     name: str, step: Step, states: Mapping[str, Tensor], arguments: list[Value], of_all: bool
 ) -> tuple[FuncOp, Mapping[str, Array]]:
-    """Writes the graph after a function's arguments."""
+    """Builds the graph of a function whose arguments exist."""
     logits = step.logits(of_all)
     likeliest, highest = step.likeliest(logits)
     results = {LOGITS: logits, LIKELIEST: likeliest, HIGHEST: highest, **step.states}
@@ -256,7 +250,7 @@ def _write_function(
     arguments: list[Value],
     sizes: Mapping[str, Sequence[str]],
 ) -> FuncOp:
-    """Makes a function of arguments, states and weights, with the names of all of them."""
+    """Makes a function of arguments, states and weights, with their names."""
     block = b.entry
     arguments += [_value(name, t) for name, t in states.items()]
     returned = [b.value(t) for t in results.values()]
@@ -272,7 +266,7 @@ def _write_function(
 
 
 def _value(name: str, t: Tensor) -> Value:
-    """Describes a value of a function; 8-bit floats are passed as bytes."""
+    """Describes an argument or result of a function; 8-bit floats are passed as bytes."""
     element = I8 if t.element.narrow else t.element
     sizes = (size if isinstance(size, int) else -1 for size in t.sizes)
     return Value(name, element.name, tuple(sizes))
@@ -280,9 +274,9 @@ def _value(name: str, t: Tensor) -> Value:
 
 def _states(block: Block, common: _Common, slide: bool = False) -> dict[str, Tensor]:
     """
-    Makes arguments for the keys and values of blocks: slots x heads x rows x head size.
+    Adds arguments for the keys and values of blocks, each slots x heads x rows x head size.
 
-    With `slide`, only for blocks whose states slide.
+    With `slide`, only blocks with sliding states get arguments.
     """
     p, states = common.weights.parameters, dict[str, Tensor]()
     for number in range(p.blocks):
@@ -299,7 +293,7 @@ def _states(block: Block, common: _Common, slide: bool = False) -> dict[str, Ten
 
 
 def _slide_function(common: _Common, sliding: Sliding) -> FuncOp:
-    """Writes a function that moves the rows that are kept, from number `first` on, to the front."""
+    """Builds the function `slide`, which moves the retained rows of a text to the front."""
     block, arguments = Block(), list[Value]()
     first, slot = _number(block, arguments, FIRST), 0
     if common.slots > 1:

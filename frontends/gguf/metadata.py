@@ -1,8 +1,7 @@
 """
-Reads a GGUF file's header: its keys and values, and where its tensors lie.
+Reads the header of a GGUF file: metadata values, and names, types and offsets of tensors.
 
-A vocabulary has hundreds of thousands of strings. One pass reads them in a fraction of a second, so
-that a prompt's length is checked before anything slow starts.
+A vocabulary has hundreds of thousands of strings, so the reader is optimized for speed.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from typing import Any
 from xdsl_spirv.frontends.errors import FrontendError
 
 MAGIC = b"GGUF"
-AGAIN = "download or convert it again"
+AGAIN = "download or convert the file again"
 VERSIONS = (2, 3)
-"""Supported versions of the container. Version 3 added big-endian files, which are refused."""
+"""Supported versions of GGUF. Version 3 added big-endian files, which are refused."""
 
 SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
-"""Letters of `struct` for the types of values."""
+"""Format letters of `struct` by value type."""
 STRING, ARRAY = 8, 9
 DEEPEST = 4
-"""Greatest nesting of arrays that is read."""
+"""Maximum nesting of arrays."""
 
 TYPES: Mapping[str, tuple[type, ...]] = {
     "general.architecture": (str,),
@@ -38,14 +37,14 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     **{f"tokenizer.ggml.{role}_token_id": (int,) for role in "bos eos eot eom unknown".split()},
     **dict.fromkeys(("tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_space_prefix"), (bool,)),
 }
-"""Types of values by key, for lists followed by the type of their elements."""
+"""Expected Python type of a value by key; for a list, followed by the type of its elements."""
 
 
 def read_metadata(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     """
-    Reads the values of a GGUF file by key: numbers, strings, booleans, and lists of them.
+    Reads the metadata of a GGUF file: numbers, strings, booleans and lists by key.
 
-    Raises `FrontendError` for a file that is missing, truncated, or not GGUF.
+    Raises `FrontendError` if the file is missing, truncated or malformed.
     """
     with header(path) as start:
         return start.values()
@@ -53,7 +52,7 @@ def read_metadata(path: str | os.PathLike[str]) -> Mapping[str, Any]:
 
 @contextmanager
 def header(path: str | os.PathLike[str]) -> Generator[Header]:
-    """Opens a GGUF file at its start; raises `FrontendError` like `read_metadata`."""
+    """Opens a GGUF file, and yields a reader at its start. Raises `FrontendError`."""
     place = os.fspath(path)
     try:
         with Path(path).open("rb") as file:
@@ -74,25 +73,25 @@ def _truncated_error(place: str) -> FrontendError:
 
 
 class Header:
-    """A reader of a file's header; `offset` is its position."""
+    """A reader of a file's header; `offset` is its position in bytes."""
 
     def __init__(self, data: mmap.mmap, place: str):
         self.data = data
         self.place = place
         self.offset = 0
         self.tensors = 0
-        """Number of tensors that are listed after the values."""
+        """Number of tensors in the file."""
 
     def values(self) -> dict[str, Any]:
-        """Reads the values by key, which come first."""
+        """Reads the metadata values, which come first, by key."""
         if self.data[:4] != MAGIC:
-            raise FrontendError("this is not a GGUF file", self.place, "give a GGUF file")
+            raise FrontendError("the file is not a GGUF file", self.place, "give a GGUF file")
         self.offset = 4
         (version,) = self.numbers("I", 1)
         if version not in VERSIONS:
             big = version & 0xFFFF == 0
             cause = "the file is big-endian" if big else f"GGUF of version {version}"
-            raise FrontendError(cause, self.place, "convert it with a current llama.cpp")
+            raise FrontendError(cause, self.place, "convert the file with a current llama.cpp")
         self.tensors, count = self.numbers("Q", 2)
         values: dict[str, Any] = {}
         for _ in range(count):
@@ -102,16 +101,16 @@ class Header:
                 raise FrontendError(
                     f"the value {key} is listed twice",
                     self.place,
-                    "download or convert it again",
+                    "download or convert the file again",
                 )
             values[key] = self.value(kind, DEEPEST)
             self.check_type(key, values[key])
         return values
 
     def check_type(self, key: str, value: Any) -> None:
-        """Raises `FrontendError` for a value whose type is wrong for its key."""
+        """Raises `FrontendError` if the type of a value is wrong for its key."""
         types = TYPES.get(key, ())
-        # The elements of an array are of one type.
+        # The first element is checked, because all elements of an array have the same type.
         nested = [value, *(value[:1] if isinstance(value, list) else ())]  # pyright: ignore[reportUnknownVariableType]
         if all(type(part) is wanted for part, wanted in zip(nested, types, strict=False)):
             return
@@ -122,9 +121,9 @@ class Header:
         )
 
     def numbers(self, letter: str, count: int) -> tuple[Any, ...]:
-        """Reads `count` numbers of one type; raises `struct.error` at the end of the file."""
+        """Reads `count` numbers of one type. Raises `FrontendError` at the end of the file."""
         size = struct.calcsize(f"<{letter}")
-        # Checked before `struct` uses the count: it may be any number of 64 bits.
+        # `struct` must not be called with a huge count.
         if count > (len(self.data) - self.offset) // size:
             raise _truncated_error(self.place)
         numbers = struct.unpack_from(f"<{count}{letter}", self.data, self.offset)

@@ -1,7 +1,7 @@
 """
-Describes the supported models of GGUF files: their sizes, read from values, and their tensors.
+Reads the parameters of a model from the metadata of a GGUF file, and checks its tensors.
 
-Unknown values and tensors are refused by name, because they could change the result.
+Unknown metadata values and tensors are refused, because they could change the result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xdsl_spirv.frontends.gguf.architectures import Architecture, Router, archit
 from xdsl_spirv.frontends.gguf.file import DENSE, File, StoredTensor
 from xdsl_spirv.frontends.gguf.rotary import KINDS, Rotation
 
-AGAIN = "download or convert it again"
+AGAIN = "download or convert the file again"
 
 READ = frozenset(
     "block_count context_length embedding_length feed_forward_length attention.head_count"
@@ -28,7 +28,7 @@ READ = frozenset(
     " rope.scaling.attn_factor rope.scaling.yarn_ext_factor rope.scaling.yarn_attn_factor"
     " rope.scaling.yarn_beta_fast rope.scaling.yarn_beta_slow".split()
 )
-"""Values of every architecture that are read."""
+"""Metadata keys, without prefix, that are read for every architecture."""
 READ_OF_WINDOWS = frozenset(
     "attention.sliding_window attention.sliding_window_pattern rope.freq_base_swa".split()
 )
@@ -49,31 +49,28 @@ MEANINGLESS: Mapping[str, Collection[Any]] = {
     "attention.causal": (True,),
     "use_parallel_residual": (False,),
 }
-"""
-Values that must not change the result: supported if equal to one of the list, or always if it is
-empty.
-"""
+"""Metadata keys that are not read, each with its supported values (any value if empty)."""
 
 
 @dataclass(frozen=True)
 class Experts:
-    """A model's mixture of experts: each token uses `used` of `count` experts."""
+    """The parameters of a mixture of experts: each token uses `used` of `count` experts."""
 
     count: int
     used: int
     hidden: int
     shared: int
-    """Hidden size of the expert that every token uses; 0 if there is none."""
+    """Hidden size of the expert that every token uses; 0 for none."""
     scale: float
     """Factor of the weights of experts."""
     router: Router
     dense: int
-    """Number of blocks without experts: the first ones."""
+    """Number of first blocks without experts."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """The sizes of a model and the numbers used in its computation."""
+    """The sizes and constants of a model."""
 
     architecture: Architecture
     blocks: int
@@ -81,30 +78,30 @@ class Parameters:
     hidden: int
     heads: int
     shared: int
-    """Heads of keys and values; each serves several heads of queries."""
+    """Number of key heads, which equals the number of value heads."""
     head: int
     """Number of elements of a head."""
     turned: int
-    """Number of elements of a head that are rotated by position: the first ones."""
+    """Number of first elements of a head that are rotated by position."""
     vocabulary: int
     context: int
-    """Number of tokens of the context in training."""
+    """Length of the context in training, in tokens."""
     epsilon: float
     rotation: Rotation
     score_scale: float
-    """Factor of the products of queries and keys."""
+    """Factor of the scores (products of queries and keys)."""
     window: int = 0
-    """Number of tokens that blocks with a window attend to; 0 without such blocks."""
+    """Number of tokens to which windowed blocks attend; 0 without such blocks."""
     local_rotation: Rotation | None = None
-    """The rotation of blocks with a window."""
+    """Rotation of windowed blocks."""
     pattern: tuple[bool, ...] = ()
-    """For each block, True if it has a window."""
+    """For each block, True if its attention has a sliding window."""
     embedding_scale: float = 1.0
     residual_scale: float = 1.0
-    """Factor of everything that is added to the residual."""
+    """Factor of the results that are added to the residual."""
     logit_divisor: float = 1.0
     score_cap: float = 0.0
-    """Soft limit of the scores, applied by tanh; 0 for none."""
+    """Limit of the scores, applied with tanh; 0 for none."""
     logit_cap: float = 0.0
     experts: Experts | None = None
 
@@ -113,27 +110,27 @@ class Parameters:
 
     @property
     def queries(self) -> int:
-        """Number of columns of all heads of queries."""
+        """Number of columns of all query heads."""
         return self.heads * self.head
 
     @property
     def keys(self) -> int:
-        """Number of columns of all heads of keys, and of values."""
+        """Number of columns of all key heads."""
         return self.shared * self.head
 
 
 def parameters_of(file: File) -> Parameters:
     """
-    Returns the parameters of a model; raises `FrontendError` for unknown or missing values.
+    Reads the parameters of a model.
 
-    The file must have exactly the tensors that the parameters require.
+    Raises `FrontendError` for unknown or missing metadata values or tensors.
     """
     parts = file.values.get("split.count", 1)
     if parts != 1:
         raise FrontendError(
-            f"the model is split into {parts} files, and this is one of them",
+            f"the file is one of {parts} parts of a model",
             f"{file.place}, split.count",
-            "join them into one file: llama-gguf-split --merge",
+            "join the parts into one file: llama-gguf-split --merge",
         )
     values = Values.read(file)
     values.refuse_unknown()
@@ -143,7 +140,7 @@ def parameters_of(file: File) -> Parameters:
 
 
 class Values:
-    """Reads the values of an architecture."""
+    """Reads and checks metadata values of an architecture."""
 
     def __init__(self, file: File, architecture: Architecture):
         self.file = file
@@ -152,11 +149,11 @@ class Values:
 
     @staticmethod
     def read(file: File) -> Values:
-        """Raises `FrontendError` for an unknown architecture."""
+        """Selects the architecture that a file names. Raises `FrontendError` for an unknown one."""
         return Values(file, architecture_of(file.values, file.place))
 
     def refuse(
-        self, key: str, cause: str, remedy: str = "download or convert it again"
+        self, key: str, cause: str, remedy: str = "download or convert the file again"
     ) -> NoReturn:
         raise FrontendError(cause, f"{self.file.place}, {self.prefix}{key}", remedy)
 
@@ -174,18 +171,18 @@ class Values:
             self.refuse(
                 key,
                 f"{self.prefix}{key} = {value} is not supported",
-                "use a model without it",
+                f"use a model without {key}",
             )
 
     def number(self, key: str, default: float | None = None) -> float:
-        """Returns a number above 0 that is the same in all blocks."""
+        """Returns a positive number. A list of equal numbers for all blocks counts as one."""
         value = self.file.values.get(self.prefix + key, default)
         if isinstance(value, list) and value:
             if any(v != value[0] for v in value):  # pyright: ignore[reportUnknownVariableType]
                 self.refuse(
                     key,
                     f"the blocks have different values of {self.prefix}{key}",
-                    "use a model in which all are equal",
+                    "use a model in which all blocks have the same value",
                 )
             value = value[0]  # pyright: ignore[reportUnknownVariableType]
         if value is None:
@@ -201,7 +198,7 @@ class Values:
         return value
 
     def optional(self, key: str, default: float = 0.0) -> float:
-        """Returns a number that may be missing; 0 counts as missing."""
+        """Returns a positive number, or the default if the number is missing or 0."""
         value = self.file.values.get(self.prefix + key)
         return default if value is None or (_is_number(value) and not value) else self.number(key)
 
@@ -214,7 +211,7 @@ class Values:
         if heads % shared:
             self.refuse(
                 "attention.head_count_kv",
-                f"{heads} heads of queries cannot share {shared} heads of keys",
+                f"{heads} query heads cannot share {shared} key heads",
             )
         if self.count("attention.value_length", head) != head:
             self.refuse(
@@ -223,7 +220,7 @@ class Values:
         if turned % 2 or turned > head or (turned < head and not architecture.turns_part):
             self.refuse(
                 "rope.dimension_count",
-                f"{turned} of the {head} elements of a head cannot be rotated",
+                f"{turned} rotated elements do not fit a head of {head} elements",
             )
         blocks, tensors = self.count("block_count"), len(self.file.tensors)
         if blocks > tensors:
@@ -264,7 +261,7 @@ class Values:
         return self.count("attention.sliding_window") if given else 0
 
     def local(self, rotation: Rotation) -> Rotation:
-        """Returns the rotation of blocks with a window."""
+        """Returns the rotation of windowed blocks."""
         window = self.architecture.window
         assert window is not None
         default = rotation.base if window.base is None else window.base
@@ -274,10 +271,7 @@ class Values:
         return Rotation(rotation.turned, base)
 
     def pattern(self, blocks: int) -> tuple[bool, ...]:
-        """
-        Returns for each block if it has a window: by the file's flags or period, or the usual
-        period.
-        """
+        """Returns for each block if it has a window, by the file's flags or period or default."""
         assert self.architecture.window is not None
         key = "attention.sliding_window_pattern"
         given = self.file.values.get(self.prefix + key)
@@ -302,7 +296,7 @@ class Values:
         key = "expert_feed_forward_length" if named else "feed_forward_length"
         hidden, shared = self.count(key), 0
         if router.shared:
-            # Files state the sum of their sizes, or their number as a multiple of `hidden`.
+            # Files give the total size of the shared experts, or their number.
             times = int(self.optional("expert_shared_count"))
             shared = int(self.optional("expert_shared_feed_forward_length", times * hidden))
         return Experts(
@@ -316,7 +310,7 @@ class Values:
         )
 
     def router(self, router: Router) -> Router:
-        """Returns the router of an architecture with the file's values."""
+        """Returns the architecture's router with the file's options."""
         kinds = {0: router.scores, 1: "softmax", 2: "sigmoid", 3: "chosen"}
         kind = self.file.values.get(f"{self.prefix}expert_gating_func", 0)
         if kind not in kinds:
@@ -363,7 +357,7 @@ class Values:
         )
 
     def scaling(self) -> float:
-        """Returns the divisor of positions."""
+        """Returns the divisor of positions; 1 if positions are not scaled."""
         keys = ("rope.scaling.factor", "rope.scale_linear")
         given = (self.file.values.get(self.prefix + key) for key in keys)
         factor: Any = next((factor for factor in given if factor is not None), 0)
@@ -382,7 +376,7 @@ def _is_number(value: Any) -> TypeGuard[int | float]:
 
 
 def _check_tensors(file: File, p: Parameters) -> None:
-    """Raises `FrontendError` for a tensor that is missing, has wrong sizes, or is unknown."""
+    """Raises `FrontendError` for a missing or unknown tensor, or one with wrong sizes."""
     needed, possible = tensors_of(p)
     for name, shape in (needed | possible).items():
         tensor = file.tensors.get(name)
@@ -396,7 +390,7 @@ def _check_tensors(file: File, p: Parameters) -> None:
             raise FrontendError(
                 f"the tensor {name!r} is unknown in {p.architecture.name}",
                 file.place,
-                "use a model without it, or of another architecture",
+                "use a model without this tensor, or of another architecture",
             )
 
 
@@ -405,7 +399,7 @@ def _refusal(file: File, cause: str) -> FrontendError:
 
 
 def tensors_of(p: Parameters) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-    """Returns the shapes of the tensors that a model must have, and of those it may have."""
+    """Returns the shapes of a model's required tensors and of its optional tensors, by name."""
     architecture = p.architecture
     needed: dict[str, tuple[int, ...]] = {
         "token_embd.weight": (p.vocabulary, p.width),
@@ -452,7 +446,7 @@ def _attention_matrices(p: Parameters) -> dict[str, tuple[int, ...]]:
 
 
 def _layer_matrices(p: Parameters, block: int) -> dict[str, tuple[int, ...]]:
-    """Returns the matrices after attention: one gated network, or experts with their networks."""
+    """Returns the shapes of a block's feed-forward matrices, including experts."""
     if not p.has_experts(block):
         return _network_matrices("", p.hidden, p.width, p.architecture.fused)
     assert p.experts is not None

@@ -1,7 +1,7 @@
 """
-Angles by which positions rotate pairs of a head's elements, and their scaling for long contexts.
+Computes the angles of rotary positions, with scaling for long contexts.
 
-Angles are computed in f64: f32 would not be exact for large products of position and frequency.
+Angles are computed in f64, because f32 is inexact for large positions.
 """
 
 from __future__ import annotations
@@ -15,35 +15,33 @@ import numpy as np
 from xdsl_spirv.frontends.onnx.values import Array
 
 KINDS = ("none", "linear", "yarn", "longrope")
-"""Values of `rope.scaling.type`."""
+"""Supported values of `rope.scaling.type`."""
 
 
 @dataclass(frozen=True)
 class Rotation:
-    """Parameters of the rotary embedding, for the blocks with a window or for those without."""
+    """Parameters of the rotary embedding, for windowed blocks or for the others."""
 
     turned: int
-    """Number of a head's first elements that are rotated by positions."""
+    """Number of first elements of a head that are rotated."""
     base: float
     kind: str = "none"
     factor: float = 1.0
-    """Ratio of the context's length to `original`."""
+    """Length of the context divided by `original`."""
     original: int = 0
-    """Length in tokens of the context that the model was first trained on."""
+    """Length of the context in the first training, in tokens."""
     magnitude: float = 1.0
     """Factor of cosines and sines."""
     turns: tuple[float, float] = (32.0, 1.0)
     """
-    YaRN: pairs that rotate more often than the first number within the original context are not
-    scaled; pairs that rotate less often than the second are scaled entirely.
+    YaRN: rotations within the original context above which a pair is not scaled, and below which
+    it is scaled completely.
     """
     factors: Mapping[str, Array] = field(default_factory=dict[str, Array])
-    """Divisors of the frequencies, by their tensor; the last one is for long contexts."""
+    """Divisors of the frequencies by tensor name; the last tensor is for long contexts."""
 
     def frequencies(self, context: int) -> Array:
-        """
-        Returns the angle of a position, in radians, for each pair of rotated elements; in f64.
-        """
+        """Returns the angle per position of each pair, in radians and f64."""
         half = self.turned // 2
         angles = self.base ** (-np.arange(half) / half)
         factors = list(self.factors.values())
@@ -57,7 +55,7 @@ class Rotation:
         return angles
 
     def _share_unscaled(self) -> Array:
-        """Returns the share of each pair's frequency that is not scaled."""
+        """Returns the unscaled fraction of each pair's frequency."""
         low, high = (
             self.turned
             * math.log(self.original / (turns * 2 * math.pi))
@@ -69,7 +67,7 @@ class Rotation:
         return 1 - np.clip((pairs - low) / max(0.001, high - low), 0, 1)
 
     def tables(self, context: int) -> Mapping[str, Array]:
-        """Returns cosines and sines, positions x pairs."""
+        """Returns the cosines and the sines by name, both positions x pairs."""
         angles = np.arange(context)[:, None] * self.frequencies(context)
         wide = self.magnitude * (1 + 0.1 * math.log(self.factor) if self.kind == "yarn" else 1.0)
         return {

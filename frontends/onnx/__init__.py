@@ -1,1 +1,1 @@
-"""Converts ONNX to `linalg` on tensors with xDSL's builders, without another process."""
+"""Converts ONNX to `linalg` on tensors with xDSL's builders."""

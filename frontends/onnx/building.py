@@ -1,9 +1,8 @@
 """
-Builds the `linalg` on tensors of which operators consist; sizes may be known only at run time.
+Builds the `linalg` operations on tensors of which operators consist; sizes may be dynamic.
 
-A size is a number or a `SymbolicSize` in the dimensions of the function's inputs, so that sizes are
-recognised as equal however they were computed. A new operation gets the location of the node that
-it comes from.
+A size is an integer or a `SymbolicSize` in the dimensions of the function's inputs, so that equal
+sizes are recognised. Operations get the location of the current node.
 """
 
 from __future__ import annotations
@@ -48,37 +47,34 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Element, Front, Tensor, tensor_type
 
 LARGE = 1024
-"""Size in bytes from which a constant is a weight: an argument of the function."""
+"""Constants of at least this size in bytes become arguments of the function (weights)."""
 
 Body = Callable[..., Number]
-"""Writes the body of an elementwise operation from the writer of scalars and a number each."""
+"""Builds the body of an elementwise operation, from a `Scalars` and one number per operand."""
 
 Map = Sequence[int | AffineExpr | None]
-"""
-For each dimension of an operand, the loop that indexes it, or an expression in the loops; None if
-only its single element is read.
-"""
+"""For each dimension of an operand, its index: a loop, an expression in loops, or None for 0."""
 
 
 class TensorBuilder:
-    """Adds operations to the end of a block of the function that a model becomes."""
+    """Adds operations at the end of a block."""
 
     def __init__(self, entry: Block):
         self.entry = entry
         self.block = entry
         self.location: LocationAttr = UnknownLoc()
         self.weights: dict[str, Array] = {}
-        """The values of large constants, by the names of the arguments that they become."""
+        """Values of the large constants that become arguments, by name."""
         self._last_constant: Operation | None = None
         self.insisted: set[tuple[Size, Size]] = set()
-        """Pairs of sizes that must be equal; numbers come second."""
+        """Pairs of sizes that must be equal; an integer comes second."""
 
     def refuse(self, cause: str, remedy: str) -> NoReturn:
         """Raises `FrontendError` for the current node."""
         raise FrontendError(cause, str(self.location), remedy)
 
     def insert(self, op: Operation) -> SSAValue:
-        """Adds an operation; returns its first result."""
+        """Adds an operation and returns its first result."""
         for inner in op.walk():
             inner.location = self.location
         self.block.add_op(op)
@@ -87,7 +83,7 @@ class TensorBuilder:
     # Constants and sizes
 
     def constant(self, op: Operation) -> SSAValue:
-        """Adds a constant at the start of the function, where it is visible everywhere."""
+        """Adds a constant at the start of the function, so that all blocks can use it."""
         op.location = self.location
         if self._last_constant is not None:
             self.entry.insert_op_after(op, self._last_constant)
@@ -99,7 +95,7 @@ class TensorBuilder:
         return op.results[0]
 
     def value(self, t: Tensor) -> SSAValue:
-        """Returns a tensor's SSA value; a large constant becomes an argument of its name."""
+        """Returns a tensor as an SSA value. A large constant becomes an argument."""
         if t.value is not None:
             return t.value
         array = t.numbers
@@ -114,14 +110,14 @@ class TensorBuilder:
             t.value = self.entry.insert_arg(t.type, len(self.entry.args))
             self.weights[self._weight_name(t)] = array
             return t.value
-        # MLIR, too, stores a bool as a byte of ones or zeros, but xDSL reads it as signed.
+        # xDSL reads the byte of a bool as signed, so True is -1.
         data = -array.astype(np.int8) if t.element.is_bool else array
         attribute = DenseIntOrFPElementsAttr(t.type, BytesAttr(data.tobytes()))  # pyright: ignore
         t.value = self.constant(arith.ConstantOp(attribute))
         return t.value
 
     def _of_sizes(self, t: Tensor) -> Tensor:
-        """Converts known sizes, or portions of them, to a type other than i64."""
+        """Converts a tensor of symbolic sizes or quotients of sizes to a type other than i64."""
         portions = np.array([portion_of(item) for item in t.known.flat], object)  # pyright: ignore
         sizes, divisors = np.empty((2, *t.known.shape), object)  # pyright: ignore
         sizes.flat, divisors.flat = [p.size for p in portions], [p.divisor for p in portions]
@@ -142,11 +138,11 @@ class TensorBuilder:
         return tensor.FromElementsOp(*items, result_type=t.type)
 
     def integer(self, size: Size) -> SSAValue:
-        """Returns a size as an i64."""
+        """Returns a size as an i64 value."""
         return self.insert(arith.IndexCastOp(self.index(size), I64.type))
 
     def index(self, size: Size) -> SSAValue:
-        """Returns a size as a value of type `index`."""
+        """Returns a size as an `index` value."""
         if isinstance(size, int):
             return self.constant(arith.ConstantOp(IntegerAttr(size, IndexType())))
         total: SSAValue | None = None
@@ -175,15 +171,15 @@ class TensorBuilder:
 
     def insist_equal(self, a: Size, b: Size) -> None:
         """
-        Requires two sizes to be equal; a run whose inputs have different sizes is refused.
+        Requires two sizes to be equal. A run with other sizes is refused.
 
-        Raises `ValueError` for unequal numbers.
+        Raises `ValueError` if two integers differ.
         """
         a, b = (b, a) if isinstance(a, int) else (a, b)
         if a == b or (a, b) in self.insisted:
             return
         if isinstance(a, int):
-            raise ValueError(f"a size is {a}, but has to be {b}")
+            raise ValueError(f"a size is {a}, but must be {b}")
         self.insisted.add((a, b))
         equal = self.insert(arith.CmpiOp(self.index(a), self.index(b), "eq"))
         assertion = cf.AssertOp(equal, f"{a} has to be {b}")
@@ -191,12 +187,12 @@ class TensorBuilder:
         self.block.add_op(assertion)
 
     def insist_natural(self, size: Size) -> None:
-        """Requires that a size is not negative; a run whose inputs make it negative is refused."""
+        """Requires a size to be at least 0. A run with a negative size is refused."""
         if not surely_below(-1, size):
             self.insist_equal(least(size, 0), 0)
 
     def broadcast(self, *shapes: Sequence[Size]) -> tuple[Size, ...]:
-        """Broadcasts shapes to one; requires that dynamic sizes equal the matching sizes."""
+        """Broadcasts shapes to one shape. Requires dynamic sizes to equal the sizes they meet."""
         sizes = broadcast(*shapes)
         for shape in shapes:
             for size, whole in zip(reversed(shape), reversed(sizes), strict=False):
@@ -205,11 +201,11 @@ class TensorBuilder:
         return sizes
 
     def dynamic(self, sizes: Sequence[Size]) -> list[SSAValue]:
-        """Returns the sizes that are known only at run time, as values."""
+        """Returns the dynamic ones of the sizes as `index` values."""
         return [self.index(size) for size in sizes if isinstance(size, SymbolicSize)]
 
     def operands(self, sizes: Sequence[Size]) -> list[SSAValue | int]:
-        """Returns known sizes as numbers, the others as values."""
+        """Returns the sizes, with dynamic sizes as `index` values."""
         return [size if isinstance(size, int) else self.index(size) for size in sizes]
 
     # Whole tensors
@@ -218,7 +214,7 @@ class TensorBuilder:
         return self.insert(tensor.EmptyOp(self.dynamic(sizes), tensor_type(element, sizes)))
 
     def scalar(self, number: float, element: Element) -> SSAValue:
-        """Returns a constant number."""
+        """Returns a constant scalar."""
         block = Block()
         value = Scalars(Builder(InsertPoint.at_end(block))).number(number, element)
         op = value.value.owner
@@ -227,7 +223,7 @@ class TensorBuilder:
         return self.constant(op)
 
     def fill(self, number: float, sizes: Sequence[Size], element: Element) -> SSAValue:
-        """Returns a tensor filled with one number."""
+        """Returns a tensor filled with a number."""
         out = self.empty(sizes, element)
         if 0 in sizes:
             return out
@@ -245,16 +241,15 @@ class TensorBuilder:
         reduced: Sequence[int] = (),
     ) -> list[Tensor]:
         """
-        Writes a `linalg.generic`, or only its outputs if it has no iteration.
+        Builds a `linalg.generic`. Returns the initial outputs if there are no iterations.
 
-        `reduced` are its reduction loops, `outputs` its initial values.
-
-        `body` takes the writer of scalars, a number for each input and one for each output. An
-        input of one known element is a constant in the body.
+        `outputs` are initial values, and `reduced` are the reduction loops. `body` takes a
+        `Scalars`, one number per input and one per output. An input of one known element becomes a
+        constant in the body.
         """
         shapes = [*((t.sizes, m) for t, m in inputs), *((o[2], o[3]) for o in outputs)]
         if any(_is_empty(sizes, dimensions) for sizes, dimensions in shapes):
-            # There is no iteration.
+            # There are no iterations.
             return [Tensor(o[1], o[2], o[0]) for o in outputs]
         items = [
             t.known.item() if t.known is not None and t.known.size == 1 else None for t, _ in inputs
@@ -263,7 +258,7 @@ class TensorBuilder:
         read = [m for (_, m), s in zip(inputs, scalars, strict=True) if s is None]
         walked = {d for m in (*read, *(o[3] for o in outputs)) for d in m if isinstance(d, int)}
         if len(walked) < loops:
-            # Only operands with one element give the trip counts of some loops.
+            # Some loops get their trip counts from one-element operands.
             scalars = [None] * len(inputs)
         given = [(t, m) for (t, m), s in zip(inputs, scalars, strict=True) if s is None]
         block = Block(
@@ -297,7 +292,7 @@ class TensorBuilder:
         return [Tensor(o[1], o[2], r) for o, r in zip(outputs, op.results, strict=True)]
 
     def _number(self, writer: Scalars, number: Any, element: Element) -> Number:
-        """Returns a known number in a body; sizes are read from outside."""
+        """Returns a known number or size as a scalar in a body."""
         if not isinstance(number, SymbolicSize):
             return writer.number(number, element)
         cast = arith.IndexCastOp(self.index(number), I64.type)
@@ -305,9 +300,9 @@ class TensorBuilder:
 
     def elementwise(self, body: Body, *tensors: Tensor, element: Element | None = None) -> Tensor:
         """
-        Applies `body` to the operands' elements, broadcast as in ONNX.
+        Applies `body` to the elements of the operands, broadcast as in ONNX.
 
-        The result has the last operand's element type unless another is given.
+        The default element type of the result is that of the last operand.
         """
         sizes = self.broadcast(*(t.sizes for t in tensors))
         operands = [(t, broadcast_map(t.sizes, sizes)) for t in tensors]
@@ -320,7 +315,7 @@ class TensorBuilder:
         sizes: Sequence[Size],
         element: Element,
     ) -> Tensor:
-        """Computes every element of the result by `body` from one element of each operand."""
+        """Computes each element of the result with `body` from one element of each operand."""
         out = (self.empty(sizes, element), element, sizes, range(len(sizes)))
 
         def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
@@ -346,10 +341,9 @@ class TensorBuilder:
         element: Element | None = None,
     ) -> Tensor:
         """
-        Folds elements over axes by `body(s, element, accumulator)`, from `start`, in the given
-        element type.
+        Reduces axes with `body(s, element, accumulator)`, from the value `start`.
 
-        Sums of narrow floats are accumulated in f32: pass `element=F32` and convert.
+        `element` is the accumulator's type: use F32 for sums of narrow floats.
         """
         element = element or t.element
         kept = [i for i in range(t.rank) if i not in axes]
@@ -366,12 +360,10 @@ class TensorBuilder:
 
     def reshape(self, t: Tensor, sizes: Sequence[Size]) -> Tensor:
         """
-        Reshapes a tensor; the number of elements must stay equal.
+        Reshapes a tensor. If the number of elements may differ, a run compares the sizes.
 
-        If the products of dynamic sizes may differ, the program compares them when it runs.
-
-        Groups of dimensions with equal products are collapsed and expanded one by one, so that
-        dimensions stay separate where possible.
+        Groups of dimensions with equal products are collapsed and expanded separately, so that
+        other dimensions are not merged.
         """
         sizes = tuple(sizes)
         if sizes == t.sizes:
@@ -393,11 +385,11 @@ class TensorBuilder:
         return self._expand(collapsed, sizes, [wanted for _, wanted in groups])
 
     def _of_one_element(self, t: Tensor, sizes: Sequence[Size]) -> Tensor:
-        """Reshapes between a scalar and a tensor of one element."""
+        """Reshapes a tensor of one element."""
         if any(size != 1 for size in (*t.sizes, *sizes)):
             raise ValueError(f"{t} has another number of elements than {list(sizes)}")
         if not t.rank:
-            # xDSL cannot expand a tensor without dimensions.
+            # xDSL cannot expand a tensor of rank 0.
             return self.expand(t, sizes)
         op = tensor.CollapseShapeOp(
             operands=[self.value(t)],
@@ -427,20 +419,20 @@ class TensorBuilder:
         return Tensor(t.element, sizes, self.insert(op))
 
     def transpose(self, t: Tensor, order: Sequence[int]) -> Tensor:
-        """Makes dimension `order[i]` of the operand dimension `i` of the result."""
+        """Transposes a tensor: the result's dimension `i` is the operand's dimension `order[i]`."""
         if list(order) == list(range(t.rank)):
             return t
         sizes = [t.sizes[i] for i in order]
         walked = [i for i in order if t.sizes[i] != 1]
         if walked == sorted(walked):
-            # If only dimensions of one element change places, no element moves.
+            # Transposing dimensions of size 1 moves no elements.
             return self.reshape(t, sizes)
         out = (self.empty(sizes, t.element), t.element, sizes, list(range(t.rank)))
         source = [list(order).index(i) for i in range(t.rank)]
         return self.generic([(t, source)], [out], t.rank, lambda s, x, _: [x])[0]
 
     def expand(self, t: Tensor, sizes: Sequence[Size]) -> Tensor:
-        """Broadcasts a tensor to sizes."""
+        """Broadcasts a tensor to the given sizes."""
         sizes = self.broadcast(t.sizes, sizes)
         if sizes == t.sizes:
             return t
@@ -453,7 +445,7 @@ class TensorBuilder:
     def slice(
         self, t: Tensor, starts: Sequence[Size], sizes: Sequence[Size], steps: Sequence[int]
     ) -> Tensor:
-        """Takes every `step`-th element (step > 0), `sizes` of them, beginning at `starts`."""
+        """Extracts `sizes` elements from `starts`, with positive strides `steps`."""
         if all(s == 0 for s in starts) and tuple(sizes) == t.sizes and set(steps) <= {1}:
             return t
         if 0 in sizes:
@@ -470,7 +462,7 @@ class TensorBuilder:
     def insert_slice(
         self, t: Tensor, into: SSAValue, starts: Sequence[Size], steps: Sequence[int]
     ) -> SSAValue:
-        """Inserts a tensor into another one, at every `step`-th place from a start."""
+        """Inserts a tensor into another tensor, from `starts` with strides `steps`."""
         if 0 in t.sizes:
             return into
         offsets, sizes = self.operands(starts), self.operands(t.sizes)
@@ -495,7 +487,7 @@ class TensorBuilder:
         return self.insert(op)
 
     def concatenate(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
-        """Concatenates tensors along an axis; inserts them after the front of a state."""
+        """Concatenates tensors along an axis; appends to the state if the first is its front."""
         first = tensors[0]
         if isinstance(first, Front) and first.axis == axis:
             return self._appended(first, tensors[1:])
@@ -511,13 +503,13 @@ class TensorBuilder:
         return Tensor(first.element, sizes, result)
 
     def front(self, state: SSAValue, whole: Tensor, size: Size, axis: int) -> Front:
-        """Slices the first `size` elements of a state's present value along an axis."""
+        """Returns the first `size` elements of a state's current value along an axis."""
         sizes = [size if i == axis else s for i, s in enumerate(whole.sizes)]
         part = self.slice(whole, [0] * whole.rank, sizes, [1] * whole.rank)
         return Front(state, whole, sizes, axis, self.value(part))
 
     def _appended(self, front: Front, tensors: Sequence[Tensor]) -> Front:
-        """Appends more elements to a state's front."""
+        """Inserts tensors into a state after its front. Returns the extended front."""
         whole, size, axis = front.whole, front.sizes[front.axis], front.axis
         for t in tensors:
             starts: list[Size] = [size if i == axis else 0 for i in range(whole.rank)]
@@ -527,7 +519,7 @@ class TensorBuilder:
         return self.front(front.state, whole, size, axis)
 
     def pad(self, t: Tensor, low: Sequence[int], high: Sequence[int], number: float) -> Tensor:
-        """Pads a tensor with a number; amounts are not negative."""
+        """Pads a tensor with a number; `low` and `high` are at least 0."""
         if not any((*low, *high)):
             return t
         sizes = [a + s + b for a, s, b in zip(low, t.sizes, high, strict=True)]
@@ -558,9 +550,9 @@ class TensorBuilder:
         element: Element | None = None,
     ) -> Tensor:
         """
-        Sums products over the loops inside the result's loops, which come first.
+        Sums products of two tensors. The loops of the result come first, then the summed loops.
 
-        Products of narrow floats are summed in f32, of integers in the given element type.
+        Products of narrow floats are summed in f32, products of integers in `element`.
         """
         result = element or a.element
         element = F32 if result.is_float and result.bits < 32 else result
@@ -576,7 +568,7 @@ class TensorBuilder:
 
 
 def _is_empty(sizes: Sequence[Size], dimensions: Map) -> bool:
-    """True if a dimension that a loop indexes has no element."""
+    """True if a dimension that a loop indexes has size 0."""
     return any(s == 0 and isinstance(d, int) for s, d in zip(sizes, dimensions, strict=True))
 
 

@@ -172,7 +172,7 @@ CHANGES: Mapping[str, tuple[dict[str, str], str]] = {
 }
 
 VALUES: Mapping[str, tuple[Any, str]] = {
-    "split.count": (2, "the model is split into 2 files"),
+    "split.count": (2, "the file is one of 2 parts of a model"),
     "llama.block_count": (2**32 - 1, "4294967295 blocks, but tensors for 20"),
     "llama.context_length": ([[64]], r"context_length is \[64\]"),
     "llama.rope.freq_base": (np.inf, "freq_base is inf"),
@@ -229,8 +229,11 @@ def test_unknown_parts_are_refused_by_name(changes: dict[str, str], message: str
 
 
 WRONG: Mapping[str, tuple[Shape, str]] = {
-    "part of llama's heads": (Shape(turned=8), "8 of the 16 elements of a head cannot be rotated"),
-    "odd groups": (Shape(heads=4, shared=3), "4 heads of queries cannot share 3"),
+    "part of llama's heads": (
+        Shape(turned=8),
+        "8 rotated elements do not fit a head of 16 elements",
+    ),
+    "odd groups": (Shape(heads=4, shared=3), "4 query heads cannot share 3"),
 }
 
 
@@ -265,7 +268,7 @@ def test_a_file_that_ends_early_is_refused(path: Path):
         (struct.pack("<IQQIQ", 2, 64, 80, 4000, 0), "'x' has the unsupported format type 4000"),
         (
             struct.pack("<IQQIQ", 2, 63, 80, 2, 0),
-            "'x' has 63 columns, which do not divide into blocks of 32",
+            "'x' has 63 columns, which is not a multiple of the block size 32",
         ),
         (struct.pack("<IQQIQ", 2, 2**60, 2**60, 0, 0), "ends within the tensor 'x'"),
         (struct.pack("<IQQIQ", 2, 64, 80, 0, 2**64 - 1), "ends within the tensor 'x'"),
