@@ -139,15 +139,14 @@ def context_of(p: Parameters, wanted: int | None, place: str, slots: int = 1) ->
     context = min(p.context, CONTEXT) if wanted is None else wanted
     if not 1 <= context <= p.context:
         raise FrontendError(
-            f"a context of {context} tokens was asked for, but the model was trained on "
-            f"{p.context}",
+            f"a context of {context} tokens is requested, but the model was trained on {p.context}",
             f"{place}, {p.architecture.name}.context_length",
             f"use 1 to {p.context}",
         )
     elements = max(slots * context * p.keys, p.vocabulary * p.width, p.hidden * p.width)
     if elements > LARGEST:
         raise FrontendError(
-            f"a tensor would have {elements:,} elements, too many",
+            f"a tensor would have {elements:,} elements, too many for a kernel",
             place,
             f"use tensors of at most {LARGEST:,}",
         )

@@ -1,12 +1,13 @@
 """
-Lists whose length depends on data: `NonZero`, `Compress`, and the nodes that use their results.
+Imports lists whose length depends on data: `NonZero`, `Compress`, and the nodes that use their
+results.
 
-    ReduceSum(GatherND(x, Transpose(NonZero(x > 0))))      the sum of the x that are above 0
+    ReduceSum(GatherND(x, Transpose(NonZero(x > 0))))      the sum of the positive elements of x
 
-The importer keeps all candidates, and a mask of the chosen ones. A node that computes each
-candidate by itself computes all of them; reductions, counts and `ScatterND` leave out candidates
-that the mask hides. Every other node, and an output, refuses such a list: programs have no sizes
-that depend on data.
+A list is represented by all candidates and a mask of the chosen candidates. Nodes that compute
+each candidate separately compute all candidates. Reductions, counts and `ScatterND` skip
+candidates that are not chosen. Other nodes, and outputs, are refused, because programs have no
+sizes that depend on data.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from xdsl_spirv.frontends.onnx.values import I64, Chosen, Tensor
 Inputs: TypeAlias = Sequence[Tensor | None]
 Attributes: TypeAlias = Mapping[str, Any]
 Rule: TypeAlias = Callable[[Any, Attributes], int | None]
-"""Returns the axis of the list in a result, or None if candidates would be mixed."""
+"""Returns the axis of the list in a result, or None if the operator mixes candidates."""
 
 Compute: TypeAlias = Callable[[str, Inputs], Sequence[Tensor | None]]
 """Computes the results of an operator on tensors."""
 
 NOWHERE = -(1 << 31)
-"""An index that is outside of every dimension, counted from either end."""
+"""An index that is out of bounds in every dimension."""
 
 NEUTRAL: dict[str, Callable[[Any], float]] = {
     **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2"), lambda element: 0),
@@ -40,7 +41,7 @@ NEUTRAL: dict[str, Callable[[Any], float]] = {
     **dict.fromkeys(("ReduceMax", "ReduceLogSumExp"), lambda element: element.least),
     "ReduceMin": lambda element: element.greatest,
 }
-"""For each reduction, the number that replaces a candidate that is left out."""
+"""For each reduction, the value that replaces an element that is not chosen."""
 
 
 def apply(
@@ -50,7 +51,7 @@ def apply(
     attributes: Attributes,
     compute: Compute,
 ) -> Sequence[Tensor | None]:
-    """Computes a node whose inputs include lists; returns its results."""
+    """Computes the results of a node whose inputs include lists."""
     lists = [t for t in inputs if isinstance(t, Chosen)]
     first, mask = lists[0], lists[0].mask
     if all(t.mask is mask for t in lists):
@@ -69,18 +70,18 @@ def apply(
             results = compute(operator, whole)
             return [None if t is None else Chosen(t, axis, mask) for t in results]
     b.refuse(
-        "the length of its operand depends on data",
-        "sum or count the elements, or write them by ScatterND; else cut the model there",
+        "the length of an operand depends on data",
+        "sum or count the elements, write them by ScatterND, or cut the model before this node",
     )
 
 
 def _repeat_mask(b: TensorBuilder, t: Chosen) -> Tensor:
-    """Broadcasts the mask along the list's axis over the candidates."""
+    """Broadcasts a list's mask to the shape of its candidates."""
     return b.reshape(t.mask, [*t.mask.sizes, *[1] * (t.candidates.rank - 1 - t.axis)])
 
 
 def _count(b: TensorBuilder, t: Chosen, others: Size) -> Tensor:
-    """Returns the length of a list times a known size, as a tensor of one element."""
+    """Returns the length of a list times `others`, as a scalar tensor."""
     length = b.reduce(lambda s, x, total: total + x, 0, t.mask, [0], element=I64)
     factor = Tensor(I64, (), known=np.array(others, object))
     return b.elementwise(lambda s, n, x: x * n, factor, length)
@@ -103,7 +104,7 @@ def _shape(b: TensorBuilder, t: Chosen, operator: str, attributes: Attributes) -
 def _reduce_chosen(
     b: TensorBuilder, operator: str, inputs: Inputs, attributes: Attributes, compute: Compute
 ) -> Sequence[Tensor | None]:
-    """Reduces over the axis of the list; elements not chosen count as the neutral element."""
+    """Reduces over the axis of the list, with neutral elements for candidates not chosen."""
     t = inputs[0]
     assert isinstance(t, Chosen)
     x, neutral = t.candidates, NEUTRAL[operator](t.candidates.element)
@@ -117,13 +118,13 @@ def _reduce_chosen(
 
 
 def _integers(inputs: Any, attributes: Attributes, number: int, name: str) -> list[int] | None:
-    """Returns the integers of an input, or of the attribute that it was in older opsets."""
+    """Returns an integer list from an input, or from an attribute (older opsets)."""
     t = inputs[number] if number < len(inputs) else None
     return attributes.get(name) if t is None else [int(n) for n in t.known.ravel()]
 
 
 def _axes(inputs: Inputs, attributes: Attributes, rank: int) -> list[int]:
-    """Returns the axes that a reduction names."""
+    """Returns the axes over which a reduction works."""
     axes = _integers(inputs, attributes, 1, "axes")
     return [axis % rank for axis in axes or range(rank)]
 
@@ -132,9 +133,7 @@ def _axes(inputs: Inputs, attributes: Attributes, rank: int) -> list[int]:
 
 
 def _of_elements(inputs: Any, attributes: Attributes) -> int | None:
-    """
-    Returns the axis of the list after an elementwise operator, if others do not vary along it.
-    """
+    """Returns the list's axis after an elementwise operator, if all lists are on the same axis."""
     given = [t for t in inputs if t is not None]
     behind = {t.candidates.rank - t.axis for t in given if isinstance(t, Chosen)}
     others = [t for t in given if not isinstance(t, Chosen)]
@@ -180,7 +179,7 @@ def _of_gather_nd(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_parts(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns the axis of the list after slices, concatenations and transforms along other axes."""
+    """Returns the list's axis after an operator that works along other axes, such as Slice."""
     x, axes = inputs[0], _integers(inputs, attributes, 3, "axes")
     axes = [attributes["axis"]] if "axis" in attributes else axes
     apart = isinstance(x, Chosen) and axes and x.axis not in [a % x.candidates.rank for a in axes]
@@ -189,9 +188,7 @@ def _of_parts(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_rows(inputs: Any, attributes: Attributes) -> int | None:
-    """
-    Returns the axis of the list after rows are normalized or multiplied by an ordinary matrix.
-    """
+    """Returns the list's axis after an operator on rows, such as MatMul or a normalization."""
     x, *others = inputs
     plain = isinstance(x, Chosen) and not any(isinstance(t, Chosen) for t in others)
     if not plain or attributes.get("transA") or (others and others[0].rank > 2):
@@ -207,9 +204,7 @@ def _of_reduction(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_reshape(inputs: Any, attributes: Attributes) -> int | None:
-    """
-    Returns the axis of the list after a reshape that keeps each candidate's elements together.
-    """
+    """Returns the list's axis after a reshape that does not mix candidates."""
     x, sizes = inputs[0], _integers(inputs, attributes, 1, "shape")
     others = [size for i, size in enumerate(x.candidates.sizes) if i != x.axis]
     same = x.axis == 0 or product(others) == 1
@@ -232,7 +227,7 @@ RULES: dict[str, Rule] = {
 
 
 def _result_axis(operator: str, inputs: Inputs, attributes: Attributes) -> int | None:
-    """Returns the axis of the list in the results of an operator of ONNX itself, or None."""
+    """Returns the list's axis in the results of an operator, or None if it is not supported."""
     entry = lookup("", operator, 18)
     elementwise = entry is not None and entry.function.__module__.endswith(".elementwise")
     rule = _of_elements if elementwise else RULES.get(operator)

@@ -1,12 +1,11 @@
 """
-Deduces sizes and axes that depend on data, from the shapes that the model declares for the results.
+Deduces data that determines shapes (sizes, axes) from the declared shapes of results.
 
     Reshape(x, s) with a declared result of 2x3    s is [2, 3]
     ReduceSum(x: 4x3x2, a: 1) of 4x1x2             a is [1]
     CumSum(x: 4x3, a: 1)                           a is 0 or 1: both are computed, one is selected
 
-A declared shape is trusted: if the data contradicts it when the program runs, the result still has
-that shape.
+A declared shape is trusted: the result has the shape even if the data contradicts it at run time.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ Sizes: TypeAlias = tuple[int, ...]
 Declared: TypeAlias = tuple[int | None, ...]
 Inputs: TypeAlias = Sequence[Tensor | None]
 Data: TypeAlias = Mapping[int, Sequence[int]]
-"""Data by the number of the input."""
+"""Values of inputs, by the index of the input."""
 Deduction: TypeAlias = Callable[[Any, Sizes, Mapping[str, Any]], Iterable[Data]]
-"""Deduces possible data from all inputs, the sizes of the first result and the attributes."""
+"""Deduces possible data from all inputs, the sizes of the first result, and the attributes."""
 
 KEEPING = frozenset(("Abs", "Cast", "CastLike", "Exp", "Identity", "Log", "Neg", "Relu", "Sqrt"))
 """Operators whose result has the shape of their first operand."""
 
 
 def declared_sizes(graph: Any) -> dict[str, Declared]:
-    """Returns the sizes that a graph declares or implies for its values; None for a dynamic one."""
+    """Returns the declared or implied sizes of a graph's values; a dynamic size is None."""
     declared: dict[str, Declared] = {}
     for value in (*graph.output, *graph.value_info):
         tensor = value.type.tensor_type
@@ -52,7 +51,7 @@ def _of_whole(number: int) -> Deduction:
 
 
 def _of_axes(number: int) -> Deduction:
-    """Returns the sizes of some axes, or of all."""
+    """Returns a deduction of sizes: the result's sizes along the axes that the node resizes."""
 
     def deduce(inputs: Inputs, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
         if attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch":
@@ -72,7 +71,7 @@ def _repeats(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterab
 
 
 def _reduced_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Yields axes that give the result; the choice among axes of size 1 does not matter."""
+    """Yields axes whose reduction gives the sizes. Axes of size 1 are interchangeable."""
     x, axes = inputs[:2]
     keep = attributes.get("keepdims", 1)
 
@@ -90,12 +89,12 @@ def _reduced_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> I
 
 
 def _squeezed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Yields any axes: whichever are removed, the order of the elements stays."""
+    """Yields one possible choice of axes, because all choices give the same elements in order."""
     return list(_reduced_axes(inputs, sizes, {"keepdims": 0}))[:1]
 
 
 def _unsqueezed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Yields any axes: whichever are added, the order of the elements stays."""
+    """Yields one possible choice of axes, because all choices give the same elements in order."""
     x = inputs[0]
     for chosen in combinations(range(len(sizes)), len(sizes) - x.rank):
         kept = tuple(size for i, size in enumerate(sizes) if i not in chosen)
@@ -109,9 +108,7 @@ def _any_axis(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Itera
 
 
 def _transformed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """
-    Yields axes along which the transform can give the result's size; it keeps all other sizes.
-    """
+    """Yields axes along which a Fourier transform gives the declared sizes."""
     x, length = inputs[0], inputs[1] if len(inputs) > 1 else None
     for axis in range(x.rank - 1):
         count, other = x.sizes[axis], {axis, x.rank - 1}
@@ -128,7 +125,7 @@ def _transformed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) 
 
 
 def _frames(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Yields steps and lengths that cut a signal into the frames of the result."""
+    """Yields frame steps and lengths that give the declared number of frames."""
     window, length = (*inputs[2:], None, None)[:2]
     whole = inputs[0].sizes[1]
     if not isinstance(whole, int):
@@ -146,7 +143,7 @@ def _frames(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterabl
 
 
 def _blocks(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Yields block shapes that fit the number of columns and of elements in a column."""
+    """Yields block shapes that give the declared sizes of Col2Im's operand."""
     x, image = inputs[0], sizes[2:]
     volume, rank = x.sizes[1] // sizes[1], len(image)
     apart, steps = (attributes.get(name, [1] * rank) for name in ("dilations", "strides"))
@@ -161,7 +158,7 @@ def _blocks(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterabl
 
 
 def _grid(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Yields the grid's size; the image's channels do not matter."""
+    """Yields the size of a sampling grid, from the result's size without batch and channels."""
     yield {1: [sizes[0], 1, *sizes[1:-1]]}
 
 
@@ -189,18 +186,19 @@ DEDUCTIONS: dict[str, Deduction] = {
     **dict.fromkeys(("CumSum", "CumProd"), _any_axis),
     **dict.fromkeys(REDUCTIONS, _reduced_axes),
 }
-"""For each operator, the function that deduces data from a declared result."""
+"""Functions that deduce data from a declared result, by operator."""
 
 OF_AXES = frozenset((*REDUCTIONS, "CumSum", "CumProd", "DFT"))
-"""Operators whose data is axes, in any order and counted from either end."""
+"""Operators whose data is a list of axes."""
 
 
 def deduced(
     operator: str, inputs: Inputs, sizes: Sizes | None, attributes: Mapping[str, Any]
 ) -> list[Data]:
     """
-    Returns possible values of a node's unknown data; none if the declaration does not decide. Only
-    one input may have several.
+    Returns possible values of a node's unknown inputs; empty if the declaration is ambiguous.
+
+    Only one input may have several possible values.
     """
     deduce = DEDUCTIONS.get(operator)
     if deduce is None or any(isinstance(t, Listed) for t in inputs) or inputs[0] is None:
@@ -212,13 +210,13 @@ def deduced(
     try:
         fitting = [data for data in deduce(inputs, sizes or (), attributes) if _fits(inputs, data)]
     except (ArithmeticError, IndexError, TypeError, ValueError):
-        # The declared result does not fit the operator, or sizes of operands are dynamic.
+        # The declaration does not fit, or operands have dynamic sizes.
         return []
     return fitting if len(fitting) == 1 or operator in (*OF_AXES, "Col2Im") else []
 
 
 def _fits(inputs: Inputs, data: Data) -> bool:
-    """True if data is for existing inputs, with as many elements."""
+    """True if each value belongs to an existing input with the same number of elements."""
     given = {number: inputs[number] for number in data if number < len(inputs)}
     return len(given) == len(data) and all(
         t is not None and t.sizes in ((len(data[n]),), () if len(data[n]) == 1 else None)
@@ -227,7 +225,7 @@ def _fits(inputs: Inputs, data: Data) -> bool:
 
 
 def with_data(inputs: Inputs, data: Data) -> list[Tensor | None]:
-    """Replaces unknown inputs by constants from `data`."""
+    """Replaces unknown inputs by constants."""
     given = list(inputs)
     for number, numbers in data.items():
         t = given[number]

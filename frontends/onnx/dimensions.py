@@ -1,4 +1,4 @@
-"""Relations of shapes: broadcasting, and dimensions with equal products."""
+"""Relates shapes: broadcasting, and groups of dimensions with equal products."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, exac
 
 def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
     """
-    Returns the shape to which shapes are broadcast; raises `ValueError` if sizes differ.
+    Broadcasts shapes to one shape. Raises `ValueError` if sizes differ.
 
-    A size that is known only at run time is assumed to equal the other one, unless that is 1.
+    A dynamic size is assumed to equal any other size except 1.
     """
     rank = max(map(len, shapes), default=0)
     sizes: list[Size] = [1] * rank
@@ -34,7 +34,7 @@ def broadcast_map(shape: Sequence[Size], sizes: Sequence[Size]) -> list[int | No
 
 
 def options_for(sizes: Iterable[Size]) -> str:
-    """Returns the options that give dynamic sizes: `--dim h=SIZE --dim w=SIZE`."""
+    """Returns the options that set dynamic sizes, such as `--dim h=SIZE --dim w=SIZE`."""
     open_sizes = (size for size in sizes if isinstance(size, SymbolicSize))
     names = {extent.name for size in open_sizes for extent in size.extents}
     return " ".join(f"--dim {name}=SIZE" for name in sorted(names))
@@ -49,8 +49,7 @@ def product(sizes: Any) -> Size:
 
 def groups_of(given: Sequence[Size], wanted: Sequence[Size]) -> list[tuple[list[int], list[int]]]:
     """
-    Groups consecutive dimensions of two shapes that have equal products, as few in a group as
-    possible.
+    Splits two shapes into the smallest groups of consecutive dimensions with equal products.
 
     Raises `ValueError` if the products of all dimensions differ.
     """
@@ -72,7 +71,7 @@ def groups_of(given: Sequence[Size], wanted: Sequence[Size]) -> list[tuple[list[
             else:
                 break
         groups.append((left, right))
-    # Dimensions that are left over join the last group; they must all be ones.
+    # Remaining dimensions must be 1, and join the last group.
     while len(groups) > 1 and not (groups[-1][0] and groups[-1][1]):
         last = groups.pop()
         groups[-1] = (groups[-1][0] + last[0], groups[-1][1] + last[1])

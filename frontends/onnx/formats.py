@@ -1,9 +1,9 @@
 """
-Floats and integers of few bits: converts their codes, a byte each, to numbers and back.
+Converts narrow floats and integers (a code in a byte each) to numbers and back.
 
-No device computes in these types, so such a tensor is stored as bytes: the code in the low bits,
-zeros above, which are ignored by reads. Bodies convert a code to `Element.computed` and back by
-integer arithmetic (`upstream/narrow_floats`).
+Devices do not compute in these types. The code is in the low bits of a byte; reads ignore the high
+bits. Bodies convert between a code and `Element.computed` with integer arithmetic
+(`upstream/narrow_floats`).
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 
 POWERS = "f8E8M0FNU"
-"""Type whose code is an exponent: 2^(code - 127); code 255 is NaN."""
+"""Type of powers of two: code c means 2^(c - 127), and 255 means NaN."""
 
 ROUNDINGS = {"up": (0x7FFFFF, 0x400000), "nearest": (0x400000, 0x5FFFFF), "down": (0, 0x7FFFFF)}
-"""For each `round_mode`, the number added to f32's bits, and the last bits that round to 2^-127."""
+"""For each `round_mode`: a number to add to the bits of an f32, and the last bits of code 0."""
 
 
 def read(s: Scalars, x: Number) -> Number:
-    """Converts a code to its number, in the type in which `x` is computed."""
+    """Converts a code to a number of the type `x.element.computed`."""
     element = x.element
     code = s.reinterpret(x, U8)
     if not element.is_narrow_float:
-        # Shifted up and down again, so that the sign becomes the highest bit.
+        # The arithmetic shift right extends the sign.
         unused = 8 - element.bits
         return (s.reinterpret(code << unused, element.computed)) >> unused
     if element.name == POWERS:
@@ -52,10 +52,10 @@ def written(
     s: Scalars, x: Number, element: Element, saturate: bool = True, round_mode: str = "up"
 ) -> Number:
     """
-    Converts a number to the nearest code; ties go to the even one.
+    Converts a number to the nearest code, with ties to even.
 
-    With `saturate`, a number beyond the greatest becomes the greatest, else infinity or NaN.
-    Integers keep their low bits, floats lose their fraction.
+    A float beyond the range becomes the greatest float with `saturate`, else infinity or NaN.
+    Integers keep their low bits; a float's fraction is dropped in an integer type.
     """
     x = s.wide(x)
     if not element.is_narrow_float:
@@ -63,7 +63,7 @@ def written(
         return s.reinterpret(whole.to(U8) & ((1 << element.bits) - 1), element)
     if element.name == POWERS and not x.element.is_float and x.element.bits > 16:
         raise TypeError(
-            f"{x.element} cannot be converted to {element} directly: cast it to a float before"
+            f"{x.element} cannot be converted to {element} directly; cast to a float first"
         )
     exact = x if x.element == F64 else x.to(F32)
     if element.name == POWERS:
@@ -74,7 +74,7 @@ def written(
 
 
 def _power(s: Scalars, x: Number, saturate: bool, round_mode: str) -> Number:
-    """Returns the exponent of an f32 without its sign."""
+    """Converts the magnitude of an f32 to the code of a power of two."""
     magnitude = s.reinterpret(x, I32) & 0x7FFFFFFF
     more, last = ROUNDINGS[round_mode]
     code = s.select(magnitude <= last, 0, (magnitude + more) >> 23)

@@ -1,8 +1,8 @@
 """
 Makes functions of `linalg` on tensors from a graph's inputs, nodes and outputs.
 
-A function takes the inputs, then weights; every operation has the location of the node that it
-comes from.
+The arguments of a function are the inputs, then weights. Every operation has the location of its
+node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from xdsl_spirv.frontends.onnx.weights import STRING, Weights, array_of
 
 
 def import_nodes(nodes: Nodes, weights: Weights) -> None:
-    """Imports the graph of a model whose inputs are declared."""
+    """Imports the nodes and weights of a graph whose inputs are declared."""
     graph = nodes.model.graph
     for tensor in graph.initializer:
         nodes.values[tensor.name] = Tensor.of(array_of(tensor), tensor.name)
@@ -36,10 +36,7 @@ def import_nodes(nodes: Nodes, weights: Weights) -> None:
 
 
 def results_of(nodes: Nodes) -> dict[str, Tensor]:
-    """
-    Returns the outputs by name; raises `FrontendError` for a value that is not a tensor of the
-    declared type.
-    """
+    """Returns the outputs by name. Raises `FrontendError` for an output of the wrong type."""
     outputs = nodes.model.graph.output
     results = [nodes.values[value.name] for value in outputs]
     _refuse_sequences(outputs, results)
@@ -50,7 +47,7 @@ def results_of(nodes: Nodes) -> dict[str, Tensor]:
 def function_of(
     nodes: Nodes, name: str, inputs: Mapping[str, Tensor], results: Mapping[str, Tensor]
 ) -> FuncOp:
-    """Makes the function of a block of imported nodes; `inputs` are its first arguments."""
+    """Makes a function of imported nodes; `inputs` are its first arguments."""
     entry = nodes.entry
     returned = [nodes.value(t) for t in results.values()]
     entry.add_op(ReturnOp(*returned))
@@ -73,7 +70,7 @@ def function_of(
 
 
 def nodes_of(nodes: Nodes) -> list[Node]:
-    """Returns the nodes that are computed when the model runs."""
+    """Returns the nodes that are computed at run time, not while importing."""
     return [
         Node(n.name, n.op_type, tuple(n.input), tuple(n.output))
         for n in nodes.model.graph.node
@@ -92,10 +89,7 @@ def _refuse_sequences(outputs: Sequence[Any], results: Sequence[Tensor]) -> None
 
 
 def _refuse_other_types(outputs: Sequence[Any], results: Sequence[Tensor]) -> None:
-    """
-    Raises `FrontendError` for an output that does not have its declared type; its shape is not
-    compared.
-    """
+    """Raises `FrontendError` for an output whose element type differs from its declaration."""
     for value, result in zip(outputs, results, strict=True):
         declared = onnx_file.element_type(value) if value.type.tensor_type.elem_type else ""
         if declared and declared != result.element.name:
@@ -109,9 +103,9 @@ def _refuse_other_types(outputs: Sequence[Any], results: Sequence[Tensor]) -> No
 
 def declare(nodes: Nodes, inputs: Sequence[Any], numbers: Collection[str] = ()) -> None:
     """
-    Adds a function argument for each input. Dynamic sizes of the same name are the same size.
+    Adds a function argument for each input. Dynamic sizes with the same name are equal.
 
-    Inputs named in `numbers` are integers that determine sizes: the caller passes them as numbers.
+    Inputs in `numbers` are integers that determine sizes; callers pass them as numbers.
     """
     named: dict[str, Size] = {}
     for value in inputs:
@@ -123,7 +117,7 @@ def declare(nodes: Nodes, inputs: Sequence[Any], numbers: Collection[str] = ()) 
         except ValueError as error:
             text = value.type.tensor_type.elem_type == STRING
             remedy = (
-                "convert the text to numbers on the host, and pass these"
+                "convert the text to numbers on the host, and pass the numbers"
                 if text
                 else "cast it before"
             )
@@ -146,7 +140,7 @@ def declare(nodes: Nodes, inputs: Sequence[Any], numbers: Collection[str] = ()) 
 
 
 def _number(nodes: Nodes, value: Any) -> Tensor:
-    """Returns an integer that is used as a size, in the type and shape that the model declares."""
+    """Returns an integer input that determines sizes, in its declared type and shape."""
     argument = nodes.entry.insert_arg(IndexType(), len(nodes.entry.args))
     known = np.empty([1] * len(onnx_file.shape_of(value)), object)
     known[...] = symbol(Extent(argument, 0, value.name))
@@ -159,14 +153,14 @@ def _element_name(array: Array) -> str:
 
 
 def value_of(name: str, t: Tensor) -> Value:
-    """Describes a value for callers; a size has the type `index` and no shape."""
+    """Describes an argument or result for callers; a size has type `index` and no shape."""
     if t.known is not None and t.numbers is None and t.value is None:
         return Value(name, "index", ())
     return Value(name, t.element.name, tuple(s if isinstance(s, int) else -1 for s in t.sizes))
 
 
 def erase_unused(block: Block) -> None:
-    """Erases the operations that no result needs: unused shapes and masks."""
+    """Erases operations without users, such as unused shapes and masks."""
     for op in list(reversed(block.ops)):
         if op.results and not any(result.uses for result in op.results):
             op.detach()

@@ -1,8 +1,8 @@
 """
-Imports an ONNX model as a function of `linalg` on tensors, without another process.
+Imports an ONNX model as a function of `linalg` on tensors.
 
-The function takes the model's inputs, then its weights; every operation has the location of the
-node that it comes from.
+The arguments of the function are the model's inputs, then its weights. Every operation has the
+location of its node.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ def import_onnx(
     weights: Mapping[str, Array] | None = None,
 ) -> ImportedModel:
     """
-    Import an ONNX file, or a `ModelProto`.
+    Imports an ONNX file, or a `ModelProto`.
 
-    `dims` gives dynamic input dimensions their sizes by name (`batch`, or `x.0` for the first of
-    the input `x`); `shapes` does so by whole inputs. Dimensions whose size is None stay dynamic;
-    with `dynamic`, all others do, too. An integer input that determines sizes becomes a dynamic
-    size itself if `dims` gives it as None. `constants` gives inputs their values, which inputs need
-    on which shapes depend.
-
-    With `context`, values that each run passes to the next become states, with room for that many
-    tokens. `state` maps such inputs to their outputs if their names do not show it (see
-    `sessions`). The model's functions are then `prefill` and `decode`.
+    - `dims`: sizes of dynamic input dimensions by name (`batch`, or `x.0` for the first dimension
+      of the input `x`); None keeps a dimension dynamic. If the value of an integer input
+      determines sizes, None for its name makes the input a dynamic size.
+    - `shapes`: the shapes of whole inputs
+    - `dynamic`: keep all other dimensions dynamic
+    - `constants`: values of inputs; required for inputs that determine shapes
+    - `context`: turn values that each run passes to the next into states with room for this many
+      tokens; the functions are then `prefill` and `decode`
+    - `state`: maps such inputs to their outputs, if the names do not show it (see `sessions`)
 
     Raises `FrontendError` for a file that is not a model, for dimensions without a size, and for
-    nodes that cannot be imported, naming the node.
+    nodes that cannot be imported.
     """
     if isinstance(model, str | os.PathLike):
         proto, held = onnx_file.read_model(model)
@@ -85,16 +85,13 @@ def import_onnx(
 
 
 def import_graph(nodes: Nodes, weights: Weights, sizes: Collection[str] = ()) -> None:
-    """
-    Imports the graph of a model whose dynamic dimensions are decided; `sizes` names inputs that are
-    sizes.
-    """
+    """Imports a graph whose dynamic dimensions are decided; `sizes` names inputs that are sizes."""
     declare(nodes, onnx_file.inputs_of(nodes.model), sizes)
     import_nodes(nodes, weights)
 
 
 def _finish_model(nodes: Nodes) -> ImportedModel:
-    """Makes the function of imported nodes, with its interface."""
+    """Makes an imported model of the nodes and their interface."""
     inputs = {value.name: nodes.values[value.name] for value in onnx_file.inputs_of(nodes.model)}
     results = results_of(nodes)
     function = function_of(nodes, FUNCTION, inputs, results)

@@ -1,9 +1,9 @@
 """
-Imports a graph's nodes in order: each is computed at once, or written by its operator's function.
+Imports the nodes of a graph in order: folds each node, or calls its operator's function.
 
-Values that are known while importing (shapes, axes, constants of few bytes) are computed here, also
-sizes, so that shapes depend only on the sizes of inputs. An operator without a function is expanded
-if ONNX defines it by other operators. Every refusal names the node.
+Small known values (shapes, axes, constants) and sizes are folded, so that shapes depend only on
+the sizes of inputs. An operator without a function is expanded if ONNX defines it by other
+operators. A refusal names the node.
 """
 
 from __future__ import annotations
@@ -41,12 +41,10 @@ from xdsl_spirv.frontends.onnx_file import ELEMENT_TYPES, Model
 from xdsl_spirv.progress import stage
 
 OLDEST = 7
-"""The first opset in which operators broadcast and read attributes as today."""
+"""First opset whose operators broadcast and read attributes as today."""
 
 SMALL = 1 << 14
-"""
-Number of elements up to which a result is computed while importing, if all operands are known.
-"""
+"""Maximum number of elements of a result that is folded if all operands are known."""
 
 RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial")
@@ -61,13 +59,10 @@ EXPANDING = frozenset(
 """Operators whose results may be much larger than their operands."""
 
 MOST_ELEMENTS = (1 << 31) - 1
-"""Largest number of elements of a tensor that kernels can address."""
+"""Maximum number of elements of a tensor in a kernel."""
 
 QUANTIZED = frozenset(("DequantizeLinear",))
-"""
-Operators that are written even if all operands are known: contractions of integers need integer
-weights.
-"""
+"""Operators that are not folded, because integer contractions need integer weights."""
 
 
 MISJUDGED = frozenset(
@@ -75,13 +70,11 @@ MISJUDGED = frozenset(
     " Hardmax LRN LogSoftmax LpNormalization LpPool MaxPool MaxUnpool NegativeLogLikelihoodLoss"
     " ReduceSumSquare Resize Slice Softmax SoftmaxCrossEntropyLoss Unique Upsample".split()
 )
-"""
-Operators that onnx's evaluator computes wrongly in some opset or form. We compute them ourselves.
-"""
+"""Operators that onnx's evaluator computes wrongly in some opset or form."""
 
 
 class Nodes(TensorBuilder):
-    """Imports nodes into a block: holds the values by name, and the current node."""
+    """Imports nodes into a block; `values` maps names to tensors; `node` is the current node."""
 
     def __init__(self, entry: Block, model: Model):
         super().__init__(entry)
@@ -91,15 +84,15 @@ class Nodes(TensorBuilder):
         self.declared = declared_sizes(model.graph)
         self.node: Any = None
         self.folded: set[str] = set()
-        """Nodes whose results are known now."""
+        """Names of folded nodes."""
         self.written = 0
-        """Number of imported nodes of graphs inside nodes."""
+        """Number of imported nodes in subgraphs."""
         self._once: dict[int, tuple[Any, dict[str, Tensor]]] = {}
         self.slices: dict[tuple[object, ...], Tensor] = {}
-        """Parts of tables that several nodes read."""
+        """Slices of tables that several nodes read."""
 
     def refuse(self, cause: str, remedy: str) -> NoReturn:
-        """Raises `FrontendError` for the node that is being imported."""
+        """Raises `FrontendError` for the current node."""
         node = self.node
         raise FrontendError(
             f"{node.op_type}: {cause}",
@@ -110,14 +103,14 @@ class Nodes(TensorBuilder):
         )
 
     def once(self, graph: Any, compute: Callable[[Any], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """Computes a graph's loop-invariant tensors at the first call, and keeps them."""
+        """Computes a subgraph's loop-invariant tensors at the first call, and caches them."""
         if id(graph) not in self._once:
-            # The graph is kept, too, so that no other object gets its id.
+            # Holds the graph, so that no other object gets its id.
             self._once[id(graph)] = graph, compute(graph)
         return self._once[id(graph)][1]
 
     def run(self, nodes: Sequence[Any]) -> None:
-        """Imports nodes in their order."""
+        """Imports nodes in order."""
         with stage("importing nodes", len(nodes)) as progress:
             for node in nodes:
                 progress.step(f"{node.op_type} {node.name}")
@@ -146,17 +139,14 @@ class Nodes(TensorBuilder):
                 self.refuse(f"the output {name!r} is not computed", "leave the output out")
 
     def _understood(self, node: Any) -> Sequence[Tensor | None]:
-        """
-        Returns the results of a node; an exception for a node that is not valid ONNX becomes a
-        refusal.
-        """
+        """Returns the results of a node. Converts exceptions for bad nodes to `FrontendError`."""
         try:
             return self._results(node)
         except UNFORESEEN as error:
             said = str(error).strip().partition("\n")[0]
             self.refuse(
                 f"the node is not valid ONNX ({type(error).__name__}: {said})",
-                "compare it with ONNX's definition of the operator, or cut the model there",
+                "compare the node with ONNX's definition of the operator, or cut the model here",
             )
 
     def _results(self, node: Any) -> Sequence[Tensor | None]:
@@ -187,9 +177,7 @@ class Nodes(TensorBuilder):
 
     @property
     def declared_result(self) -> Sizes | None:
-        """
-        Returns the sizes that the model declares for the node's first result, if all are numbers.
-        """
+        """Returns the declared sizes of the node's first result, if all are static."""
         declared = self.declared.get(self.node.output[0], (None,))
         sizes = tuple(size for size in declared if size is not None)
         return sizes if len(sizes) == len(declared) else None
@@ -201,7 +189,6 @@ class Nodes(TensorBuilder):
         inputs: Sequence[Tensor | None],
         attributes: Mapping[str, Any],
     ) -> Sequence[Tensor | None]:
-        """Returns the results of a node, from its inputs."""
         entry = lookup(domain, node.op_type, self.versions.get(domain, 1))
         known = self._computed(node, entry, inputs, attributes)
         if known is not None:
@@ -219,7 +206,7 @@ class Nodes(TensorBuilder):
         except (ValueError, TypeError, IndexError) as error:
             self.refuse(
                 str(error),
-                "compare it with ONNX's definition of the operator, or cut the model there",
+                "compare the node with ONNX's definition of the operator, or cut the model here",
             )
         if domain:
             return _several(results)
@@ -228,10 +215,7 @@ class Nodes(TensorBuilder):
     def _arguments(
         self, entry: Operator, inputs: Sequence[Tensor | None], attributes: Mapping[str, Any]
     ) -> tuple[list[Tensor | None], dict[str, Any]]:
-        """
-        Returns inputs by position and attributes by name; raises `FrontendError` for an unused
-        attribute.
-        """
+        """Returns inputs and attributes. Raises `FrontendError` for an unknown attribute."""
         given = list(inputs)
         options: dict[str, Any] = {}
         for name, value in attributes.items():
@@ -249,8 +233,8 @@ class Nodes(TensorBuilder):
         if len(given) > len(entry.inputs) and not entry.is_variadic:
             if any(t is not None for t in given[len(entry.inputs) :]):
                 self.refuse(
-                    f"it has {len(given)} inputs, more than the operator takes",
-                    "compare it with ONNX's definition of the operator",
+                    f"the node has {len(given)} inputs, more than the operator takes",
+                    "compare the node with ONNX's definition of the operator",
                 )
             given = given[: len(entry.inputs)]
         return given, options
@@ -270,7 +254,7 @@ class Nodes(TensorBuilder):
         inputs: Sequence[Tensor | None],
         attributes: Mapping[str, Any],
     ) -> Sequence[Tensor | None] | None:
-        """Returns the results if the operands' data is known and small, else None."""
+        """Folds the node if all operands are known and small; returns None otherwise."""
         given = [t for t in inputs if t is not None]
         if not given or any(isinstance(t, Listed) or t.known is None for t in given):
             return None
@@ -284,8 +268,7 @@ class Nodes(TensorBuilder):
                 arrays = [None if t is None else exact_numbers(t) for t in inputs]
                 array = np.asarray(self._fold_sizes(node, entry, arrays, attributes), object)
             except (UnknownSizeError, TypeError):
-                # A value that must be a known number is not one: the operator's function explains
-                # what is possible.
+                # A required number is dynamic. The operator's function reports it.
                 return None
             if array.size and all(isinstance(item, bool) for item in array.flat):
                 return [Tensor.of(array.astype(np.bool_))]
@@ -303,8 +286,7 @@ class Nodes(TensorBuilder):
         try:
             results = self._evaluated(node, inputs)
         except Exception:
-            # The evaluator lacks the operator, or the operands do not fit: the operator's function
-            # reports it.
+            # The operator's function reports the problem.
             return None
         if any(isinstance(r, list) or np.asarray(r).size > SMALL for r in results):
             return None
@@ -315,8 +297,7 @@ class Nodes(TensorBuilder):
         self, node: Any, entry: Operator, arrays: Sequence[Any], attributes: Mapping[str, Any]
     ) -> Any:
         """
-        Computes a result of sizes. A dividend that is rounded toward zero is required not to be
-        negative.
+        Folds a node on sizes. Requires a dividend to be at least 0 if the quotient rounds.
         """
         assert entry.fold is not None
         is_cut = node.op_type == "Div" or (node.op_type == "Mod" and attributes.get("fmod"))
@@ -333,7 +314,7 @@ class Nodes(TensorBuilder):
     def _as_declared(
         self, node: Any, inputs: Sequence[Tensor], results: Sequence[Tensor]
     ) -> list[Tensor]:
-        """Converts results to ONNX's types: its evaluator leaves results of narrow floats wide."""
+        """Converts results to ONNX's types, because the evaluator returns wider floats."""
         if not any(t.element.is_float and t.element.bits < 32 for t in inputs):
             return list(results)
         inferred = self._inferred(node, inputs)
@@ -345,17 +326,13 @@ class Nodes(TensorBuilder):
         ]
 
     def _inferred_count(self, node: Any, inputs: Sequence[Tensor]) -> int:
-        """
-        Returns the number of elements that ONNX infers for the result of known operands, or 0.
-        """
+        """Returns the number of elements that ONNX infers for the result, or 0 if it is unknown."""
         inferred = self._inferred(node, inputs)
         fields = [f for t in inferred.values() for f in t.tensor_type.shape.dim]
         return math.prod(field.dim_value or 1 for field in fields)
 
     def _inferred(self, node: Any, inputs: Sequence[Tensor]) -> Mapping[str, Any]:
-        """
-        Returns the types and shapes that ONNX infers for the results of known operands, by name.
-        """
+        """Returns the types and shapes that ONNX infers for the node's results, by name."""
         onnx: Any = import_module("onnx")
         names = dict.fromkeys(name for name in node.input if name)
         known = dict(zip([name for name in node.input if name], inputs, strict=True))
@@ -367,7 +344,7 @@ class Nodes(TensorBuilder):
                 schema, node, types, data, opset_imports=list(self.model.opset_import)
             )
         except Exception:
-            # The operator does not fit ONNX's definition: its function reports it.
+            # The operator's function reports a node that does not fit ONNX's definition.
             return {}
 
     def _folded(
@@ -376,10 +353,7 @@ class Nodes(TensorBuilder):
         inputs: Sequence[Tensor | None],
         attributes: Mapping[str, Any],
     ) -> Sequence[Tensor] | None:
-        """
-        Computes the result by the operator's own function for known numbers, if it has one and they
-        fit.
-        """
+        """Folds the node with its operator's fold function, if it has one for these operands."""
         if entry is None or entry.fold is None:
             return None
         arrays = [None if t is None else t.numbers for t in inputs]
@@ -389,7 +363,7 @@ class Nodes(TensorBuilder):
             return None
 
     def _evaluated(self, node: Any, inputs: Sequence[Tensor | None]) -> list[Any]:
-        """Computes the results of one node by onnx's own evaluator."""
+        """Computes the results of a node with onnx's evaluator."""
         onnx: Any = import_module("onnx")
         helper = onnx.helper
         arrays = {
@@ -411,14 +385,14 @@ class Nodes(TensorBuilder):
     # Operators that ONNX defines by others
 
     def _expanded(self, node: Any, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        """Expands the operator by its definition, in the model or in ONNX."""
+        """Imports the nodes by which the model or ONNX defines the operator."""
         body, defaults = self._model_function(node), []
         if body is None:
             body, defaults = self._standard_function(node, inputs)
         if body is None:
             domain = f" of the domain {node.domain!r}" if node.domain else ""
             cause = f"the operator{domain} is not supported"
-            remedy = "replace the node by others, or cut the model there"
+            remedy = "replace the node by other nodes, or cut the model before it"
             known = REFUSED.get(node.domain) or REFUSED.get(node.op_type)
             self.refuse(*(known or (cause, remedy)))
         values, versions, around = self.values, self.versions, self.node
@@ -445,10 +419,7 @@ class Nodes(TensorBuilder):
     def _standard_function(
         self, node: Any, inputs: Sequence[Tensor | None]
     ) -> tuple[Any | None, list[Any]]:
-        """
-        Returns ONNX's definition of the operator as nodes, and the attributes that a call leaves
-        out.
-        """
+        """Returns ONNX's definition of the operator as nodes, and default attributes."""
         onnx: Any = import_module("onnx")
         version = self.versions.get(node.domain, 1)
         if not onnx.defs.has(node.op_type, node.domain):
@@ -467,7 +438,7 @@ class Nodes(TensorBuilder):
 
 
 def least_count(t: Tensor) -> int:
-    """Returns the least number of elements of a tensor: dynamic sizes count as 1."""
+    """Returns the minimum number of elements of a tensor; dynamic sizes count as 1."""
     return math.prod(size if isinstance(size, int) else 1 for size in t.sizes)
 
 
@@ -478,14 +449,14 @@ def _type_proto(t: Tensor) -> Any:
 
 
 def number_of(name: str) -> int:
-    """Returns ONNX's number of an element type, given MLIR's name."""
+    """Returns ONNX's code of an element type, given MLIR's name."""
     onnx: Any = import_module("onnx")
     code = next(code for code, known in ELEMENT_TYPES.items() if known == name)
     return onnx.TensorProto.DataType.Value(code)
 
 
 def element_numbered(number: int) -> Any:
-    """Returns the element type of an ONNX number; raises `ValueError` for an unsupported one."""
+    """Returns the element type with an ONNX code. Raises `ValueError` for an unsupported type."""
     onnx: Any = import_module("onnx")
     code = onnx.TensorProto.DataType.Name(number)
     name = ELEMENT_TYPES.get(code, "")
@@ -495,7 +466,7 @@ def element_numbered(number: int) -> Any:
 
 
 def attributes_of(node: Any) -> dict[str, Any]:
-    """Returns attributes as Python values: text as `str`, tensors as arrays, graphs unchanged."""
+    """Returns attributes as Python values: strings as `str`, tensors as arrays, graphs as is."""
     onnx: Any = import_module("onnx")
     values: dict[str, Any] = {}
     for attribute in node.attribute:
@@ -511,15 +482,12 @@ def attributes_of(node: Any) -> dict[str, Any]:
 
 
 def has_graph(node: Any) -> bool:
-    """True if a node contains graphs."""
+    """True if a node contains subgraphs."""
     return any(a.HasField("g") or a.graphs for a in node.attribute)
 
 
 def _with_attributes(body: Any, node: Any, defaults: Sequence[Any]) -> list[Any]:
-    """
-    Returns the nodes of a function's body, with the attributes that they refer to taken from the
-    call.
-    """
+    """Returns the nodes of a function's body, with the attributes of the call substituted."""
     given = {a.name: a for a in [*defaults, *body.attribute_proto, *node.attribute]}
     nodes: list[Any] = []
     for inner in body.node:
@@ -539,9 +507,7 @@ def _with_attributes(body: Any, node: Any, defaults: Sequence[Any]) -> list[Any]
 
 
 def exact_numbers(t: Tensor) -> Any:
-    """
-    Converts known data to sizes and portions of sizes; raises `TypeError` for floats of many bits.
-    """
+    """Converts known data to exact sizes and quotients. Raises `TypeError` for inexact floats."""
     numbers = t.numbers
     if numbers is None or not t.element.is_float:
         return t.known

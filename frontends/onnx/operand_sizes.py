@@ -1,9 +1,8 @@
 """
-Sizes that ONNX requires of an operator's smaller operands: scalars, and vectors along another
-operand's axis.
+Checks the sizes of scalar and vector operands that ONNX prescribes.
 
-Without these checks, an operator's function would broadcast an operand of a wrong size, and compute
-a result that ONNX does not define.
+Without these checks, an operand of a wrong size would be broadcast, and the result would not be
+defined by ONNX.
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ from xdsl_spirv.frontends.onnx.values import Tensor
 from xdsl_spirv.speech import counted
 
 Rule: TypeAlias = Callable[[Sequence[Any], Mapping[str, Any]], Size]
-"""
-Returns the number of elements that an operand must have, from all operands and the attributes.
-"""
+"""Returns the required number of elements of an operand, from all operands and attributes."""
 
 
 def _number(count: int) -> Rule:
@@ -29,9 +26,7 @@ def _number(count: int) -> Rule:
 
 
 def _axis_of(operand: int, axis: int, attribute: str = "") -> Rule:
-    """
-    Returns the rule that a size equals that of another operand's axis, which an attribute may name.
-    """
+    """Returns a rule: the size equals that of another operand's axis (an attribute, or `axis`)."""
     return lambda inputs, attributes: inputs[operand].sizes[attributes.get(attribute, axis)]
 
 
@@ -73,11 +68,9 @@ RANKS: Mapping[str, Mapping[int, int | None]] = {
     "QuantizeLinear": {1: 1},
     "RMSNormalization": {1: None},
 }
-"""Largest rank of an operand without blocks; None means the first operand's rank."""
+"""Maximum rank of an operand; None means the rank of the first operand."""
 PARTS = ("GatherElements", "ScatterElements")
-"""
-Operators whose indices may not be larger than the first operand, except along the indexed axis.
-"""
+"""Operators whose indices must be at most as large as the data, except along the axis."""
 
 
 def check_operand_sizes(
@@ -86,7 +79,7 @@ def check_operand_sizes(
     inputs: Sequence[Tensor | None],
     attributes: Mapping[str, Any],
 ) -> None:
-    """Raises `FrontendError` for an operand of a wrong size; dynamic sizes are checked by a run."""
+    """Raises `FrontendError` for an operand of a wrong size. A run checks dynamic sizes."""
     if entry.domain or not inputs or inputs[0] is None:
         return
     given = {place: t for place, t in enumerate(inputs) if t is not None}

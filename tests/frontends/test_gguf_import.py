@@ -148,7 +148,7 @@ def test_the_command_compiles_a_file(path: Path, capsys: pytest.CaptureFixture[s
     assert Program.load(output).function("decode").manifest.states[0].shape == (1, 2, 16, 16)
     assert main([*command, "--context", "65"]) != 0
     assert (
-        "a context of 65 tokens was asked for, but the model was trained on 64"
+        "a context of 65 tokens is requested, but the model was trained on 64"
         in capsys.readouterr().err
     )
 

@@ -222,7 +222,7 @@ def test_compiled(kind: str, onnx: ModuleType):
     ("kind", "given", "said"),
     [
         ("LinearClassifier", {"classlabels_strings": ["cat", "dog"], "coefficients": [1.0] * 10,
-         "intercepts": [0.0] * 2}, r"labels are text \(cat, dog"),
+         "intercepts": [0.0] * 2}, r"labels are strings \(cat, dog"),
         ("SVMClassifier", {"coefficients": [1.0], "prob_a": [1.0]}, "no support vectors"),
         ("SVMClassifier", {"coefficients": [1.0] * 10, "rho": [0.0], "classlabels_ints": [1, 2]},
          "two classes and no support vectors"),

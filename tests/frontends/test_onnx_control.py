@@ -113,7 +113,7 @@ def test_a_program_stops_where_data_says() -> None:
         ),
         (
             f"f = ReduceMax<keepdims = 0>(x) n = Cast<to = 7>(f) z = Loop<{ROUND}>(n, , x)",
-            r"the number of iterations is computed .*limit it by Min or Clip",
+            r"the number of iterations is computed .*limit the number by Min or Clip",
         ),
         (
             f"k = Constant<value_int = 5000>() m = Constant<value_float = 7.0>() "
@@ -130,7 +130,7 @@ def test_a_program_stops_where_data_says() -> None:
             "f = ReduceSum<keepdims = 0>(x) m = Constant<value_float = 6.0>() c = Less(f, m) "
             "z = If<then_branch = g () => (float[n] p) { p = Neg(x) }, "
             "else_branch = h () => (float[n] q) { q = Concat<axis = 0>(x, x) }>(c)",
-            "If: one side gives 3xf32, the other 6xf32",
+            "If: the branches give 3xf32 and 6xf32",
         ),
     ],
 )

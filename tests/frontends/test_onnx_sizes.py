@@ -272,7 +272,7 @@ def test_a_size_of_two_numbers_is_refused() -> None:
         (
             """(float[n] x) => (float[a] z) <int64[1] o = {-1}>
             { p = NonZero(x) y = Reshape(p, o) t = Gather(x, y) z = CumSum(t, o) }""",
-            r"CumSum: the length of its operand depends on data .*CumSum",
+            r"CumSum: the length of an operand depends on data .*CumSum",
         ),
     ],
 )

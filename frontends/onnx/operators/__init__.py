@@ -1,4 +1,4 @@
-"""Functions of the operators, in files by kinds of operators."""
+"""Functions that import ONNX operators, in files by kind."""
 
 from importlib import import_module
 
@@ -34,6 +34,6 @@ FILES = (
 
 
 def load() -> None:
-    """Register all operators."""
+    """Registers all operators."""
     for name in FILES:
         import_module(f"{__name__}.{name}")

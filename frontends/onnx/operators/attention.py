@@ -1,4 +1,4 @@
-"""ONNX's operator of scaled dot-product attention."""
+"""Imports ONNX's Attention operator."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def attention(
 
 
 def _to_all_keys(b: Nodes, mask: Tensor, keys: Size) -> Tensor:
-    """Pads a mask for fewer keys, so that it hides the remaining keys."""
+    """Pads a mask to the number of keys; the additional keys are hidden."""
     own = mask.sizes[-1]
     if not isinstance(own, int) or not isinstance(keys, int) or own in (1, keys):
         return mask
@@ -95,7 +95,7 @@ def _window(
     window: tuple[int, int],
     seen: Tensor,
 ) -> Tensor:
-    """Hides keys further to the left or right than the window; -1 means no limit."""
+    """Returns a mask that hides keys further left or right than the window; -1 means no limit."""
     rows = b.integer(sizes[2])
 
     def test(s: Scalars, i: Number, j: Number, length: Number) -> Number:

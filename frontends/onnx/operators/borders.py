@@ -1,4 +1,4 @@
-"""Padding and cropping, and the values that are read at places outside a tensor."""
+"""Imports padding and cropping operators, and computes values outside a tensor."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from xdsl_spirv.frontends.onnx.values import BOOL, I64, Tensor
 
 BORDERS = ("edge", "reflect", "symmetric", "wrap")
 """
-Border modes, which map a place outside to one inside: the nearest element; the mirror image at the
-first or last element, which appears once; the mirror image with that element repeated; or periodic
-repetition.
+Modes that map an index outside a tensor to an index inside.
+
+They take the nearest element, the mirror image without or with repetition of the edge element, or
+the periodic continuation.
 """
 
 
 def held(s: Scalars, place: Number, size: Number, border: str) -> Number:
-    """Maps any index to one of `size` elements by the border mode; see `BORDERS`."""
+    """Maps any index to one of `size` elements, according to a mode of `BORDERS`."""
     if border == "edge":
         return s.maximum(s.minimum(place, size - 1), 0)
     if border == "wrap":
@@ -33,7 +34,7 @@ def held(s: Scalars, place: Number, size: Number, border: str) -> Number:
 
 
 def _rest(s: Scalars, place: Number, period: Number) -> Number:
-    """Returns the remainder of a division that rounds down."""
+    """Returns the remainder of a floor division."""
     rest = place % period
     return s.select(rest < 0, rest + period, rest)
 
@@ -54,7 +55,7 @@ def pad(
     mode: str = "constant",
     value: float = 0.0,
 ) -> Tensor:
-    """Pads a tensor. A negative amount removes elements, before others are added."""
+    """Imports Pad. Negative amounts first remove elements, then positive amounts add elements."""
     if mode not in ("constant", *BORDERS):
         b.refuse(f"mode {mode!r}", f"use constant, {', '.join(BORDERS)}")
     number = Tensor.of(_of_type(x, value)) if constant_value is None else constant_value
@@ -63,7 +64,9 @@ def pad(
     amounts = sizes_in(b, pads, "pads")
     along = axes_of(b, integers(b, axes, "axes") if axes else range(x.rank), x.rank)
     if len(amounts) != 2 * len(along):
-        b.refuse(f"there are {len(amounts)} pads for {len(along)} axes", "give two for each axis")
+        b.refuse(
+            f"there are {len(amounts)} pads for {len(along)} axes", "give two pads for each axis"
+        )
     low: list[Size] = [0] * x.rank
     high: list[Size] = [0] * x.rank
     for place, axis in enumerate(along):
@@ -78,11 +81,11 @@ def _of_type(x: Tensor, value: float):
 def padded(
     b: Nodes, x: Tensor, low: Sequence[Size], high: Sequence[Size], number: Tensor, mode: str
 ) -> Tensor:
-    """Pads each axis before and after its elements; negative amounts remove elements."""
+    """Pads each axis by `low` and `high` elements; negative amounts remove elements."""
     before = [_negative(n) for n in low]
     sizes = [s - f - _negative(n) for s, f, n in zip(x.sizes, before, high, strict=True)]
     if any(isinstance(s, int) and s < 0 for s in sizes):
-        b.refuse(f"{x} has fewer elements than are removed", "remove fewer")
+        b.refuse(f"{x} has fewer elements than are removed", "remove fewer elements")
     x = b.slice(x, before, sizes, [1] * x.rank)
     low, high = ([n + _negative(n) for n in amounts] for amounts in (low, high))
     static = [n for n in (*low, *high) if isinstance(n, int)]
@@ -120,12 +123,12 @@ def _padded_by_data(
     mode: str,
     sizes: Sequence[int],
 ) -> Tensor:
-    """Returns a tensor of given sizes that is padded before each axis by amounts from data."""
+    """Pads by amounts that are known only at run time, to a result of the given sizes."""
     count = x.rank if axes is None else axes.sizes[0]
     if len(sizes) != x.rank or not isinstance(count, int) or pads.sizes != (2 * count,):
         b.refuse(
             f"{pads} are not two pads for each axis of {x}, with result {list(sizes)}",
-            "give two for each axis",
+            "give two pads for each axis",
         )
     if 0 in x.sizes:
         b.refuse("pads of an empty tensor are computed when the model runs", "make them constants")
@@ -140,7 +143,7 @@ def _padded_by_data(
                 of_axis(s, along, count, axis, x.rank, amounts, s.number(0, I64))
                 for amounts in (first, behind)
             )
-            # Negative amounts remove elements before the others are added.
+            # Negative amounts are applied before positive amounts.
             taken, extent = s.minimum(low, 0), source.extent(s, axis)
             size = s.maximum(extent + taken + s.minimum(high, 0), 1)
             place = s.index(axis) - s.maximum(low, 0)
@@ -154,7 +157,7 @@ def _padded_by_data(
 
 
 def _negative(n: Size) -> int:
-    """Returns the number of elements that an amount removes; a dynamic amount removes none."""
+    """Returns the number of elements that an amount removes; 0 for a dynamic amount."""
     return max(0, -n) if isinstance(n, int) else 0
 
 
@@ -169,14 +172,14 @@ def center_crop_pad(
     for axis, new in wanted.items():
         size = x.sizes[axis]
         if not isinstance(new, int):
-            b.refuse("the size of the result is dynamic", "give it: --dim")
+            b.refuse("the size of the result is dynamic", "give its dimensions: --dim")
         if not isinstance(size, int):
-            # First as many elements are added as may be missing, then the middle is taken.
+            # Pads to at least the new size, then crops the middle.
             lacks = new - least(size, new)
             low[axis], high[axis] = lacks // 2, lacks - lacks // 2
             continue
         more = new - size
-        # The odd element is at the end: one more is added there, or removed.
+        # An odd element is added or removed at the end.
         low[axis] = more // 2 if more > 0 else -(-more // 2)
         high[axis] = more - low[axis]
     x = padded(b, x, low, high, Tensor.of(_of_type(x, 0)), "constant")

@@ -1,7 +1,7 @@
 """
-Operators of `ai.onnx.ml` on tensors of numbers: scalers, linear models and trees.
+Imports operators of `ai.onnx.ml` on numeric tensors: scalers, linear models and trees.
 
-Inputs are rows of features. Learned numbers are attributes, and become constants of the module.
+Inputs are rows of features. Learned numbers are attributes, and become constants.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor
 
 ML = "ai.onnx.ml"
 DEEPEST = 64
-"""Greatest depth of a tree: a kernel has code for each level."""
+"""Maximum depth of a tree, because a kernel has code for each level."""
 
 
 def apply_standard(b: Nodes, name: str, *inputs: Tensor, **attributes: Any) -> Tensor:
-    """Computes the result of an operator of ONNX itself."""
+    """Applies a standard ONNX operator, given by name."""
     entry = lookup("", name, 18)
     assert entry is not None
     result = entry(b, *inputs, **attributes)
@@ -85,7 +85,7 @@ def array_feature_extractor(b: Nodes, x: Tensor, indices: Tensor, /) -> Tensor:
 def linear_scores(
     b: Nodes, x: Tensor, coefficients: Sequence[float], intercepts: Sequence[float], count: int
 ) -> Tensor:
-    """Multiplies rows of features by weights, and adds the intercepts."""
+    """Multiplies rows of features by weights, and adds intercepts."""
     weights = np.array(coefficients, np.float32).reshape(count, -1).T
     total = multiply(b, b.convert(x, F32), Tensor.of(np.ascontiguousarray(weights)))
     return b.elementwise(lambda s, i, x: x + i, floats(intercepts or [0.0] * count), total)
@@ -102,14 +102,17 @@ def transform_scores(b: Nodes, x: Tensor, post_transform: str) -> Tensor:
         return _softmax_of_scores(b, x)
     if post_transform == "PROBIT":
         return b.elementwise(_probit, x)
-    names = "NONE, LOGISTIC, SOFTMAX, SOFTMAX_ZERO or PROBIT"
+    names = "use NONE, LOGISTIC, SOFTMAX, SOFTMAX_ZERO or PROBIT"
     b.refuse(f"post_transform is {post_transform!r}, which is not supported", f"use {names}")
 
 
 def transform_targets(
     b: Nodes, x: Tensor, post_transform: str, agreed: Sequence[str] = ("NONE", "PROBIT")
 ) -> Tensor:
-    """Transforms scores; refuses rows of one score if onnxruntime and ONNX's reference disagree."""
+    """
+    Applies `post_transform`. For rows of one score, only the modes in `agreed` are accepted,
+    because onnxruntime and ONNX's reference disagree about the others.
+    """
     if x.sizes[-1] == 1 and post_transform not in agreed:
         refuse_transform(b, post_transform)
     return transform_scores(b, x, post_transform)
@@ -124,7 +127,7 @@ def refuse_transform(b: Nodes, post_transform: str) -> NoReturn:
 
 
 def _softmax_of_scores(b: Nodes, x: Tensor) -> Tensor:
-    """A softmax that leaves scores of 0 at 0; rows of zeros become a half everywhere."""
+    """Computes SOFTMAX_ZERO: scores of 0 stay 0; rows of zeros become 0.5."""
     greatest = maximum_over(b, x, [x.rank - 1], True)
 
     def part(s: Scalars, m: Number, x: Number) -> Number:
@@ -140,9 +143,7 @@ def _softmax_of_scores(b: Nodes, x: Tensor) -> Tensor:
 
 
 def _probit(s: Scalars, x: Number) -> Number:
-    """
-    Computes the inverse of the normal distribution by Winitzki's formula, like ONNX's reference.
-    """
+    """Computes the inverse normal distribution with Winitzki's formula, as ONNX's reference."""
     y = x * 2.0 - 1.0
     log = s.unary(math.LogOp, (y * -1.0 + 1.0) * (y + 1.0))
     half = log * 0.5 + 2.0 / (np.pi * 0.147)
@@ -167,10 +168,10 @@ def linear_regressor(
 
 
 def choose_labels(b: Nodes, scores: Tensor, names: Sequence[int], strings: Sequence[str]) -> Tensor:
-    """Returns the label of the greatest score of each row; among equal scores the first."""
+    """Returns the label of the highest score in each row; the first one wins a tie."""
     if strings:
         b.refuse(
-            f"its labels are text ({', '.join(strings[:3])}, ...)",
+            f"the class labels are strings ({', '.join(strings[:3])}, ...)",
             "convert the labels to numbers: use int64s",
         )
     best = apply_standard(b, "ArgMax", scores, axis=1, keepdims=0)
@@ -193,7 +194,8 @@ def linear_classifier(
     count = len(classlabels_ints) or len(classlabels_strings)
     if len(intercepts) not in (0, count):
         b.refuse(
-            f"there are {len(intercepts)} intercepts for {count} classes", "give one for each class"
+            f"there are {len(intercepts)} intercepts for {count} classes",
+            "give one intercept for each class",
         )
     scores = linear_scores(b, x, coefficients, intercepts, count)
     labels = choose_labels(b, scores, classlabels_ints, classlabels_strings)
@@ -207,7 +209,7 @@ BRANCHES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "
 
 @dataclass(frozen=True)
 class TreeNodes:
-    """The attributes of the nodes of all trees, as ONNX has them."""
+    """ONNX's attributes of the nodes of all trees."""
 
     nodes_falsenodeids: Sequence[int]
     nodes_featureids: Sequence[int]
@@ -225,7 +227,7 @@ class TreeNodes:
 
 
 def _leaves(b: Nodes, x: Tensor, nodes: TreeNodes) -> Tensor:
-    """Returns the leaf at which each row ends in each tree; a leaf leads to itself."""
+    """Returns the leaf that each row reaches in each tree."""
     places = nodes.places()
     trees, modes = nodes.nodes_treeids, nodes.nodes_modes
     if unknown := set(modes) - {*BRANCHES, "LEAF"}:
@@ -271,7 +273,7 @@ def _leaves(b: Nodes, x: Tensor, nodes: TreeNodes) -> Tensor:
 
 
 def _is_taken(s: Scalars, x: Number, y: Number, kinds: Sequence[str], kind: Number) -> Number:
-    """True if a branch is taken, by the mode of its node."""
+    """True if a node's comparison holds; `kind` is the index of its mode in `kinds`."""
     tests: dict[str, Number] = dict(
         zip(
             map(str, BRANCHES),
@@ -288,7 +290,7 @@ def _is_taken(s: Scalars, x: Number, y: Number, kinds: Sequence[str], kind: Numb
 def _tree_scores(
     b: Nodes, x: Tensor, nodes: TreeNodes, given: Mapping[str, Sequence[Any]], count: int, how: str
 ) -> Tensor:
-    """Sums the weights of the leaves at which each row ends, over all trees."""
+    """Aggregates the weights of the leaves that each row reaches, over all trees."""
     leaves = _leaves(b, x, nodes)
     places = nodes.places()
     none = {"MIN": np.inf, "MAX": -np.inf}.get(how, 0.0)
@@ -303,7 +305,7 @@ def _tree_scores(
     )
     if how in ("MIN", "MAX"):
         found = (minimum_over if how == "MIN" else maximum_over)(b, parts, [1], False)
-        # A target without leaves in any tree is 0.
+        # A target without leaves is 0.
         return b.elementwise(
             lambda s, x: s.select(x.equals(none), s.number(0, x.element), x), found
         )
@@ -356,14 +358,14 @@ def tree_ensemble_classifier(
 ) -> list[Tensor]:
     count = len(classlabels_int64s) or len(classlabels_strings)
     if count == 2 and len(set(class_ids)) == 1:
-        b.refuse("it has two classes, but weights of one", "give weights of both classes")
+        b.refuse("only one of two classes has weights", "give weights of both classes")
     given = {"trees": class_treeids, "nodes": class_nodeids, "ids": class_ids}
     weights = {**given, "weights": class_weights}
     x = b.convert(x, F32)
     scores = _plus(b, _tree_scores(b, x, nodes, weights, count, "SUM"), base_values)
     rated = scores
     if not base_values:
-        # onnxruntime chooses among the classes for which a tree has a weight.
+        # onnxruntime ignores classes without weights.
         votes = {**given, "weights": [1.0] * len(class_weights)}
         counts = _tree_scores(b, x, nodes, votes, count, "SUM")
         rated = b.elementwise(
@@ -375,12 +377,12 @@ def tree_ensemble_classifier(
 
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
-"""Names by ONNX's numbers. onnxruntime 1.32 swaps SOFTMAX and LOGISTIC."""
+"""Names of ONNX's codes of `post_transform`. onnxruntime 1.32 swaps SOFTMAX and LOGISTIC."""
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """The attributes of trees whose leaves are stored separately from their nodes."""
+    """Attributes of trees whose leaves are stored separately from the nodes."""
 
     leaf_targetids: Sequence[int]
     leaf_weights: Array
@@ -397,7 +399,7 @@ class Ensemble:
     nodes_missing_value_tracks_true: Sequence[int] = ()
 
     def sets(self) -> dict[int, list[float]]:
-        """Returns the numbers that each node of mode BRANCH_MEMBER compares with."""
+        """Returns the members of the set of each BRANCH_MEMBER node, by node index."""
         members = [n for n, mode in enumerate(self.nodes_modes) if mode == len(BRANCHES)]
         values = [] if self.membership_values is None else self.membership_values.tolist()
         ends = [n for n, value in enumerate(values) if np.isnan(value)]
@@ -407,15 +409,17 @@ class Ensemble:
 
     def with_leaves(self) -> tuple[TreeNodes, dict[str, list[Any]]]:
         """
-        Converts the trees to the form of the older operators; returns them and the leaves' weights.
+        Converts the trees to the attributes of the older operators. Returns the nodes and the
+        leaves' weights.
 
-        A node that compares with several numbers becomes a chain of nodes that compare with one.
+        A node that tests membership in a set becomes a chain of nodes that compare with one
+        member.
         """
         sets, rows, weights = self.sets(), list[tuple[Any, ...]](), list[tuple[Any, ...]]()
         tracks = self.nodes_missing_value_tracks_true or [0] * len(self.nodes_modes)
 
         def add(tree: int, is_leaf: int, number: int) -> int:
-            """Adds a node and its subtree; returns its number in the tree."""
+            """Adds a node and its subtree. Returns the node's index in its tree."""
             here = len(rows)
             if is_leaf:
                 rows.append((tree, here, "LEAF", 0, 0.0, 0, 0, 0))

@@ -1,9 +1,8 @@
 """
-onnxruntime's own operators: most of them fuse several of ONNX's, as its optimizer writes them.
+Imports onnxruntime's operators, most of which its optimizer fuses from ONNX operators.
 
-They are expressed by the functions of ONNX's operators, so that a model gives the same module
-before and after optimization. Operators for attention and normalization are in `contrib_attention`
-and `contrib_norms`.
+They are built from the functions of ONNX's operators, so that a model gives the same module before
+and after optimization. `contrib_attention` and `contrib_norms` have more operators.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from xdsl_spirv.frontends.onnx.values import BOOL, I32, Tensor
 
 NHWC = "com.ms.internal.nhwc"
 
-# Present and former operators of ONNX under another domain.
+# Current and former ONNX operators in other domains.
 for _function, _name in (
     (gelu, "Gelu"),
     (indexing.trilu, "Trilu"),
@@ -50,7 +49,7 @@ for _function, _name in (
 
 
 def _apply_activation(b: Nodes, x: Tensor, name: str, parameters: Sequence[float | None]) -> Tensor:
-    """Applies the attribute `activation` to the result; nothing if it is empty."""
+    """Applies the activation `name`, if any."""
     if not name:
         return x
     alpha, beta = [*parameters, None, None][:2]
@@ -77,7 +76,7 @@ def fused_conv(
     activation_params: Sequence[float] = (),
     attributes: ConvAttributes,
 ) -> Tensor:
-    """Convolves, adds a tensor, then applies an activation to each element."""
+    """Imports FusedConv: a convolution, an addition, and an activation."""
     result = plus(b, windows.conv(b, x, w, bias, attributes=attributes), z)
     return _apply_activation(b, result, activation, activation_params)
 
@@ -95,9 +94,7 @@ def channels_last_conv(
     activation_params: Sequence[float] = (),
     attributes: ConvAttributes,
 ) -> Tensor:
-    """
-    Convolves an image with channels last; so are the weights' if onnxruntime's tools wrote them.
-    """
+    """Imports a convolution of an image with channels last."""
     if b.node.op_type == "NhwcConv":
         w = _weights_as_onnx(b, x.sizes[-1], w, attributes)
     z = None if z is None else to_channels_first(b, z)
@@ -110,10 +107,10 @@ def channels_last_conv(
 
 def _weights_as_onnx(b: Nodes, channels: Size, w: Tensor, attributes: ConvAttributes) -> Tensor:
     """
-    Returns weights as outputs x channels x kernel. The operator's definition orders them so, but
-    the tool that writes the operator does not.
+    Returns weights as outputs x channels x kernel.
 
-    Refuses weights that can be read either way.
+    onnxruntime's tools write the weights of NhwcConv with channels last, unlike its definition.
+    Refuses weights whose order is ambiguous.
     """
     group, kernel_shape = attributes.group, attributes.kernel_shape
     kernels = [list(w.sizes[2:]), list(w.sizes[1:-1])]
@@ -123,7 +120,8 @@ def _weights_as_onnx(b: Nodes, channels: Size, w: Tensor, attributes: ConvAttrib
     )
     if first and last and set(w.sizes[1:]) != {1}:
         b.refuse(
-            f"the channels of the weights {w} may be first or last", "use Conv between Transpose"
+            f"the channels of the weights {w} may be first or last",
+            "use Transpose, Conv and Transpose",
         )
     return to_channels_first(b, w) if last else w
 
@@ -198,7 +196,7 @@ def fused_matmul(
 
 
 def _turn_matrix(b: Nodes, t: Tensor, matrix: int, batch: int) -> Tensor:
-    """Swaps rows and columns, after the first dimension became that of the rows."""
+    """Transposes a matrix operand of FusedMatMul, as `transA` and `transBatchA` say."""
     order = list(range(t.rank))
     if batch and t.rank > 2:
         order = [*order[1:-1], 0, order[-1]]
@@ -212,11 +210,11 @@ def gemm_fast_gelu(b: Nodes, x: Tensor, w: Tensor, bias: Tensor | None = None, /
     return fast_gelu(b, products.multiply(b, x, w), bias)
 
 
-# An LSTM whose products are of integers
+# LSTM with integer products
 
 
 class _Quantized(Recurrence):
-    """An LSTM step whose products quantize their operands; weights are quantized already."""
+    """An LSTM whose products have dynamically quantized operands and quantized weights."""
 
     def projected(self, direction: int) -> Tensor:
         plain, self.x = self.x, _through_bytes(self.b, self.x)
@@ -229,7 +227,7 @@ class _Quantized(Recurrence):
 
 
 def _through_bytes(b: Nodes, x: Tensor) -> Tensor:
-    """Quantizes to 8 bits by the range of all elements, and dequantizes again."""
+    """Quantizes a tensor dynamically to 8 bits, and dequantizes it."""
     return quantized.dequantize_linear(b, *quantized.dynamic_quantize_linear(b, x))
 
 
@@ -254,8 +252,9 @@ def dynamic_quantize_lstm(
     input_forget: int = 0,
 ) -> Sequence[Tensor]:
     """
-    Runs an LSTM of integer products. Weights are directions x inputs x gates, with one scale for
-    each direction or each gate.
+    Imports DynamicQuantizeLSTM.
+
+    Weights are directions x inputs x gates, with a scale for each direction or each gate.
     """
 
     def weights(t: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
@@ -292,11 +291,14 @@ def quick_gelu(b: Nodes, x: Tensor, /, *, alpha: float = 1.702) -> Tensor:
 
 @operator("BiasSplitGelu", domain=MICROSOFT)
 def bias_split_gelu(b: Nodes, x: Tensor, bias: Tensor, /) -> Tensor:
-    """Multiplies one half of the last dimension by the gelu of the other half."""
+    """Adds a bias, and multiplies the first half of the columns by the gelu of the second half."""
     total = plus(b, x, bias)
     half = exact_quotient(x.sizes[-1], 2)
     if half is None:
-        b.refuse(f"{x.sizes[-1]} elements do not divide into two halves", "use an even number")
+        b.refuse(
+            f"{x.sizes[-1]} elements do not divide into two halves",
+            "use an even number of elements",
+        )
     left, right = (part(b, total, x.rank - 1, start, half) for start in (0, half))
     return b.elementwise(lambda s, g, x: x * g, gelu(b, right), left)
 
@@ -318,7 +320,7 @@ def bias_dropout(
     *,
     seed: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Adds bias and residual; dropout has no effect outside of training."""
+    """Adds bias and residual. Dropout is refused unless it has no effect."""
     if training_mode is not None and (
         training_mode.numbers is None or bool(training_mode.numbers.any())
     ):
@@ -329,7 +331,7 @@ def bias_dropout(
 
 @operator("ComplexMul", "ComplexMulConj", domain=MICROSOFT)
 def complex_product(b: Nodes, x: Tensor, y: Tensor, /) -> Tensor:
-    """Multiplies complex numbers, whose real and imaginary parts are in the last dimension."""
+    """Multiplies complex numbers; the last dimension holds real and imaginary parts."""
     sign = -1 if b.node.op_type == "ComplexMulConj" else 1
     (a, c), (d, e) = ([part(b, t, t.rank - 1, i, 1) for i in (0, 1)] for t in (x, y))
     real = b.elementwise(lambda s, a, c, d, e: a * d - c * e * sign, a, c, d, e)
@@ -407,7 +409,7 @@ def arithmetic_sequence(
 
 @operator("UnfoldTensor", domain=MICROSOFT)
 def unfold(b: Nodes, x: Tensor, /, *, dim: int = -1, size: int, step: int = 1) -> Tensor:
-    """Puts all windows of a dimension into a new last dimension."""
+    """Collects all windows of a dimension in a new last dimension."""
     axis = shapes.axis_of(b, dim, x.rank)
     sizes = [*x.sizes, size]
     sizes[axis] = (x.sizes[axis] - size) // step + 1
@@ -419,7 +421,7 @@ def unfold(b: Nodes, x: Tensor, /, *, dim: int = -1, size: int, step: int = 1) -
 
 @operator("CDist", domain=MICROSOFT)
 def distances(b: Nodes, x: Tensor, y: Tensor, /, *, metric: str = "sqeuclidean") -> Tensor:
-    """Returns the distances between each row of one matrix and each of the other."""
+    """Returns the distance between each row of `x` and each row of `y`."""
     if metric not in ("sqeuclidean", "euclidean"):
         b.refuse(
             f"metric is {metric!r}, which is not supported", "use 'sqeuclidean' or 'euclidean'"
@@ -452,7 +454,7 @@ def grid_sample(b: Nodes, x: Tensor, grid: Tensor, /, **given: Any) -> Any:
 def real_fourier(
     b: Nodes, x: Tensor, /, *, normalized: int = 0, onesided: int = 1, signal_ndim: int = 1
 ) -> Tensor:
-    """Returns the first half of the spectrum; real and imaginary parts are in a last dimension."""
+    """Returns the first half of the spectrum; the last dimension holds real and imaginary parts."""
     count = _signal(b, x, -1, normalized, onesided, signal_ndim)
     angles = np.outer(np.arange(count), np.arange(count // 2 + 1)) % count * (2 * np.pi / count)
     waves = np.stack([np.cos(angles), -np.sin(angles)], -1).reshape(count, -1)
@@ -467,7 +469,7 @@ def inverse_real_fourier(
     frequencies = _signal(b, x, -2, normalized, onesided, signal_ndim)
     count = 2 * (frequencies - 1)
     angles = np.outer(np.arange(frequencies), np.arange(count)) % count * (2 * np.pi / count)
-    # Each element that is not at an end of the spectrum also counts for its mirror image.
+    # Elements that have a mirror image in the full spectrum count twice.
     weight = np.full((frequencies, 1), 2.0)
     weight[0] = weight[-1] = 1
     waves = np.stack([np.cos(angles), -np.sin(angles)], 1) * weight[:, None] / count
@@ -481,7 +483,7 @@ def _signal(
     size = x.sizes[axis]
     if normalized or not onesided or signal_ndim != 1:
         b.refuse(
-            "signal_ndim is not 1, normalized is set, or onesided is 0: none of these is supported",
+            "only signal_ndim = 1, normalized = 0 and onesided = 1 are supported",
             "use ONNX's DFT",
         )
     if not isinstance(size, int):
@@ -489,7 +491,7 @@ def _signal(
     return size
 
 
-# Images with channels last, in a domain of onnxruntime's execution providers
+# Operators on images with channels last, of onnxruntime's execution providers
 
 
 def _with_channels_last(name: str) -> None:
@@ -515,37 +517,37 @@ for _name in (
 # Refused operators
 
 REFUSED["com.microsoft.nchwc"] = (
-    "its channels are in blocks for one kind of processor",
+    "the operator uses a channel layout for specific processors",
     "optimize with ORT_ENABLE_EXTENDED instead of ORT_ENABLE_ALL",
 )
 for _names, _cause, _remedy in (
     (
         ("NGramRepeatBlock", "BifurcationDetector", "RemovePadding", "RestorePadding"),
-        "the size of its result, or the place of its elements, depends on data",
-        "cut the model there, and compute it on the host",
+        "the size or the layout of the result depends on data",
+        "cut the model before this node, and compute the node on the host",
     ),
     (
         ("Tokenizer", "MurmurHash3", "WordConvEmbedding"),
-        "it reads text",
-        "cut the model there, and compute it on the host",
+        "the operator reads text",
+        "cut the model before this node, and compute the node on the host",
     ),
     (
         (
             "PackedAttention", "PackedMultiHeadAttention", "PagedAttention", "SparseAttention",
             "LongformerAttention", "DecoderAttention", "DecoderMaskedSelfAttention",
         ),
-        "it attends over packed, paged or sparse keys",
+        "the operator attends to packed, paged or sparse keys",
         "export the model with MultiHeadAttention or GroupQueryAttention",
     ),
     (
         ("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"),
-        "it runs other models in a loop",
-        "compile the decoder alone, and search on the host",
+        "the operator runs other models in a loop",
+        "compile only the decoder, and search on the host",
     ),
     (
         ("MaxpoolWithMask", "SampleOp", "TorchEmbedding", "EPContext", "Snpe"),
-        "it is internal to onnxruntime",
-        "export the model again without it",
+        "the operator is internal to onnxruntime",
+        "export the model again without this operator",
     ),
 ):  # fmt: skip
     REFUSED.update(dict.fromkeys(_names, (_cause, _remedy)))

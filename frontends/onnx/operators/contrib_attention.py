@@ -1,7 +1,7 @@
 """
-onnxruntime's attention operators, expressed by ONNX's attention on batch x heads x sequence.
+Imports onnxruntime's attention operators as attention on batch x heads x sequence.
 
-Their masks are added to the scores; hidden keys get a large negative number, which is an attribute.
+Masks are added to the scores; an attribute gives the large negative number for hidden keys.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HIDDEN = -10000.0
 
 
 def part(b: Nodes, t: Tensor, axis: int, start: Size, size: Size) -> Tensor:
-    """Slices `size` elements of an axis, beginning at `start`."""
+    """Slices `size` elements of an axis from `start` on."""
     starts: list[Size] = [0] * t.rank
     sizes = list(t.sizes)
     starts[axis], sizes[axis] = start, size
@@ -48,8 +48,10 @@ def plus(b: Nodes, x: Tensor, y: Tensor | None) -> Tensor:
     return x if y is None else b.elementwise(lambda s, y, x: x + y, y, x)
 
 
-def refuse_input(b: Nodes, t: object, name: str, remedy: str = "leave it out") -> None:
-    """Refuses an input or attribute that is not supported here."""
+def refuse_input(
+    b: Nodes, t: object, name: str, remedy: str = "leave the input or attribute out"
+) -> None:
+    """Raises `FrontendError` if an unsupported input or attribute is given."""
     if t:
         b.refuse(f"{name} is given, but not supported", remedy)
 
@@ -58,11 +60,11 @@ def key_mask(
     b: Nodes, mask: Tensor | None, sizes: Sequence[Size], element: Element, hidden: float
 ) -> list[Tensor]:
     """
-    Converts one of onnxruntime's masks to numbers that are added to scores; sizes are batch, heads,
-    queries, keys.
+    Converts one of onnxruntime's masks to numbers to add to scores.
 
-    The masks are: lengths of the batch's sequences; their ends, then their beginnings; ones and
-    zeros for keys; the same for queries and keys; the same with dimensions for heads.
+    `sizes` are batch, heads, queries, keys. A mask contains the lengths of sequences, their ends
+    and then their starts, or ones and zeros for keys, for queries x keys, or for heads x queries x
+    keys.
     """
     if mask is None:
         return []
@@ -75,7 +77,7 @@ def key_mask(
         if mask.sizes[-1] != columns:
             b.refuse(
                 f"the mask {mask} does not cover {columns} keys",
-                "mask all keys, also the past ones",
+                "give a mask for all keys, including past keys",
             )
         own = b.reshape(mask, [mask.sizes[0], 1, *([1] if mask.rank == 2 else []), *mask.sizes[1:]])
         return [additive(b, own, element, hidden)]
@@ -91,7 +93,7 @@ def key_mask(
 def heads_of(
     b: Nodes, projected: Tensor, hidden: Sequence[int], heads: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns queries, keys and values by heads, one after another in the last dimension."""
+    """Splits a projection into queries, keys and values by heads; `hidden` gives their sizes."""
     starts = (0, hidden[0], hidden[0] + hidden[1])
     q, k, v = (
         split_heads(b, part(b, projected, 2, start, size), heads)
@@ -101,17 +103,17 @@ def heads_of(
 
 
 def thirds(b: Nodes, columns: Size) -> list[int]:
-    """Splits the columns into three equal hidden sizes, for queries, keys and values."""
+    """Splits columns into three equal hidden sizes, for queries, keys and values."""
     size = exact_quotient(columns, 3)
     if not isinstance(size, int):
-        b.refuse(f"{columns} columns do not divide into three", "give qkv_hidden_sizes")
+        b.refuse(f"{columns} columns do not divide into three equal parts", "give qkv_hidden_sizes")
     return [size] * 3
 
 
 def with_past(
     b: Nodes, k: Tensor, v: Tensor, past: Sequence[Tensor | None]
 ) -> tuple[Tensor, Tensor, Size]:
-    """Appends keys and values to the past ones; returns both and the number of past ones."""
+    """Appends keys and values to past ones. Returns keys, values, and the number of past keys."""
     past_key, past_value = past
     if past_key is None or past_value is None:
         return k, v, 0
@@ -121,7 +123,7 @@ def with_past(
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionAttributes:
-    """Attributes of onnxruntime's attentions; a scale of 0 means ONNX's default."""
+    """Attributes of onnxruntime's attention operators; a scale of 0 means the default scale."""
 
     mask_filter_value: float = HIDDEN
     num_heads: int
@@ -139,7 +141,7 @@ def attended(
     bias: Tensor | None,
     attributes: AttentionAttributes,
 ) -> Attended:
-    """Computes attention with one of onnxruntime's masks and other terms added to the scores."""
+    """Computes attention, with one of onnxruntime's masks and a bias added to the scores."""
     element = sum_element(q.element)
     scores = Scores(attributes.scale or size_scale(b, q), element, guarded=False)
     sizes = [*q.sizes[:3], k.sizes[2]]
@@ -167,12 +169,12 @@ def fused_attention(
     qkv_hidden_sizes: Sequence[int] | None = None,
     rotary_embedding_dim: int = 0,
 ) -> Sequence[Tensor]:
-    """Projects to queries, keys and values by a product each, then computes the attention."""
-    refuse_input(b, do_rotary, "do_rotary is not supported here", "rotate with RotaryEmbedding")
+    """Imports Attention: projects to queries, keys and values, then computes attention."""
+    refuse_input(b, do_rotary, "do_rotary is not supported", "rotate with RotaryEmbedding")
     refuse_input(
         b,
         past_present_share_buffer or past_sequence_length,
-        "a buffer shared by past and present is not supported",
+        "a shared buffer for past and present is not supported",
     )
     sizes = list(qkv_hidden_sizes or thirds(b, weights.sizes[1]))
     parts: list[Tensor] = []
@@ -192,8 +194,8 @@ def _stacked_past(
     b: Nodes, k: Tensor, v: Tensor, past: Tensor | None
 ) -> tuple[Tensor, Tensor, list[Tensor], Size]:
     """
-    Appends new keys and values to the past ones, which are one tensor; stacks both into one if
-    requested.
+    Appends keys and values to past ones that are stacked in one tensor. Returns keys, values, the
+    stacked present if requested, and the number of past keys.
     """
     before: list[Tensor | None] = [None, None]
     if past is not None:
@@ -223,10 +225,10 @@ def quantized_attention(
     do_rotary: int = 0,
     past_present_share_buffer: int = 0,
 ) -> Sequence[Tensor]:
-    """Computes attention whose projection is a product of integers."""
-    refuse_input(b, do_rotary, "do_rotary is not supported here", "rotate with RotaryEmbedding")
+    """Imports QAttention, whose projection is an integer product."""
+    refuse_input(b, do_rotary, "do_rotary is not supported", "rotate with RotaryEmbedding")
     refuse_input(
-        b, past_present_share_buffer, "a buffer shared by past and present is not supported"
+        b, past_present_share_buffer, "a shared buffer for past and present is not supported"
     )
     total = matmul_integer(b, x, weight, input_zero_point, weight_zero_point)
     assert isinstance(total, Tensor)
@@ -245,10 +247,7 @@ def quantized_attention(
 def _given_heads(
     b: Nodes, given: Sequence[Tensor | None], bias: Tensor | None, heads: int
 ) -> list[Tensor]:
-    """
-    Returns queries, keys and values from the operands of `MultiHeadAttention`, packed or not, plus
-    a bias.
-    """
+    """Returns queries, keys and values of `MultiHeadAttention`, packed or separate, plus a bias."""
     query, key, value = given
     assert query is not None
     if query.rank == 5:
@@ -271,7 +270,7 @@ def _given_heads(
 
 
 def _unpack_tensor(b: Nodes, t: Tensor, number: int) -> Tensor:
-    """Selects one of several tensors in the last dimension but one: batch x sequence x hidden."""
+    """Selects one of the tensors that are packed in dimension 3: batch x sequence x hidden."""
     batch, length, heads, _, size = t.sizes
     return b.reshape(part(b, t, 3, number, 1), [batch, length, heads * size])
 
@@ -296,7 +295,7 @@ def multi_head_attention(
     refuse_input(
         b,
         past_sequence_length or cache_indirection,
-        "a buffer shared by past and present is not supported",
+        "a shared buffer for past and present is not supported",
     )
     q, k, v = _given_heads(b, (query, key, value), bias, attributes.num_heads)
     k, v, offset = with_past(b, k, v, (past_key, past_value))
@@ -324,9 +323,9 @@ def decoder_attention(
     output_qk: int = 0,
     past_present_share_buffer: int = 0,
 ) -> Sequence[Tensor]:
-    """Computes the attention of one query."""
+    """Imports DecoderMaskedMultiHeadAttention: attention of one query."""
     shared = past_present_share_buffer or past_sequence_length or beam_width
-    refuse_input(b, shared or cache_indirection, "a shared buffer, or a beam, is not supported")
+    refuse_input(b, shared or cache_indirection, "a shared buffer or beam search is not supported")
     refuse_input(b, output_qk, "output_qk")
     q, k, v = _given_heads(b, (query, key, value), bias, attributes.num_heads)
     k, v, offset = with_past(b, k, v, (past_key, past_value))

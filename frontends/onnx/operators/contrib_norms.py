@@ -1,4 +1,4 @@
-"""onnxruntime's operators for normalization, and those around a softmax."""
+"""Imports onnxruntime's operators for normalization and softmax."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def simplified_layer_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> tuple[Tensor, Tensor]:
-    """Divides by the root of the mean square."""
+    """Divides by the root mean square."""
     first = shapes.axis_of(b, axis, x.rank)
     result, _, inverse = reductions.normalized(b, x, range(first, x.rank), epsilon, center=False)
     result = b.convert(result, scale.element)
@@ -83,9 +83,7 @@ def embed_layer_normalization(
     epsilon: float = 1e-12,
     mask_index_type: int = 0,
 ) -> Sequence[Tensor]:
-    """
-    Adds rows of tables for words, positions and segments, and normalizes; also counts the words.
-    """
+    """Adds embeddings of words, positions and segments, and normalizes. Also counts the words."""
     batch, length = input_ids.sizes
     total: Tensor = shapes.gather(b, word_embedding, input_ids)
     if position_ids is None:
@@ -105,12 +103,12 @@ def embed_layer_normalization(
 
 
 def to_channels_first(b: Nodes, t: Tensor) -> Tensor:
-    """Batch x channels x pixels, from a tensor with channels last."""
+    """Transposes channels to the second dimension: batch x channels x pixels."""
     return b.transpose(t, [0, t.rank - 1, *range(1, t.rank - 1)])
 
 
 def to_channels_last(b: Nodes, t: Tensor) -> Tensor:
-    """Batch x pixels x channels, from a tensor with channels first."""
+    """Transposes channels to the last dimension: batch x pixels x channels."""
     return b.transpose(t, [0, *range(2, t.rank), 1])
 
 
@@ -129,10 +127,7 @@ def group_norm(
     epsilon: float = 1e-5,
     groups: int,
 ) -> Sequence[Tensor]:
-    """
-    Divides by the standard deviation of a group of channels; then computes x sigmoid(x), if
-    requested.
-    """
+    """Imports GroupNorm: normalizes groups of channels, then computes x sigmoid(x) if requested."""
     total = plus(b, x, None if skip is None else _over_pixels(b, skip, channels_last))
     total = plus(b, total, None if bias is None else _over_pixels(b, bias, channels_last))
     image = to_channels_first(b, total) if channels_last else total
@@ -156,9 +151,7 @@ def group_norm(
 
 
 def _over_pixels(b: Nodes, t: Tensor, channels_last: int) -> Tensor:
-    """
-    Reshapes numbers of channels, for each image or for all, so that they broadcast with images.
-    """
+    """Reshapes a vector over channels so that it broadcasts with images."""
     if t.rank == 4:
         return t
     batch = t.sizes[:-1] or (1,)
@@ -169,7 +162,7 @@ def _over_pixels(b: Nodes, t: Tensor, channels_last: int) -> Tensor:
 def bias_softmax(
     b: Nodes, x: Tensor, bias: Tensor, /, *, axis: int = 1, is_inner_broadcast: int
 ) -> Any:
-    """Adds a bias; takes one softmax over all dimensions from the axis on."""
+    """Adds a bias, and computes a softmax over all dimensions from `axis` on."""
     entry = lookup("", "Softmax", 1)
     assert entry is not None
     return entry(b, plus(b, x, bias), axis=axis)
@@ -187,10 +180,9 @@ def relative_position_bias(
     max_distance: int,
 ) -> Tensor:
     """
-    Looks up a number for each head by the distance of key and query, in buckets that grow with the
-    distance.
+    Looks up a bias for each head, by the bucket of the distance between key and query.
 
-    The table is column-major: the numbers of a head are next to each other.
+    The table is column-major: the numbers of a head are contiguous.
     """
     rows, columns = (shapes.sizes_in(b, t, "lengths")[0] for t in (query_length, key_length))
     buckets, heads = table.sizes
@@ -209,10 +201,7 @@ def relative_position_bias(
 
 
 def _buckets(most: int, count: int, both: bool) -> Any:
-    """
-    Returns buckets for the distances from -most to most: small ones have their own, larger ones
-    share by logarithm.
-    """
+    """Returns the buckets of the distances from -most to most; their widths grow with distance."""
     distance = np.arange(most, -most - 1, -1)
     start = np.zeros_like(distance)
     if both:

@@ -1,8 +1,8 @@
 """
-If, Loop and Scan: known conditions are decided while importing; iterations that are alike become
-one loop.
+Imports If, Loop and Scan.
 
-If a condition depends on the model's data, both sides are computed and one is selected.
+A known condition is decided while importing. If a condition depends on data, both branches are
+computed and one result is selected. Uniform iterations become a loop; others are unrolled.
 """
 
 from __future__ import annotations
@@ -25,25 +25,20 @@ from xdsl_spirv.frontends.onnx.values import BOOL, I64, Tensor
 from xdsl_spirv.frontends.onnx.weights import array_of
 
 MOST_ROUNDS = 4096
-"""Largest number of loop iterations that are unrolled."""
+"""Maximum number of unrolled loop iterations."""
 
 FEW_ROUNDS = 4
-"""
-Number of iterations that are always unrolled: values known in each are computed while importing.
-"""
+"""Loops of at most this many iterations are always unrolled, so that more values are known."""
 
 MOST_WRITTEN = 32_768
-"""
-Limit of the nodes of graphs inside nodes, counted each time they are unrolled: half a minute's
-work.
-"""
+"""Maximum number of imported nodes of subgraphs, which takes about half a minute."""
 
 MOVES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ExtractSliceOp, tensor.CastOp)
 """Operations whose result contains only elements of their first operand."""
 
 
 def run_graph(b: Nodes, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Imports a graph inside a node, which sees the values around it; returns its outputs."""
+    """Imports a subgraph, which can use all outer values. Returns its outputs."""
     around, node, location = b.values, b.node, b.location
     b.values = dict(around)
     for value, given in zip(graph.input, inputs, strict=False):
@@ -52,8 +47,8 @@ def run_graph(b: Nodes, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
     b.written += len(graph.node)
     if b.written > MOST_WRITTEN:
         b.refuse(
-            f"its loops unroll to more than {MOST_WRITTEN} nodes",
-            "use fewer iterations, or import the body alone and call it once for each iteration",
+            f"the loops unroll to more than {MOST_WRITTEN} nodes",
+            "use fewer iterations, or import only the body and run it for each iteration",
         )
     try:
         b.run(graph.node)
@@ -72,8 +67,8 @@ def chosen(b: Nodes, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
         return new
     if new.sizes != old.sizes or new.element != old.element:
         b.refuse(
-            f"one side gives {new}, the other {old}",
-            "give both the same shape and type, or make the condition a constant: --constant",
+            f"the branches give {new} and {old}",
+            "use branches of the same shape and type, or make the condition a constant: --constant",
         )
     scalar = b.reshape(condition, [])
     return b.elementwise(lambda s, c, x, y: s.select(c, x, y), scalar, new, old)
@@ -93,8 +88,10 @@ def loop(
     b: Nodes, count: Tensor | None, condition: Tensor | None, /, *carried: Tensor, body: Any
 ) -> list[Tensor]:
     """
-    Emits a loop if `_repeat_rounds` can. Else unrolls the greatest possible number of iterations;
-    the carried values stop changing once the condition is false at run time.
+    Imports a Loop as a loop of the program if possible, else unrolls the maximum number of
+    iterations.
+
+    In an unrolled loop, the carried values do not change after the condition becomes false.
     """
     repeated = _repeat_rounds(b, count, condition, carried, body)
     if repeated is not None:
@@ -129,8 +126,8 @@ def loop(
     else:
         if most is None:
             b.refuse(
-                f"it has more than {MOST_ROUNDS} iterations",
-                "give the largest number of iterations",
+                f"the loop has more than {MOST_ROUNDS} iterations",
+                "give a constant maximum number of iterations",
             )
     if scanned and not scanned[0]:
         # An extra iteration only determines the shapes of an empty result.
@@ -147,8 +144,10 @@ def _repeat_rounds(
     body: Any,
 ) -> list[Tensor] | None:
     """
-    Returns the results of a loop in the program; None if an iteration changes a shape, needs its
-    number while importing, or decides whether another one follows.
+    Imports a Loop as a loop of the program. Returns None if that is impossible.
+
+    It is impossible if an iteration changes a shape, needs its index while importing, or decides
+    if the loop ends.
     """
     rounds = None if count is None or count.known is None else count.known.item()
     if rounds is None or (isinstance(rounds, int) and not FEW_ROUNDS < rounds < 1 << 31):
@@ -176,16 +175,13 @@ def _repeat_rounds(
 def _round(
     b: Nodes, body: Any, number: int, going: Tensor | None, values: Sequence[Tensor]
 ) -> list[Tensor]:
-    """
-    Imports one iteration; returns the condition for another one, the values, and the collected
-    outputs.
-    """
+    """Imports one iteration. Returns the next condition, carried values and collected outputs."""
     iteration = Tensor(I64, (), known=np.array(number, np.int64))
     return run_graph(b, body, [iteration, going or Tensor.of(np.array(True)), *values])
 
 
 def _both(b: Nodes, one: Tensor | None, other: Tensor) -> Tensor:
-    """Returns the conjunction of two conditions; the first counts as true if it is None."""
+    """Returns the conjunction of two conditions; None counts as true."""
     if one is None or (one.numbers is not None and bool(one.numbers.all())):
         return b.reshape(other, [])
     if other.numbers is not None:
@@ -198,7 +194,7 @@ def _is_more(b: Nodes, count: Tensor, number: int) -> Tensor:
 
 
 def _most_rounds(b: Nodes, count: Tensor | None) -> int | None:
-    """Returns the largest number of iterations; None if only a condition ends the loop."""
+    """Returns the maximum number of iterations, or None if only a condition ends the loop."""
     if count is None:
         return None
     known = count.numbers
@@ -206,7 +202,7 @@ def _most_rounds(b: Nodes, count: Tensor | None) -> int | None:
     if most is None:
         b.refuse(
             "the number of iterations is computed when the model runs",
-            "limit it by Min or Clip, or make it a constant",
+            "limit the number by Min or Clip, or make it a constant",
         )
     if most > np.iinfo(np.int64).max // 2:
         return None
@@ -216,7 +212,7 @@ def _most_rounds(b: Nodes, count: Tensor | None) -> int | None:
 
 
 def greatest(value: SSAValue) -> int | None:
-    """The greatest possible value of an integer if `Min` or `Clip` bounds it, else None."""
+    """Returns the upper bound that `Min` or `Clip` gives an integer, or None."""
     op = value.owner
     if isinstance(value, BlockArgument):
         around = op.parent_op() if isinstance(op, Block) else None
@@ -243,7 +239,7 @@ def stacked(b: Nodes, parts: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def _none_of(t: Tensor, axis: int) -> Tensor:
-    """Returns an empty stack of tensors like this one, along a new axis."""
+    """Returns an empty stack of tensors like `t`, along a new axis."""
     sizes = [*t.sizes[:axis], 0, *t.sizes[axis:]]
     if any(not isinstance(size, int) for size in sizes):
         raise UnknownSizeError(
@@ -286,7 +282,7 @@ def scan(
 
 
 def _part(b: Nodes, t: Tensor, axis: int, place: Size) -> Tensor:
-    """Selects one element of an axis; drops the axis."""
+    """Selects the element `place` of an axis, and removes the axis."""
     starts = [place if i == axis else 0 for i in range(t.rank)]
     sizes = [1 if i == axis else size for i, size in enumerate(t.sizes)]
     row = b.slice(t, starts, sizes, [1] * t.rank)
@@ -303,7 +299,7 @@ def scan_of_batch(
     num_scan_inputs: int,
     directions: Sequence[int] | None = None,
 ) -> list[Tensor]:
-    """Scans each batch element (first axis) separately, along the second axis."""
+    """Imports Scan of opset 8: scans each batch element (first axis) along the second axis."""
     if lengths is not None:
         b.refuse("sequences have different lengths", "convert the model to opset 9 or later")
     batch = tensors[0].sizes[0]

@@ -1,4 +1,4 @@
-"""Elementwise operators, with broadcast operands."""
+"""Imports elementwise operators."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Body = Callable[..., Number]
 def _declare(
     name: str, body: Body, since: int = 1, element: Element | None = None, fold: Any = None
 ) -> None:
-    """Declares an operator without attributes that is one body."""
+    """Registers an operator without attributes, given by its body."""
 
     def function(b: Nodes, *tensors: Tensor) -> Tensor:
         return b.elementwise(body, *tensors, element=element)
@@ -45,7 +45,7 @@ def _math(op: Any) -> Body:
 
 
 def rounded_once(body: Body) -> Body:
-    """Returns a body that computes narrow floats in f32 and rounds the result once."""
+    """Returns a body that computes narrow floats in f32, and rounds only the result."""
 
     def of_wide(s: Scalars, *numbers: Number) -> Number:
         element = numbers[-1].element
@@ -57,32 +57,32 @@ def rounded_once(body: Body) -> Body:
 
 
 def _divide_sizes(x: Any, y: Any) -> Any:
-    """Computes a quotient of sizes rounded toward zero, if at most one of them may be negative."""
+    """Divides sizes with rounding toward zero, if at most one of them may be negative."""
     if isinstance(x, int) and isinstance(y, int):
         return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
     return -(-x // y) if surely_below(x, 1) else x // y
 
 
 def _is_below(x: Any, y: Any) -> bool:
-    """True if x < y; raises `UnknownSizeError` if that depends on dynamic sizes."""
+    """True if x < y. Raises `UnknownSizeError` if the result depends on dynamic sizes."""
     if surely_below(x, y) or surely_below(y, x + 1):
         return surely_below(x, y)
     raise UnknownSizeError(f"whether {x} is below {y}")
 
 
 def _rest(x: Any, y: Any) -> Any:
-    """Returns the remainder of a size, with the divisor's sign."""
+    """Returns the remainder of sizes, with the sign of the divisor."""
     return x - x // y * y
 
 
 def _of_each(function: Any) -> Any:
-    """Folds arrays elementwise by a function of two sizes."""
+    """Returns a fold function that applies a function of two sizes elementwise."""
     fold = np.frompyfunc(function, 2, 1)
     return lambda *arrays, **attributes: reduce(fold, arrays)
 
 
 def _is_equal(x: Any, y: Any) -> bool:
-    """True if sizes are equal; raises `UnknownSizeError` if that depends on dynamic ones."""
+    """True if sizes are equal. Raises `UnknownSizeError` if the result depends on dynamic sizes."""
     x, y = (size if isinstance(size, SymbolicSize) else int(size) for size in (x, y))
     if x == y:
         return True
@@ -92,24 +92,22 @@ def _is_equal(x: Any, y: Any) -> bool:
 
 
 def _but_minus_one(s: Scalars, y: Number) -> Number:
-    """Replaces a divisor of -1 by 1, as dividing the least integer by -1 overflows."""
+    """Replaces a divisor of -1 by 1, because dividing the least integer by -1 overflows."""
     return s.select(y.equals(-1), 1, y) if _can_overflow(y) else y
 
 
 def _can_overflow(y: Number) -> bool:
-    """
-    True if dividing by -1 needs care: 64-bit integers that are divided are assumed to be small.
-    """
+    """True for signed integers of at most 32 bits; 64-bit dividends are assumed to be small."""
     return y.element.is_signed and y.element.bits <= 32
 
 
 def remainder(s: Scalars, x: Number, y: Number) -> Number:
-    """Returns the remainder of a division that rounds toward zero; 0 for the divisor -1."""
+    """Returns the remainder of a division that rounds toward zero, without overflow for -1."""
     return x % _but_minus_one(s, y)
 
 
 def quotient(s: Scalars, x: Number, y: Number) -> Number:
-    """Returns x / y; the least integer divided by -1 wraps to itself, as in two's complement."""
+    """Returns x / y rounded toward zero. The least integer divided by -1 is the least integer."""
     if not _can_overflow(y):
         return x / y
     return s.select(y.equals(-1), -x, x / _but_minus_one(s, y))
@@ -275,7 +273,7 @@ def mish(b: Nodes, x: Tensor, /) -> Tensor:
 
 @operator("Shrink")
 def shrink(b: Nodes, x: Tensor, /, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
-    """Moves elements toward zero by `bias`; integers are computed in f32 and truncated."""
+    """Moves elements toward zero by `bias`. Integers are computed in f32 and truncated."""
 
     def body(s: Scalars, x: Number) -> Number:
         wide = x if x.element.is_float else x.to(F32)
@@ -328,7 +326,7 @@ def mean(b: Nodes, *tensors: Tensor) -> Tensor:
 
 @operator("Pow")
 def power(b: Nodes, x: Tensor, y: Tensor, /) -> Tensor:
-    """Raises to a power, in the base's type; exponents 1, 2 and 3 become products."""
+    """Computes powers in the type of the base. Exponents 1, 2 and 3 become products."""
     exponent = y.numbers
     if exponent is not None and exponent.size == 1 and exponent.item() in (1.0, 2.0, 3.0):
         sizes_as = b.expand(x, y.sizes) if len(y.sizes) > x.rank else x
@@ -344,7 +342,7 @@ def power(b: Nodes, x: Tensor, y: Tensor, /) -> Tensor:
         return s.binary(math.PowFOp, math.PowFOp, x.to(wide), y.to(wide)).to(x.element)
 
     def of_integers(s: Scalars, y: Number, x: Number) -> Number:
-        """Computes integer powers. Whole exponents are exact; other powers are truncated."""
+        """Computes integer powers; results of fractional exponents are truncated."""
         whole = whole_power(s, x, y.to(I64) if y.element.is_float else y)
         if not y.element.is_float:
             return whole
@@ -356,9 +354,10 @@ def power(b: Nodes, x: Tensor, y: Tensor, /) -> Tensor:
 
 def whole_power(s: Scalars, x: Number, y: Number) -> Number:
     """
-    An integer power by squaring, modulo 2^N; a fraction becomes 0.
+    Computes x^y of integers by squaring, modulo 2^N; a negative exponent gives 0 for |x| > 1.
 
-    Exponents beyond 63 are reduced to 62 or 63: only -1, 0 and 1 have a power then.
+    Exponents beyond 63 are reduced to 62 or 63, which differ only for bases other than -1, 0 and
+    1.
     """
     count = s.select(y > 63, (y & 1) + 62, s.maximum(y, 0)).to(x.element)
     result, square = s.number(1, x.element), x
@@ -375,7 +374,7 @@ def whole_power(s: Scalars, x: Number, y: Number) -> Number:
 
 @operator("Mod", fold=_of_each(_rest))
 def modulo(b: Nodes, x: Tensor, y: Tensor, /, *, fmod: int = 0) -> Tensor:
-    """Returns the remainder, with the divisor's sign (as Python) or the dividend's (`fmod`)."""
+    """Returns the remainder with the sign of the divisor, or of the dividend if `fmod` is set."""
 
     def body(s: Scalars, x: Number, y: Number) -> Number:
         rest = remainder(s, x, y)
@@ -399,7 +398,7 @@ def shift(b: Nodes, x: Tensor, y: Tensor, /, *, direction: str) -> Tensor:
 
 @operator("Clip")
 def clip(b: Nodes, x: Tensor, min: Tensor | None = None, max: Tensor | None = None, /) -> Tensor:
-    """Clamps to the bounds. NaN stays NaN; `max` wins over a larger `min`."""
+    """Clamps to bounds. NaN stays NaN; `max` wins if `min` is larger."""
     if x.element.is_float:
         limits = ml_dtypes.finfo(x.element.dtype)
         min = min or Tensor.of(np.array(limits.min, x.element.dtype))
@@ -412,7 +411,7 @@ def clip(b: Nodes, x: Tensor, min: Tensor | None = None, max: Tensor | None = No
 
 
 def _cast_fold(x: Any, *, to: int, **attributes: Any) -> Any:
-    """Casts sizes; refuses types that may not hold them."""
+    """Casts sizes. Raises `UnknownSizeError` for types with less than 32 bits."""
     element = element_numbered(to)
     if element not in (I32, I64, U32, U64, F32, F64):
         raise UnknownSizeError(f"sizes are not {element}")
@@ -425,7 +424,7 @@ def cast(b: Nodes, x: Tensor, /, *, to: int, saturate: int = 1, round_mode: str 
 
 
 def converted(b: Nodes, x: Tensor, element: Element, saturate: bool, round_mode: str) -> Tensor:
-    """Converts a tensor to another element type; values that do not fit a narrow integer wrap."""
+    """Converts a tensor to another element type. Numbers out of a narrow integer's range wrap."""
     if element.is_float and (packed := floats_of(x, None, 0)) is not None:
         return packed.rows(b, element, transposed=True)
     if element.narrow and x.element != element:
@@ -433,7 +432,7 @@ def converted(b: Nodes, x: Tensor, element: Element, saturate: bool, round_mode:
             lambda s, x: formats.written(s, x, element, saturate, round_mode), x, element=element
         )
     if x.element.is_float and element.bits < 32 and not element.is_float and not element.is_bool:
-        # Same as C and onnxruntime.
+        # As in C and onnxruntime.
         return b.elementwise(
             lambda s, x: saturate_integer(s, x, I32).to(element), x, element=element
         )
@@ -444,8 +443,8 @@ def converted(b: Nodes, x: Tensor, element: Element, saturate: bool, round_mode:
 
 def saturate_integer(s: Scalars, x: Number, element: Element) -> Number:
     """
-    Converts to the nearest integer of the type toward zero; NaN becomes 0. SPIR-V leaves this
-    undefined.
+    Converts a float to an integer with truncation and saturation; NaN becomes 0. In SPIR-V,
+    numbers out of range are undefined.
     """
     limits = np.iinfo(element.dtype)
     x = x.to(F32) if x.element.bits < 32 else x
@@ -476,14 +475,15 @@ def dropout(
     *,
     seed: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Returns the input unchanged; dropout in training is refused unless the ratio is 0."""
+    """Returns the input unchanged. Dropout in training is refused unless the ratio is 0."""
     training = training_mode is not None and (
         training_mode.numbers is None or bool(training_mode.numbers.any())
     )
     keeps_all = ratio is not None and ratio.numbers is not None and not ratio.numbers.any()
     if training and not keeps_all:
         b.refuse(
-            "it drops elements at random: training_mode is set", "export the model for inference"
+            "the node drops elements at random, because training_mode is set",
+            "export the model for inference",
         )
     return x, b.elementwise(lambda s, x: s.number(1, BOOL), x, element=BOOL)
 
@@ -491,7 +491,7 @@ def dropout(
 def _declare_dropout(since: int, mask: Element | None) -> None:
     @operator("Dropout", since=since)
     def function(b: Nodes, x: Tensor, /, *, ratio: float = 0.5) -> tuple[Tensor, Tensor]:
-        """Returns the input; the mask is empty before opset 12, where onnxruntime returns zeros."""
+        """Returns the input, and a mask of zeros as onnxruntime does."""
         element = mask or x.element
         return x, b.elementwise(lambda s, x: s.number(0, element), x, element=element)
 

@@ -1,9 +1,9 @@
 """
-Mixtures of experts: onnxruntime's `MoE`, and `QMoE`, whose weights have few bits.
+Imports mixtures of experts: onnxruntime's `MoE`, and `QMoE` with weights of few bits.
 
-The router's logits become weights by a softmax over all experts, of which the `k` greatest are
-used. The results follow onnxruntime's on processors. It refuses separate gate matrices (FC3), for
-which the operator's text is followed.
+The router's logits become weights by a softmax over all experts; the `k` greatest weights are
+used. Results agree with onnxruntime on CPUs. onnxruntime does not support separate gate matrices
+(FC3), so these follow the operator's documentation.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, Array, Element, Tensor
 
 LEAST = float(np.finfo(np.float32).tiny)
-"""Lower bound of the sum by which weights are divided."""
+"""Lower bound of the sum of weights, by which they are divided."""
 
 MOST_TOKENS = 1 << 24
-"""Number of tokens assumed where their number is dynamic."""
+"""Assumed maximum of a dynamic number of tokens."""
 
 
 @dataclass(frozen=True)
 class ExpertAttributes:
-    """The attributes of both operators."""
+    """Attributes of `MoE` and `QMoE`."""
 
     k: int = 1
     activation_type: str = "relu"
@@ -50,7 +50,7 @@ class ExpertAttributes:
 
 
 Projection: TypeAlias = Callable[[slice], Matrices]
-"""Returns the chosen rows of each expert's matrix."""
+"""Returns some rows of each expert's matrix."""
 
 
 @operator("MoE", domain=MICROSOFT)
@@ -68,7 +68,7 @@ def mix_experts(
     *,
     attributes: ExpertAttributes,
 ) -> Tensor:
-    """Applies the experts of each token, and sums their weighted results."""
+    """Imports MoE: returns the weighted sum of the results of each token's experts."""
 
     def select(weights: Tensor, bias: Maybe, rows: slice) -> Matrices:
         return Matrices({"": _select_rows(b, weights, rows)}, None, _select_bias(b, bias, rows))
@@ -108,7 +108,7 @@ def mix_quantized_experts(
     weights_prepacked: int = -1,
     accuracy_level: int = 0,
 ) -> Tensor:
-    """Applies experts whose weights are integers of 2, 4 or 8 bits, which stay packed."""
+    """Imports QMoE: experts whose weights are packed integers of 2, 4 or 8 bits."""
     if quant_type != "int" or weights_prepacked == 1:
         b.refuse(
             f"weights with quant_type {quant_type!r} and weights_prepacked "
@@ -118,7 +118,7 @@ def mix_quantized_experts(
     if router_weights is None and not attributes.normalize_routing_weights:
         b.refuse(
             "normalize_routing_weights is 0, which onnxruntime ignores on CPUs and obeys elsewhere",
-            "set it to 1, or give router_weights",
+            "set normalize_routing_weights to 1, or give router_weights",
         )
 
     def select(
@@ -166,9 +166,9 @@ def _select_codes(
     block_size: int,
     rows: slice,
 ) -> Matrices:
-    """Makes planes of known weights, several of which share a byte along the last dimension."""
+    """Makes planes from some rows of packed weights."""
     if bits not in (2, 4, 8):
-        b.refuse(f"weights of {bits} bits are not supported", "use 2, 4 or 8")
+        b.refuse(f"weights of {bits} bits are not supported", "use 2, 4 or 8 bits")
     codes = codes_of(weights, bits)
     known = None if scales is None else scales.numbers
     if codes is None or known is None or (zeros is not None and zeros.numbers is None):
@@ -181,7 +181,7 @@ def _select_codes(
     known = known.reshape(experts, count, -1)[:, rows]
     middle: Array | None = None
     if zeros is not None:
-        # A byte may hold zero points of several rows, but only of blocks of one row.
+        # All zero points in a byte belong to blocks of one row.
         flat = codes_of(zeros, bits)
         assert flat is not None
         if not block_size:
@@ -221,7 +221,7 @@ def _apply_experts(
     tokens, count = router.sizes
     if not isinstance(count, int) or not 1 <= a.k <= count:
         b.refuse(
-            f"k is {a.k}, but there are {count} experts", "use at least 1 and at most all of them"
+            f"k is {a.k}, but there are {count} experts", "use k from 1 to the number of experts"
         )
     logits = b.convert(router, F32)
     scores = of_onnx(b, "Softmax", logits, opset=13, axis=1)
@@ -246,7 +246,7 @@ def _network(
     a: ExpertAttributes,
 ) -> Callable[[Tensor, Tensor], Tensor]:
     """
-    Returns the network of an expert, for blocks of rows and the expert of each.
+    Returns the network of the experts, a function of blocks of rows and the expert of each block.
 
     FC1 has `count` rows; factors have type `element`.
     """
@@ -267,7 +267,7 @@ def _network(
         gate, up = map(first, fused[a.swiglu_fusion])
     else:
         if a.activation_type == "swiglu" and third is None:
-            b.refuse("swiglu_fusion is 0 and there is no FC3", "give FC3, or fuse it in FC1")
+            b.refuse("swiglu_fusion is 0 and there is no FC3", "give FC3, or fuse FC3 into FC1")
         gate, up = first(whole), None if third is None else third(whole)
     down = second(whole)
 
@@ -281,10 +281,7 @@ def _network(
 
 
 def _make_activation(b: Nodes, a: ExpertAttributes) -> Callable[..., Number]:
-    """
-    Returns the activation of a gate, times a value if there is one, as a function of (scalars,
-    value, gate).
-    """
+    """Returns a function of `Scalars`, value and gate: activation of the gate, times the value."""
 
     def swiglu(s: Scalars, gate: Number) -> Number:
         gate = s.minimum(gate, a.swiglu_limit) if a.swiglu_limit < inf else gate

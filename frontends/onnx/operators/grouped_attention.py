@@ -1,8 +1,8 @@
 """
-onnxruntime's `GroupQueryAttention`: query heads share keys, which earlier runs left in buffers.
+Imports onnxruntime's `GroupQueryAttention`: query heads share keys, and past keys are in buffers.
 
-The number of past keys is data (one length for each sequence), or a size (in a session, or if all
-tokens are new). If it is a size, the bodies use slices; if it is data, they compute places.
+The number of past keys is data (a length per sequence), or a size (in a session, or if all tokens
+are new). With a size, slices access the buffers; with data, computed indices.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def group_query_attention(
     **others: object,
 ) -> Sequence[Tensor]:
     """
-    Computes attention; past keys and values lie at the front of buffers, and each sequence has its
-    own length.
+    Imports GroupQueryAttention. Past keys and values are at the front of buffers; sequences may
+    have different lengths.
     """
     _refuse_others(b, others, k_scale or v_scale, query_seqlens)
     q, k, v = _heads_of(b, (query, key, value), num_heads, kv_num_heads)
@@ -101,15 +101,15 @@ def group_query_attention(
 def _refuse_others(
     b: Nodes, others: Mapping[str, object], scales: Tensor | None, lengths: Tensor | None
 ) -> None:
-    """Refuses attributes that are not supported, a cache with scales, and queries with lengths."""
+    """Raises `FrontendError` for unsupported attributes, cache scales, and query lengths."""
     for name, given in others.items():
         refuse_input(b, given not in NEUTRAL and name != "kv_cache_bit_width", name)
-    refuse_input(b, scales, "a quantized cache is not supported", "keep it in floats")
-    refuse_input(b, lengths, "query_seqlens is not supported", "give as many tokens as there are")
+    refuse_input(b, scales, "a quantized cache is not supported", "use a cache of floats")
+    refuse_input(b, lengths, "query_seqlens is not supported", "leave query_seqlens out")
 
 
 def _normalize_heads(b: Nodes, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    """Normalizes heads by their root mean square."""
+    """Applies an RMS norm to each head."""
     return simplified_layer_normalization(b, x, weight, epsilon=epsilon)[0]
 
 
@@ -121,10 +121,13 @@ def _turn_heads(
     before: Tensor | Size,
     interleaved: int,
 ) -> list[Tensor]:
-    """Rotates each token's numbers by the angles of its position, from tables of cos and sin."""
+    """Applies rotary positions to heads, with tables of cosines and sines."""
     cos, sin = tables
     if cos is None or sin is None:
-        b.refuse("do_rotary is set, but there are no tables", "give cos_cache and sin_cache")
+        b.refuse(
+            "do_rotary is set, but cos_cache or sin_cache is missing",
+            "give cos_cache and sin_cache",
+        )
     angles = [_angles(b, table, positions, before, heads[0].sizes[2]) for table in (cos, sin)]
     return [rotated(b, tensor, angles[0], angles[1], interleaved) for tensor in heads]
 
@@ -132,7 +135,7 @@ def _turn_heads(
 def _limit(
     b: Nodes, scores: Scores, sizes: Sequence[Size], before: Tensor | Size, causal: int, window: int
 ) -> None:
-    """Hides later tokens, and tokens at least `window` before a query."""
+    """Masks later tokens, and tokens before the window."""
     if isinstance(before, Tensor) or not (causal or window < 0):
         mask = _causal_window(b, sizes, scores.element, before, causal, window)
         scores.masks = [*scores.masks, mask]
@@ -144,7 +147,7 @@ def _limit(
 def _heads_of(
     b: Nodes, given: Sequence[Tensor | None], num_heads: int, kv_num_heads: int
 ) -> list[Tensor]:
-    """Returns queries, keys and values by heads, from one packed tensor or three."""
+    """Returns queries, keys and values by heads, from one packed tensor or three tensors."""
     query, key, value = given
     assert query is not None
     if key is None or value is None:
@@ -166,7 +169,7 @@ def _heads_of(
 
 
 def _length_before(b: Nodes, lengths: Tensor, new: Size, total: Size) -> Size | Tensor:
-    """Returns the number of keys before the new ones, for all sequences or for each."""
+    """Returns the number of past keys: a size for all sequences, or a tensor by sequence."""
     if new == total:
         return 0
     known = set() if lengths.known is None else set(lengths.known.ravel().tolist())
@@ -175,7 +178,7 @@ def _length_before(b: Nodes, lengths: Tensor, new: Size, total: Size) -> Size | 
     count = b.integer(new)
 
     def behind(s: Scalars, last: Number) -> Number:
-        # In a prompt, a sequence that is shorter than the others has no earlier keys.
+        # In a batch of prompts, short sequences have no past keys.
         return s.maximum(last.to(I64) + 1 - Number(s, count, I64), 0)
 
     return b.elementwise(behind, b.reshape(lengths, [lengths.sizes[0]]), element=I64)
@@ -195,13 +198,11 @@ def _angles(
 
 
 def _room(b: Nodes, past: Size, total: Size, evicts: bool) -> Size:
-    """
-    Returns the number of keys of a buffer: past ones may leave room for more, or the buffer grows.
-    """
+    """Returns the number of keys in the buffer, which is not smaller than `total`."""
     if isinstance(past, int) and isinstance(total, int) and not evicts:
         return max(past, total)
     if isinstance(past, int) or evicts:
-        # Until it is full, a buffer for a window is like any other.
+        # A buffer of fixed size must have room for all keys.
         b.insist_natural(past - total)
         return past
     b.insist_natural(total - past)
@@ -209,9 +210,7 @@ def _room(b: Nodes, past: Size, total: Size, evicts: bool) -> Size:
 
 
 def _filled_up(b: Nodes, past: Tensor, room: Size) -> Tensor | None:
-    """
-    Returns the part of a buffer that is read: all places if any may be read, None if it is empty.
-    """
+    """Pads a buffer with zeros to `room` keys; returns None for an empty buffer."""
     if isinstance(past.sizes[2], int):
         return past if past.sizes[2] else None
     if past.sizes[2] == room:
@@ -224,7 +223,7 @@ def _filled_up(b: Nodes, past: Tensor, room: Size) -> Tensor | None:
 def _in_buffer(
     b: Nodes, past: Tensor | None, new: Tensor, before: Size | Tensor, total: Size, evicts: bool
 ) -> Tensor:
-    """Writes the new keys or values into the buffer after each sequence's own, then zeros."""
+    """Writes new keys or values after the past ones of each sequence; the rest is zero."""
     room = total
     if past is not None:
         if before == past.sizes[2] and not isinstance(before, Tensor):
@@ -265,7 +264,7 @@ def _causal_window(
     causal: int,
     window: int,
 ) -> Tensor:
-    """Hides keys after a query, and keys further before it than the window."""
+    """Returns a mask that hides keys after a query, and keys before the window."""
     rows = b.integer(sizes[2])
     first = None if isinstance(before, Tensor) else b.integer(before)
 

@@ -1,4 +1,4 @@
-"""Operators that sample an image between its elements."""
+"""Imports operators that resample images."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor, sum_element
 
 Factor: TypeAlias = "float | Callable[[Scalars], Number] | None"
-"""A number; a function that computes it from data; None if it is the ratio of dynamic sizes."""
+"""A scale: a number, a function that computes it at run time, or None for dynamic sizes."""
 
 
 CROP = "tf_crop_and_resize"
@@ -28,33 +28,33 @@ CROP = "tf_crop_and_resize"
 
 @dataclass(frozen=True)
 class Filter:
-    """The filter: the number of old elements for each new one, and their weights."""
+    """A resampling filter."""
 
     mode: str
-    """nearest, linear or cubic."""
+    """Interpolation: nearest, linear or cubic."""
     rounding: str
-    """Rule for choosing the nearest element."""
+    """Rounding mode of the nearest element."""
     cubic: float
-    """Coefficient of cubic weights."""
+    """Coefficient of the cubic weights."""
     antialias: bool
-    """If an image becomes smaller, each element is computed from proportionally more old ones."""
+    """True if the filter is widened when an image becomes smaller."""
     exclude: bool
-    """Elements outside of the image get no weight."""
+    """True if elements outside the image have weight 0."""
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """Computes each new element along an axis from the old ones."""
+    """Options for resizing a tensor along axes."""
 
     filter: Filter
     coordinates: str
-    """The mode for the place in the old image of a new element."""
+    """Mode that maps coordinates of the new image to the old image."""
     roi: Tensor | None
-    """The corners of a crop: the starts along all axes, then the ends."""
+    """Region to crop: its starts along all axes, then its ends."""
     elsewhere: float
-    """Value outside the image, for a crop."""
+    """Value of elements outside the image, for cropping."""
     count: int
-    """Number of axes for which the corners are given."""
+    """Number of axes of the region to crop."""
 
     @property
     def crops(self) -> bool:
@@ -63,7 +63,7 @@ class Resampling:
     def along(
         self, b: Nodes, x: Tensor, number: int, axis: int, new: Size, scale: Factor
     ) -> Tensor | int:
-        """Resizes an axis; returns a number instead if each element is just repeated."""
+        """Resizes an axis. If every element is only repeated, returns the number of repetitions."""
         size = x.sizes[axis]
         moves = self.crops and self.roi is not None and self.roi.known is None
         if moves or not (
@@ -81,9 +81,7 @@ class Resampling:
         return _mix_elements(b, x, axis, taken, shares, outside, self.elsewhere)
 
     def _ends(self, number: int) -> tuple[float, float]:
-        """
-        Returns the start and the end of the crop along an axis, as parts of the image's length.
-        """
+        """Returns start and end of the region along an axis, as fractions of its length."""
         corners = None if self.roi is None else self.roi.numbers
         if corners is None or not corners.size:
             return 0.0, 1.0
@@ -110,16 +108,16 @@ def resize(
     nearest_mode: str = "round_prefer_floor",
 ) -> Tensor:
     """
-    Resizes one axis after another, from the old elements and weights of each new element.
+    Imports Resize, one axis after another.
 
-    If these depend only on the sizes, they are constants; else they are computed for each new
-    element.
+    If source elements and weights depend only on static sizes, they are constants; otherwise each
+    new element computes them.
     """
     along = axes_of(b, list(axes) if axes is not None else range(x.rank), x.rank)
     wanted, factors = _sizes(b, x, along, scales, sizes, keep_aspect_ratio_policy)
     crops = coordinate_transformation_mode == CROP
     if crops and roi is None:
-        b.refuse("roi is missing", "give the corners")
+        b.refuse("roi is missing", "give the region to crop")
     # Weighted elements are summed in floats. Only integers with antialias are rounded after each
     # axis.
     element = x.element
@@ -156,7 +154,7 @@ def resize(
 
 
 def _each_repeated(b: Nodes, x: Tensor, times: Mapping[int, int]) -> Tensor:
-    """Repeats each element along some axes, as one broadcast for all axes."""
+    """Repeats each element along some axes with one broadcast."""
     if not times:
         return x
     apart: list[Size] = []
@@ -171,8 +169,8 @@ def _each_repeated(b: Nodes, x: Tensor, times: Mapping[int, int]) -> Tensor:
 @operator("Resize", since=10)
 def resize_10(b: Nodes, x: Tensor, scales: Tensor, /, *, mode: str = "nearest") -> Tensor:
     """
-    Resizes as before opset 11: coordinates are divided by the scale; nearest rounds up in smaller
-    images.
+    Imports Resize of opset 10: coordinates are divided by the scale; nearest rounds up if the
+    image shrinks.
     """
     return resize(  # pyright: ignore
         b,
@@ -199,7 +197,7 @@ def _sizes(
     sizes: Tensor | None,
     policy: str,
 ) -> tuple[Sequence[Size], Sequence[Factor]]:
-    """Returns the new sizes along axes, and the factors for coordinates."""
+    """Returns the new sizes along axes, and the scales for coordinates."""
     declared = b.declared_result
     given = sizes if sizes is not None and sizes.sizes != (0,) else scales
     if declared is not None and given is not None and given.known is None:
@@ -232,7 +230,7 @@ def _sizes(
 def _factors_of_data(
     b: Nodes, x: Tensor, along: Sequence[int], given: Tensor, policy: str
 ) -> list[Factor]:
-    """Reads factors from a tensor: scales as they are, or sizes as ratios under the `policy`."""
+    """Returns scales that are read from a tensor, either of scales or of sizes, at run time."""
     if 0 in x.sizes or given.sizes != (len(along),):
         b.refuse(f"{x} by {given}", "the number of factors differs from the number of axes")
     source, image = Reader(b, given), Reader(b, x)
@@ -260,9 +258,7 @@ def _scale_size(size: Size, factor: float) -> Size:
 
 
 def _ratio(new: Size, old: Size) -> float | None:
-    """
-    Returns the ratio of two dynamic sizes if it or its inverse is known to be 1 to 64, else None.
-    """
+    """Returns the ratio of dynamic sizes if it or its inverse is an integer up to 64, or None."""
     for factor in range(1, 65):
         if new == old * factor:
             return float(factor)
@@ -274,9 +270,9 @@ def _ratio(new: Size, old: Size) -> float | None:
 def _place(
     s: Scalars, axis: int, size: Number, new: Number, scale: float | Number | None, mode: str
 ) -> Number:
-    """Returns the place of a new element in the image, if data gives the size or the factor."""
+    """Returns the coordinate of a new element in the old image, if it is computed at run time."""
     at, old, count = s.index(axis).to(F32), size.to(F32), new.to(F32)
-    # A division, as in other implementations, so that a place on an element is exact here, too.
+    # Like other implementations, divides, so that integer coordinates are exact.
     factor = count / old if scale is None else s.number(scale, F32)
     middle = (at + 0.5) / factor - 0.5
     length = count if scale is None else old * scale
@@ -298,7 +294,7 @@ def _place(
 def _crop_place(
     s: Scalars, axis: int, size: Number, new: Number, roi: tuple[Reader, int, int]
 ) -> Number:
-    """Returns the place in the image of a new element of the crop between two corners."""
+    """Returns the coordinate in the old image of a new element of a cropped region."""
     corners, number, count = roi
     start, end = (corners.item(s, k).to(F32) for k in (number, count + number))
     at, last, steps = s.index(axis).to(F32), size.to(F32) - 1, new.to(F32) - 1
@@ -315,10 +311,10 @@ def _compute_axis(
     resampling: Resampling,
     roi: tuple[Reader, int, int] | None,
 ) -> Tensor:
-    """Resizes an axis element by element, if the size is dynamic or data gives the factor."""
+    """Resizes an axis whose coordinates are computed at run time."""
     shares = resampling.filter
     source, count, size = Reader(b, x), b.integer(new), x.sizes[axis]
-    # The factor is at least this.
+    # A lower bound of the scale.
     least_factor = 1.0
     if isinstance(scale, float):
         least_factor = min(scale, 1.0)
@@ -360,7 +356,7 @@ def _taps_of_place(
     count: int,
     filter: Filter,
 ) -> list[tuple[Number, Number | None]]:
-    """Returns the old elements and weights for a new element: see `_taps`."""
+    """Returns the source elements and weights of a new element, computed at run time."""
     below = s.unary(math.FloorOp, place)
     if filter.mode == "nearest":
         above = s.unary(math.CeilOp, place)
@@ -409,11 +405,10 @@ def _cubic_of(s: Scalars, x: Number, a: float) -> Number:
 def _coordinates(
     b: Nodes, size: int, new: int, scale: float, mode: str, ends: tuple[float, float]
 ) -> Array:
-    """Returns the place in the old image of each new element."""
-    # In f32, like other implementations, so that a place halfway between elements is exact here,
-    # too.
+    """Returns the coordinate in the old image of each new element."""
+    # f32 as in other implementations, so that ties between elements are the same.
     at = np.arange(new, dtype=np.float32)
-    # A ratio of sizes times the size is the other size; f32 would be off by a rounding.
+    # Computed in f64, so that a ratio of sizes times the size is exact.
     length = np.float32(scale * size)
     scale, size = np.float32(scale), np.float32(size)  # pyright: ignore[reportAssignmentType]
     match mode:
@@ -449,7 +444,7 @@ def _taps(
     scale: float,
     filter: Filter,
 ) -> tuple[Array, Array]:
-    """Returns the old elements and weights for each new one: two arrays, new x taps."""
+    """Returns the source elements and weights of each new element: two arrays, new x taps."""
     mode = filter.mode
     if mode == "nearest":
         nearest = {
@@ -492,7 +487,7 @@ def _mix_elements(
     outside: Array | None,
     elsewhere: float,
 ) -> Tensor:
-    """Returns new elements along an axis as weighted sums of old ones."""
+    """Computes new elements along an axis as weighted sums of source elements."""
     source = Reader(b, x)
     count, taps = taken.shape
     sizes: list[Size] = [count if i == axis else s for i, s in enumerate(x.sizes)]

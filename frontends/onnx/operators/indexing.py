@@ -1,4 +1,4 @@
-"""Operators that select elements by indices from data: gather, scatter, sort."""
+"""Imports operators that select elements by indices: gather, scatter, sort."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xdsl_spirv.frontends.onnx.values import BOOL, I32, I64, Chosen, Tensor
 
 
 def _checked_places(b: Nodes, indices: Tensor, sizes: Sequence[Size]) -> None:
-    """Checks rows of indices, each with an index for each of the first dimensions."""
+    """Raises `FrontendError` for known indices out of bounds; rows index the first dimensions."""
     if indices.numbers is not None:
         for k, size in enumerate(sizes[: indices.numbers.shape[-1]]):
             checked(b, Tensor.of(indices.numbers[..., k]), size)
@@ -28,7 +28,7 @@ def _checked_places(b: Nodes, indices: Tensor, sizes: Sequence[Size]) -> None:
 def gather_elements(b: Nodes, x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     if not x.rank or indices.rank != x.rank:
         b.refuse(
-            f"indices {indices} have another rank than {x}", "give both equally many dimensions"
+            f"indices {indices} have another rank than {x}", "give data and indices the same rank"
         )
     axis = axis_of(b, axis, x.rank)
     checked(b, indices, x.sizes[axis])
@@ -87,21 +87,21 @@ def scatter_elements(
     axis: int = 0,
     reduction: str = "none",
 ) -> Tensor:
-    """Writes updates at indices, in order: without a reduction the last update wins."""
+    """Writes updates at indices in order; without a reduction, the last update wins."""
     axis = axis_of(b, axis, x.rank)
     if reduction not in COMBINE:
         b.refuse(f"reduction {reduction!r}", f"use one of {', '.join(COMBINE)}")
     checked(b, indices, x.sizes[axis])
     combine = COMBINE[reduction]
     every = list(range(x.rank))
-    # Along the other axes, only as many elements change as there are indices.
+    # Along other axes, only the elements with indices change.
     changed = [x.sizes[i] if i == axis else indices.sizes[i] for i in every]
     if changed != list(x.sizes):
         part = b.slice(x, [0] * x.rank, changed, [1] * x.rank)
         part = scatter_elements(b, part, indices, updates, axis=axis, reduction=reduction)
         whole = b.insert_slice(part, b.value(x), [0] * x.rank, [1] * x.rank)  # pyright: ignore
         return Tensor(x.element, x.sizes, whole)
-    # The loop inside the result's loops goes through the updates along the axis.
+    # The innermost loop iterates over the updates along the axis.
     walked = [x.rank if i == axis else i for i in every]
     target = Reader(b, x)
     out = (b.value(b.elementwise(lambda s, x: x, x)), x.element, x.sizes, every)
@@ -117,7 +117,7 @@ def scatter_elements(
 def scatter_nd(
     b: Nodes, x: Tensor, indices: Tensor, updates: Tensor, /, *, reduction: str = "none"
 ) -> Tensor:
-    """Writes updates at indices, in order."""
+    """Writes updates at indices in order."""
     depth = indices.sizes[-1]
     if not isinstance(depth, int):
         b.refuse("the number of indices is dynamic", "give it a size")
@@ -162,10 +162,10 @@ def top_k(
     sorted: int = 1,
 ) -> tuple[Tensor, Tensor]:
     """
-    Ranks each element by the number of elements that come before it.
+    Imports TopK by computing the rank of each element.
 
-    If elements are equal, the first comes first; NaN counts as the greatest. Quadratic in the axis,
-    but all at once.
+    Among equal elements, the first comes first; NaN is the greatest. The work is quadratic in the
+    size of the axis, but parallel.
     """
     axis = axis_of(b, axis, x.rank)
     count = sizes_in(b, k, "k")[0]
@@ -252,9 +252,7 @@ def reverse_sequence(
 
 @operator("NonZero")
 def non_zero(b: Nodes, x: Tensor, /) -> Tensor:
-    """
-    Returns the positions of all elements that are not 0; as a tensor if their number is declared.
-    """
+    """Returns the indices of all elements that are not 0; a tensor if their number is declared."""
     flat, declared = b.reshape(x, [total_of(x.sizes)] if x.rank else [1]), b.declared_result
     rests = [b.integer(total_of(x.sizes[axis + 1 :])) for axis in range(x.rank)]
     extents = [b.integer(size) for size in x.sizes]
@@ -277,7 +275,7 @@ def non_zero(b: Nodes, x: Tensor, /) -> Tensor:
 
 @operator("Compress")
 def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = None) -> Tensor:
-    """Selects the slices where the condition is true; the declared size may be their number."""
+    """Selects the slices for which the condition is true; a tensor if their number is known."""
     known, sizes, count = condition.numbers, b.declared_result, condition.sizes[0]
     if axis is None:
         x, axis = b.reshape(x, [total_of(x.sizes)]), 0
@@ -289,7 +287,7 @@ def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = No
     elif sizes is not None and len(sizes) == x.rank and x.sizes[axis] != 0 and fits:
         places = _places_of_true(b, condition, sizes[axis])
     else:
-        # A shorter condition leaves out the remaining elements.
+        # Elements beyond a short condition are not selected.
         part = [count if fits and i == axis else size for i, size in enumerate(x.sizes)]
         b.insist_natural(x.sizes[axis] - count)
         return Chosen(b.slice(x, [0] * x.rank, part, [1] * x.rank), axis, condition)
@@ -297,7 +295,7 @@ def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = No
 
 
 def _places_of_true(b: Nodes, condition: Tensor, count: int) -> Tensor:
-    """Indices of the first `count` true elements; 0 for missing ones."""
+    """Returns the indices of the first `count` true elements; missing ones are 0."""
 
     def body(s: Scalars, true: Number, passed: Number, place: Number) -> Sequence[Number]:
         here = true & passed.equals(s.index(0).to(I32))
@@ -311,12 +309,12 @@ def _places_of_true(b: Nodes, condition: Tensor, count: int) -> Tensor:
 def unique(
     b: Nodes, x: Tensor, /, *, axis: int | None = None, sorted: int = 1
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Returns each element or slice of constants once, sorted or in order of appearance."""
+    """Imports Unique of known data: returns the distinct elements or slices, sorted or in order."""
     known = x.numbers
     if known is None:
         b.refuse(
-            "the size of its result depends on its data",
-            "make it a constant, or cut the model there",
+            "the size of the result depends on data",
+            "make the operand a constant, or cut the model before this node",
         )
     along = None if axis is None else axis_of(b, axis, x.rank)
     once, first, inverse, counts = np.unique(known, True, True, True, axis=along)
