@@ -1,11 +1,10 @@
 """
-Holds the state of a kernel's conversion to `spirv`: values, constants and the invocation's
-identifiers.
+Holds the state of a kernel's conversion to `spirv`: values, constants, built-ins and buffers.
 
-Indices become 32-bit integers: every buffer is checked to have fewer than 2^31 elements, here or,
-where it has a dynamic size, before the kernel runs. Such sizes are push constants. A value is
-converted once; constants, addresses of variables and built-ins are written once, at the function's
-top.
+Indices become 32-bit integers: every buffer must have fewer than 2^31 elements. This module checks
+static sizes; dynamic sizes are push constants and are checked before the launch. Each value is
+converted once. Constants, addresses of variables and built-ins are written once, at the start of
+the function.
 """
 
 from __future__ import annotations
@@ -43,28 +42,28 @@ from xdsl_spirv.passes.spirv.requirements import MOVES
 PASS = "kernel-to-spirv"
 
 MAX_ELEMENTS = 2**31 - 1
-"""Indices are 32-bit integers that are also compared as signed numbers."""
+"""Maximum number of elements of a buffer: indices are compared as signed 32-bit integers."""
 
 MAX_SIZES = 32
-"""Push constants that every Vulkan device has room for: 128 bytes."""
+"""Number of 32-bit push constants that every Vulkan device supports (128 bytes)."""
 
 Compute: TypeAlias = "Callable[[KernelCode, Operation], SSAValue]"
-"""Writes an operation's conversion and returns its result."""
+"""Writes the instructions for an operation and returns its result."""
 
 Convert: TypeAlias = "Callable[[KernelCode, Operation], SSAValue | None]"
-"""Like `Compute`, but returns None if there is no result or `values` already holds it."""
+"""Like `Compute`, but returns None if there is no result or `values` already has it."""
 
 
 @dataclass(frozen=True)
 class DeviceHabits:
-    """The properties of a device that shape the code of its kernels."""
+    """Properties of a device that change the code of its kernels."""
 
     loop_control: spv.LoopControl = spv.LoopControl.None_
     exact_division: bool = True
 
 
 class KernelCode(SpirvEmitter):
-    """A function's body as it is converted; `interface` names the global variables that it uses."""
+    """Writes a function's body. `interface` has the symbols of the variables that it uses."""
 
     def __init__(
         self,
@@ -81,9 +80,9 @@ class KernelCode(SpirvEmitter):
         self.location: LocationAttr = UnknownLoc()
         self.values: dict[SSAValue, SSAValue] = {}
         self.bases: dict[SSAValue, SSAValue] = {}
-        """The pointer to the variable in which a memref lies."""
+        """The pointer to the variable that holds each memref."""
         self.functions: list[FuncOp] = []
-        """Functions that the kernel's instructions call."""
+        """Functions that the kernel calls."""
         self.arguments: dict[SSAValue, int] = {}
         self._sizes: tuple[spv.GlobalVariableOp, dict[tuple[int, int], int]] | None = None
 
@@ -96,7 +95,7 @@ class KernelCode(SpirvEmitter):
                 refuse(
                     PASS,
                     op,
-                    "kernels have no conversion of this operation to spirv: lower it before",
+                    "kernels have no conversion of this operation to spirv: lower it first",
                 )
             value = handler(self, op)
             if value is not None:
@@ -109,12 +108,12 @@ class KernelCode(SpirvEmitter):
         return [self.value(operand) for operand in last.operands]
 
     def insert(self, op: Operation, depth: int = -1) -> None:
-        """Inserts an operation at the source location of the operation being converted."""
+        """Inserts an operation at the source location of the operation that is being converted."""
         op.location = self.location
         super().insert(op, depth)
 
     def _name(self, value: SSAValue, name: str) -> None:
-        """Names a value, unless spirv-val would mistake the name for a use of a small number."""
+        """Names a value, unless spirv-val would count the name as a use of a small type."""
         owner, type = value.owner, value.type
         element = type.element_type if isinstance(type, VectorType) else type
         small = isinstance(element, FixedBitwidthType) and element.bitwidth < 32
@@ -142,7 +141,7 @@ class KernelCode(SpirvEmitter):
         return super().address(variable)
 
     def argument(self, number: int, argument: SSAValue, op: Operation) -> None:
-        """Bind a kernel argument: a storage buffer at set 0, binding `number`, or a number."""
+        """Binds an argument: an index, or a storage buffer at set 0 and binding `number`."""
         type = argument.type
         if isinstance(type, IndexType):
             self.arguments[argument] = number
@@ -181,8 +180,7 @@ class KernelCode(SpirvEmitter):
 
     def sizes(self, block: Block, kernel: Operation) -> None:
         """
-        Makes push constants of a kernel's numbers, and of the dynamic sizes of its arguments that
-        it reads.
+        Declares push constants for index arguments and for the dynamic sizes that a kernel reads.
         """
         numbers: dict[tuple[int, int], int] = {}
         for op in block.walk():
@@ -197,8 +195,8 @@ class KernelCode(SpirvEmitter):
             refuse(
                 PASS,
                 kernel,
-                f"it reads {len(numbers)} dynamic sizes, and push constants hold {MAX_SIZES}: "
-                f"make some static",
+                f"it reads {len(numbers)} dynamic sizes, but push constants hold {MAX_SIZES}: "
+                f"make some sizes static",
             )
         offsets = [SIZE_BYTES * n for n in range(len(numbers))]
         struct = spv.StructType([i32] * len(numbers), offsets, [], [spv.Decoration.Block])
@@ -210,15 +208,14 @@ class KernelCode(SpirvEmitter):
             self.values[value] = self._pushed((self.arguments[value], 0))
 
     def _dynamic(self, op: memref.DimOp) -> tuple[int, int] | None:
-        """The argument and dimension whose size an operation reads; None for a static dimension."""
+        """Returns argument index and dimension of a dynamic size; None for a static size."""
         number, type = op.index.owner, op.source.type
         constant = number.value if isinstance(number, arith.ConstantOp) else None
         if not isinstance(constant, IntegerAttr) or not isinstance(type, MemRefType):
             refuse(
                 PASS,
                 op,
-                "it reads the size of a dimension that is not a constant: give the dimension as "
-                "a constant",
+                "the dimension whose size it reads is not a constant: use a constant",
             )
         dimension = constant.value.data
         if type.get_shape()[dimension] != DYNAMIC_INDEX:
@@ -232,7 +229,7 @@ class KernelCode(SpirvEmitter):
         return self.arguments[op.source], dimension
 
     def size(self, op: memref.DimOp) -> SSAValue:
-        """The size of an argument's dimension: a constant, or a push constant, read once."""
+        """Returns the size of an argument's dimension: a constant or a push constant."""
         pair = self._dynamic(op)
         if pair is None:
             assert isinstance(op.source.type, MemRefType)
@@ -277,10 +274,7 @@ def storage_class(type: MemRefType) -> spv.StorageClass | None:
 
 
 def check_size(type: MemRefType, op: Operation) -> int:
-    """
-    Returns a memref's number of elements, -1 if dynamic. Refuses more than 32-bit indices can
-    address.
-    """
+    """Returns a memref's number of elements, or -1 if dynamic. Refuses more than `MAX_ELEMENTS`."""
     shape = type.get_shape()
     element = type.element_type
     scalar = element.element_type if isinstance(element, VectorType) else element
@@ -290,7 +284,9 @@ def check_size(type: MemRefType, op: Operation) -> int:
         return DYNAMIC_INDEX
     count = prod(shape)
     if count > MAX_ELEMENTS:
-        refuse(PASS, op, f"{type} has {count} elements: indices are 32-bit, up to {MAX_ELEMENTS}")
+        refuse(
+            PASS, op, f"{type} has {count} elements: 32-bit indices allow at most {MAX_ELEMENTS}"
+        )
     return count
 
 
@@ -317,7 +313,7 @@ READS = (
 
 
 def _is_written(memory: SSAValue) -> bool:
-    """Whether anything but a load uses the memory, or pointers and views made of it."""
+    """True if an operation other than a load uses the memory, also through pointers and views."""
     for use in memory.uses:
         op = use.operation
         if op.name in ("schedule.flat_view", "schedule.element_ptr"):

@@ -5,7 +5,7 @@ Converts regions that compute a matrix's elements to functions of `spirv`.
     ^bb0(%row: index, ...): ...               ->       %m, @f_each_0(%x) ...
     }                                              spirv.func @f_each_0(%row: i32, ...) -> f32
 
-Equal regions become one function. A function accesses buffers as variables of the module.
+Equal regions share one function. A function accesses buffers through the module's variables.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ HANDLERS: dict[type[Operation], Convert] = {
 
 
 def _function(code: KernelCode, kind: str, block: Block, given: Sequence[SSAValue | None]) -> str:
-    """Makes a function from a region of one block; returns its name. `given` are its buffers."""
     inner = KernelCode(code.name, code.module, code.handler_of, code.device)
     inner.interface = code.interface
     types: list[Attribute] = []
@@ -71,7 +70,7 @@ def _function(code: KernelCode, kind: str, block: Block, given: Sequence[SSAValu
 
 
 def _address(inner: KernelCode, address: SSAValue) -> SSAValue:
-    """Returns the address of a variable in a function other than the kernel's."""
+    """Returns the address of a variable inside of another function than the kernel's."""
     of_kernel = address.owner
     assert isinstance(of_kernel, spv.AddressOfOp)
     name, type = of_kernel.variable.string_value(), of_kernel.result.type

@@ -1,8 +1,8 @@
 """
-Converts integer operations that few kernels use: operations on bits, and divisions that do not
-round toward zero.
+Converts integer operations that few kernels use: bit operations, and rounded divisions.
 
-`kernel_scalars` converts the operations that addresses need: sums, products and unsigned quotients.
+`kernel_scalars` converts the operations that addresses need: sums, products and unsigned
+quotients.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from xdsl_spirv.passes.spirv.kernel_scalars import by_kind, first, zero
 
 
 def remainder_signed(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """Computes a - a / b * b, because Vulkan leaves SRem of a negative operand undefined."""
+    """Returns a - a / b * b, because Vulkan leaves SRem of a negative operand undefined."""
     quotient = v.op(arithmetic.SDivOp, a, b)
     return v.op(arithmetic.ISubOp, a, v.op(arithmetic.IMulOp, quotient, b))
 
 
 def _inexact(v: Values, a: SSAValue, b: SSAValue, quotient: SSAValue) -> SSAValue:
-    """Tests if a division leaves a remainder."""
     product = v.op(arithmetic.IMulOp, quotient, b)
     return v.test(logic.INotEqualOp, product, a)
 
@@ -34,14 +33,14 @@ def _signs_differ(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
 
 
 def floor_divided(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """Computes the quotient toward 0, less 1 if that rounded up."""
+    """Returns the quotient rounded toward negative infinity."""
     quotient = v.op(arithmetic.SDivOp, a, b)
     down = v.as_type(i1).op(logic.LogicalAndOp, _inexact(v, a, b, quotient), _signs_differ(v, a, b))
     return v.select(down, v.op(arithmetic.ISubOp, quotient, v.number(1)), quotient)
 
 
 def ceiling_divided(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """Computes the quotient toward 0, plus 1 if that rounded down."""
+    """Returns the quotient rounded toward positive infinity."""
     quotient = v.op(arithmetic.SDivOp, a, b)
     same = v.as_type(i1).op(logic.LogicalNotOp, _signs_differ(v, a, b))
     up = v.as_type(i1).op(logic.LogicalAndOp, _inexact(v, a, b, quotient), same)

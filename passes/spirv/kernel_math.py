@@ -1,9 +1,9 @@
 """
 Lowers `math`, and operations of `arith` that GLSL.std.450 has, to instructions.
 
-A function of `math` is computed in the types that its instructions are written for. f16 and bf16
-are computed in binary32 and rounded, unless the function's record says otherwise. Powers whose
-exponent is known become products.
+Each function is computed in a type that its instructions support. f16 and bf16 are computed in
+binary32 and rounded, unless the function's record says otherwise. Powers with a small constant
+exponent become products.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_REPEATED = 64
 
 
 def convert_function(function: ScalarFunction) -> Compute:
-    """Writes a function's instructions, between conversions to a width that they support."""
+    """Returns the conversion of a function to its instructions, in a width that they support."""
 
     def convert(code: KernelCode, op: Operation) -> SSAValue:
         stated = code.type(op.operands[0].type, op)
@@ -67,7 +67,9 @@ def _resize_value(code: KernelCode, value: SSAValue, type: Attribute) -> SSAValu
 
 
 def by_known_power(general: ScalarFunction) -> Compute:
-    """Computes x^y; by products, a root or their inverse if y is known and small."""
+    """
+    Returns the conversion of x^y to products or a root if y is a small constant, else `general`.
+    """
 
     def convert(code: KernelCode, op: Operation) -> SSAValue:
         exponent = _constant_of(op.operands[1])
@@ -85,7 +87,6 @@ def by_known_power(general: ScalarFunction) -> Compute:
 
 
 def _constant_of(value: SSAValue) -> float | None:
-    """Returns the value of a constant scalar, else None."""
     if isinstance(value.owner, arith.ConstantOp):
         attribute = value.owner.value
         if isinstance(attribute, FloatAttr | IntegerAttr):

@@ -1,10 +1,10 @@
 """
 Converts operations of `arith` on scalars and vectors in a kernel to `spirv`.
 
-If `arith` defines a result that Vulkan does not, the operation becomes a sequence of instructions:
-the remainder of negative integers, a minimum with a NaN, ordered comparisons that need no OpenCL.
-Results that `arith` calls poison (a division by 0, a float that does not fit an integer of 32 bits)
-stay undefined; a float that does not fit 64 bits becomes the nearest integer that does.
+If `arith` defines a result that Vulkan leaves undefined, the operation becomes a sequence of
+instructions: the remainder of negative integers, a minimum with a NaN, ordered comparisons without
+OpenCL. Results that `arith` calls poison (a division by 0, a float outside of a 32-bit integer's
+range) stay undefined. A float outside of the 64-bit range becomes the nearest 64-bit integer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from xdsl_spirv.passes.spirv.kernel_code import Compute, KernelCode
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 Sequence = Callable[..., SSAValue]
-"""Instructions on values of the result's type: compute(values, *operands)."""
+"""A function that writes instructions on the result's type: compute(values, *operands)."""
 
 
 def _is_bool(type: Attribute) -> bool:
@@ -38,7 +38,7 @@ def _is_bool(type: Attribute) -> bool:
 
 
 def sequence(compute: Sequence) -> Compute:
-    """Makes the conversion of an operation to a sequence of instructions."""
+    """Returns the conversion that applies `compute` to an operation's operands."""
 
     def convert(code: KernelCode, op: Operation) -> SSAValue:
         return compute(Values(code, code.type(op.results[0].type, op)), *code.operands(op))
@@ -47,12 +47,12 @@ def sequence(compute: Sequence) -> Compute:
 
 
 def one_to_one(kind: type[Operation]) -> Compute:
-    """Writes one instruction with the operation's operands."""
+    """Returns the conversion to one instruction with the same operands."""
     return sequence(lambda v, *operands: v.op(kind, *operands))
 
 
 def by_kind(boolean: type[Operation] | Sequence, integer: type[Operation] | Sequence) -> Compute:
-    """Chooses an instruction or a sequence for Booleans, and another for integers."""
+    """Returns a conversion to one instruction for Booleans and another for integers."""
 
     def compute(v: Values, *operands: SSAValue) -> SSAValue:
         kind = boolean if _is_bool(v.type) else integer
@@ -62,17 +62,17 @@ def by_kind(boolean: type[Operation] | Sequence, integer: type[Operation] | Sequ
 
 
 def first(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """A one-bit quotient or shift, which is `a`: dividing by 0 and shifting by 1 are poison."""
+    """Returns `a`, the one-bit quotient or shift: dividing by 0 and shifting by 1 are poison."""
     return a
 
 
 def zero(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """A one-bit remainder, which is always 0."""
+    """Returns 0, the remainder of one-bit values."""
     return v.number(0)
 
 
 def on_floats(compute: Sequence) -> Compute:
-    """Applies `compute(values, *operands)` to floats; bfloat16 is computed in binary32."""
+    """Returns the conversion that applies `compute` to floats; bfloat16 is computed in binary32."""
 
     def convert(v: Values, *operands: SSAValue) -> SSAValue:
         if not isinstance(element_of(v.type), BFloat16Type):
@@ -87,7 +87,7 @@ def on_floats(compute: Sequence) -> Compute:
 
 
 def minimum(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """Selects a < b or a is a NaN ? a : b, which passes on a NaN of either operand."""
+    """Returns the smaller operand, or NaN if an operand is NaN."""
     return v.select(v.either(v.less(a, b), v.is_nan(a)), a, b)
 
 
@@ -109,7 +109,7 @@ _INTEGER_COMPARISONS: tuple[type[Operation], ...] = (
     spv.UGreaterThanOp,
     spv.UGreaterThanEqualOp,
 )
-"""Instructions by the number of arith.cmpi's predicate."""
+"""Instructions by the predicate of arith.cmpi."""
 
 _FLOAT_COMPARISONS: dict[int, type[Operation]] = {
     1: spv.FOrdEqualOp,
@@ -126,7 +126,7 @@ _FLOAT_COMPARISONS: dict[int, type[Operation]] = {
     13: spv.FUnordNotEqualOp,
 }
 """
-Instructions by the number of arith.cmpf's predicate; 0 and 15 are constants, 7 and 14 test for NaN.
+Instructions by arith.cmpf's predicate. 0 and 15 are constants; 7 and 14 test for NaN.
 """
 
 
@@ -169,12 +169,12 @@ def compare_floats(code: KernelCode, op: Operation) -> SSAValue:
 
 
 def _choice(v: Values, x: SSAValue, sign: bool) -> SSAValue:
-    """Converts a Boolean to 1 or 0; to -1 or 0 if it is signed."""
+    """Converts a Boolean to 1 or 0, or to -1 or 0 with `sign`."""
     return v.select(x, v.number(-1 if sign else 1), v.number(0))
 
 
 def resize(v: Values, x: SSAValue, sign: bool) -> SSAValue:
-    """Resizes an integer with its sign or with zeros; widens a Boolean by a select."""
+    """Truncates or extends an integer; selects from, or tests for, a Boolean."""
     if x.type == v.type:
         return x
     if _is_bool(x.type):
@@ -187,7 +187,7 @@ def resize(v: Values, x: SSAValue, sign: bool) -> SSAValue:
 
 
 def integer_to_float(v: Values, x: SSAValue, sign: bool) -> SSAValue:
-    """Converts with one rounding; small floats by way of binary32 if that is exact."""
+    """Converts an integer to a float; f16 and bf16 are computed in binary32."""
     if _is_bool(x.type):
         return _choice(v, x, sign)
     if width_of(x.type) < 32:
@@ -198,7 +198,7 @@ def integer_to_float(v: Values, x: SSAValue, sign: bool) -> SSAValue:
 
 
 def float_to_integer(v: Values, x: SSAValue, sign: bool) -> SSAValue:
-    """Converts toward 0; a smaller integer by way of 32 bits, and to 64 bits with saturation."""
+    """Converts a float toward zero; conversions to 64 bits saturate."""
     x = wide(v.code, x, x.type)
     if width_of(v.type) < 32:
         return resize(v, v.as_type(i32).op(spv.ConvertFToSOp, x), True)
@@ -210,8 +210,7 @@ def _saturate_integer(v: Values, x: SSAValue, whole: SSAValue, sign: bool) -> SS
     """
     Saturates a conversion to 64 bits: a float out of range gives the nearest integer, NaN gives 0.
 
-    ONNX's casts do so (docs/numerics.md). Earlier passes leave it open, so that a known range of
-    the float can still reduce the conversion to 32 bits.
+    ONNX casts are defined in this way (docs/numerics.md).
     """
     floats = Values(v.code, x.type)
     low, end = (floats.number(n) for n in ((-(2.0**63), 2.0**63) if sign else (0.0, 2.0**64)))
@@ -230,7 +229,7 @@ def bitcast(v: Values, x: SSAValue) -> SSAValue:
 
 
 LARGEST_FRACTION = 2.0**23
-"""Magnitude from which on all binary32 numbers are integers."""
+"""Magnitude at and above which all binary32 values are integers."""
 
 
 NO_CONTRACTION = "no_contraction"
@@ -239,11 +238,11 @@ NO_CONTRACTION = "no_contraction"
 
 def keep_uncontracted(compute: Sequence) -> Compute:
     """
-    Computes a sum or product; forbids its contraction if the result is rounded to an integer later.
+    Returns the conversion of a sum or product, without contraction if it is later rounded.
 
-    Vulkan allows a product and a sum to be contracted and rounded once. If the result is then
-    rounded to an integer, as by quantization, it may lie midway between two, where the last bit
-    decides.
+    Vulkan allows a product and a sum to be contracted and rounded once. If quantization then
+    rounds the result to an integer, it may lie midway between two integers, and its last bit
+    matters.
     """
     plain = on_floats(compute)
 
@@ -257,7 +256,7 @@ def keep_uncontracted(compute: Sequence) -> Compute:
 
 
 def is_quantized(value: SSAValue) -> bool:
-    """Whether a number, or a value computed from it in the same block, is rounded to an integer."""
+    """True if a value, or a value computed from it in the same block, is rounded to an integer."""
     waiting, seen = [value], {value}
     while waiting:
         for use in waiting.pop().uses:
@@ -273,12 +272,11 @@ def is_quantized(value: SSAValue) -> bool:
 
 def divide_floats(code: KernelCode, op: Operation) -> SSAValue:
     """
-    Computes a quotient; rounds it correctly if it is rounded to an integer later, as by
-    quantization.
+    Writes a quotient, correctly rounded if it is later rounded to an integer.
 
-    A quantized number was often dequantized before, and lies midway between two integers, where an
-    error of 2.5 units in the last place, which Vulkan allows, decides. The error of the device's
-    quotient, computed by a fused multiply-add, is subtracted.
+    Vulkan allows an error of 2.5 units in the last place. Quantized values often lie midway
+    between two integers, where such an error changes the integer. So a fused multiply-add computes
+    the error of the device's quotient, and the error is subtracted.
     """
     rounded = any(isinstance(use.operation, math.RoundEvenOp) for use in op.results[0].uses)
     plain = on_floats(Values.div)
@@ -291,7 +289,7 @@ def divide_floats(code: KernelCode, op: Operation) -> SSAValue:
     # Without NoContraction a fused multiply-add may be rounded twice.
     cast(Operation, rest.owner).attributes[NO_CONTRACTION] = UnitAttr()
     corrected = v.add(quotient, v.div(rest, b))
-    # The remainder of an infinite quotient is not defined, so the quotient is not corrected.
+    # An infinite quotient has no defined remainder, so it is not corrected.
     small = v.less(v.magnitude(quotient), v.number(LARGEST_FRACTION))
     return v.select(small, corrected, quotient)
 

@@ -1,11 +1,11 @@
 """
-Finds kernels that have the same instructions and differ only in numbers.
+Finds kernels that have the same instructions and differ only in constants.
 
-A kernel is printed without its own name, with its values numbered in order, and with holes for
-constants that only take part in arithmetic. Kernels of the same text differ only in the numbers of
-their holes. A hole is any scalar of f32 or a splat of one, and a scalar of 32 or 8 bits that no
-address and no condition depends on, and that only goes into arithmetic. Numbers in indices stay
-constants, so that addresses stay cheap.
+A kernel is written without its name, with numbered values, and with holes for constants that only
+take part in arithmetic. Kernels with the same text differ only in the constants of their holes. A
+hole is any f32 scalar or splat, or a 32- or 8-bit integer that only goes into arithmetic and that
+no address and no condition depends on. Constants in indices are not holes, so that addresses stay
+cheap.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from xdsl_spirv.dialects import spv
 Number: TypeAlias = FloatAttr[AnyFloat] | IntegerAttr[IntegerType | IndexType]
 
 NOT_ARITHMETIC = ("spirv.mlir.addressof", "spirv.AccessChain", "spirv.InBoundsAccessChain")
-"""Pure operations with operands that an address depends on."""
+"""Operations that compute addresses, although they are pure."""
 
 COMPUTING = (
     "spirv.GroupNonUniformF",
     "spirv.GroupNonUniformI",
     "spirv.KHR.CooperativeMatrixMulAdd",
 )
-"""Operations that are not pure but only compute from their operands' values."""
+"""Prefixes of operations that only compute from their operands, although they are not pure."""
 
 FIXED = ("spirv.Variable",)
 """Operations whose operands must be constants."""
@@ -52,7 +52,7 @@ FIXED = ("spirv.Variable",)
 
 @dataclass(frozen=True)
 class Hole:
-    """The place of a constant: an operation and its operand; `number` is the scalar in it."""
+    """A constant operand that may differ: operation, operand index and the constant's scalar."""
 
     op: Operation
     index: int
@@ -61,7 +61,7 @@ class Hole:
 
 @dataclass
 class KernelTemplate:
-    """A kernel without its name and without the numbers that only take part in arithmetic."""
+    """A kernel's text without its name and holes, and the holes."""
 
     key: tuple[object, ...]
     holes: list[Hole] = field(default_factory=list[Hole])
@@ -77,10 +77,7 @@ def template_of(module: spv.ModuleOp, name: str) -> KernelTemplate:
 
 
 def number_of(value: SSAValue) -> Number | None:
-    """
-    Returns a constant's scalar, or the scalar that all of its components equal, if it may be a
-    hole.
-    """
+    """Returns the scalar of a constant (or splat) whose type allows a hole, else None."""
     owner = value.owner
     if not isinstance(owner, spv.ConstantOp):
         return None
@@ -158,7 +155,7 @@ class _Writer:
         return ("hole", operand.type)
 
     def _nameless(self, attribute: Attribute) -> object:
-        """An attribute without the kernel's own name in symbols."""
+        """Returns an attribute with the kernel's name removed from symbols."""
         match attribute:
             case StringAttr(data=name):
                 return f"@{self._rest(name)}"
@@ -175,14 +172,13 @@ class _Writer:
 
 
 def _computes(op: Operation) -> bool:
-    """Whether an operation is arithmetic on values."""
     if op.name in NOT_ARITHMETIC:
         return False
     return op.has_trait(Pure) or op.name.startswith(COMPUTING)
 
 
 def _receivers(op: Operation, index: int) -> list[SSAValue] | None:
-    """The values that receive an operand's value; None if the operation has another effect, too."""
+    """Returns the values that an operand flows into; None if the operand has another effect."""
     if _computes(op):
         return list(op.results)
     if isinstance(op, spv.StoreOp):
@@ -192,7 +188,7 @@ def _receivers(op: Operation, index: int) -> list[SSAValue] | None:
 
 
 def _deciding(module: spv.ModuleOp) -> set[SSAValue]:
-    """The values that addresses, branches and trip counts depend on."""
+    """Returns the values that addresses, branches and trip counts depend on."""
     waiting: list[SSAValue] = []
     sources: dict[SSAValue, list[SSAValue]] = {}
     for op in module.walk():
@@ -212,7 +208,7 @@ def _deciding(module: spv.ModuleOp) -> set[SSAValue]:
 
 
 def _passed_on(op: Operation) -> Iterable[tuple[SSAValue, SSAValue]]:
-    """Yields pairs (receiver, value) of values that a terminator passes on."""
+    """Yields (receiver, value) for each value that a terminator passes on."""
     if isinstance(op, spv.BranchOp):
         yield from zip(op.successors[0].args, op.operands, strict=True)
     elif isinstance(op, spv.BranchConditionalOp):
@@ -223,7 +219,7 @@ def _passed_on(op: Operation) -> Iterable[tuple[SSAValue, SSAValue]]:
 
 
 def _decided_by(op: Operation) -> list[SSAValue]:
-    """The operands of an operation that affect more than a value."""
+    """Returns the operands that control an operation's address, branch or other effect."""
     match op:
         case spv.StoreOp():
             return [op.operands[0]]

@@ -8,13 +8,13 @@ Converts every gpu.module to a spirv.module of the Vulkan memory model.
     spirv.EntryPoint "GLCompute" @f, @f_arg_0, ...
     spirv.ExecutionMode @f "LocalSize", 128, 1, 1
 
-Argument number i is descriptor set 0, binding i. Dynamic sizes of arguments, which `memref.dim`
-reads, and arguments of type `index` are push constants, listed by `@f_sizes`. Loops are marked
-DontUnroll if the target has `keep_loops`; quotients that are rounded to integers are corrected
-unless it has `exact_division`. Version, capabilities and extensions are left to `spirv-update-vce`.
+Argument i becomes descriptor set 0, binding i. Arguments of type `index`, and dynamic sizes that
+`memref.dim` reads, become push constants, listed by `@f_sizes`. Loops are marked DontUnroll if the
+target has `keep_loops`. Quotients that are rounded to integers are corrected unless the target has
+`exact_division`. `spirv-update-vce` adds version, capabilities and extensions.
 
 Accesses to shared memory are non-private, and barriers make earlier writes available and visible,
-as the Vulkan memory model demands.
+as the Vulkan memory model requires.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ class KernelToSPIRVPass(ModulePass):
 
 
 def convert_module(module: gpu.ModuleOp, device: DeviceHabits) -> SPIRVModuleOp:
-    """Builds the spirv.module, with the same name, of a gpu.module's kernels."""
+    """Converts a gpu.module of kernels to a spirv.module of the same name."""
     converted = SPIRVModuleOp([], sym_name=module.sym_name.data)
     block = converted.body.block
     entries: list[Operation] = []
     for kernel in module.body.block.ops:
         if not isinstance(kernel, gpu.FuncOp) or kernel.kernel is None:
-            refuse(PASS, kernel, "a gpu.module may hold kernels only: move other operations out")
+            refuse(PASS, kernel, "a gpu.module may contain only kernels: move other operations out")
         functions, entry = _kernel(kernel, converted, device)
         block.add_ops(functions)
         entries += entry
@@ -92,7 +92,7 @@ def convert_module(module: gpu.ModuleOp, device: DeviceHabits) -> SPIRVModuleOp:
 
 
 def _order(variable: spv.GlobalVariableOp) -> tuple[bool, str]:
-    """Sort key: built-ins first, by name; then a kernel's own variables, in their order."""
+    """Returns a sort key: built-ins first, by name; then the kernels' variables, in their order."""
     own = variable.built_in is None
     return own, "" if own else variable.sym_name.data
 
@@ -100,7 +100,7 @@ def _order(variable: spv.GlobalVariableOp) -> tuple[bool, str]:
 def _kernel(
     kernel: gpu.FuncOp, module: SPIRVModuleOp, device: DeviceHabits
 ) -> tuple[list[FuncOp], list[Operation]]:
-    """Builds the kernel's function, the functions it calls, its entry point and its mode."""
+    """Builds a kernel's functions, and its entry point and execution modes."""
     name = kernel.sym_name.data
     size = kernel.known_block_size
     if size is None:
@@ -126,7 +126,7 @@ OpT = TypeVar("OpT", bound=Operation)
 
 DIMENSIONS = {gpu.DimensionEnum.X: 0, gpu.DimensionEnum.Y: 1, gpu.DimensionEnum.Z: 2}
 
-AS_IT_IS = frozenset(
+COPIED = frozenset(
     f"spirv.{name}"
     for name in (
         "CompositeConstruct CompositeExtract CompositeInsert Bitcast ControlBarrier "
@@ -137,18 +137,18 @@ AS_IT_IS = frozenset(
     ).split()
 )
 """
-Operations of `spirv` that kernels state: arithmetic on cooperative matrices, conversions of
+Operations of `spirv` that are copied: arithmetic on cooperative matrices, conversions of
 vectors. They are listed by name, so that only used classes are imported.
 """
 
 GROUP = frozenset(f"xdsl_spirv.dialects.spirv.{family}" for family in ("group", "rotate"))
-"""The families of group instructions, which are copied unchanged."""
+"""Modules of group instructions, which are copied without a change."""
 
 
 def extract(code: KernelCode, op: Operation) -> SSAValue | None:
     taken = cast(vector.ExtractOp, op)
     if taken.dynamic_position:
-        refuse(PASS, op, "it extracts at a dynamic position: use a constant one")
+        refuse(PASS, op, "it extracts at a dynamic position: use a constant position")
     composite_extract = spv.CompositeExtractOp(
         code.value(taken.vector), taken.static_position.get_values()
     )
@@ -159,7 +159,7 @@ def broadcast(code: KernelCode, op: Operation) -> SSAValue | None:
     type = op.results[0].type
     assert isinstance(type, VectorType)
     if isinstance(op.operands[0].type, VectorType) or type.get_num_dims() != 1:
-        refuse(PASS, op, "only a scalar can be broadcast, to a vector of one dimension")
+        refuse(PASS, op, "only a broadcast of a scalar to a vector of rank 1 is supported")
     construct = spv.CompositeConstructOp([code.value(op.operands[0])] * type.get_shape()[0], type)
     return code.add(construct)
 
@@ -169,7 +169,7 @@ def constant(code: KernelCode, op: Operation) -> SSAValue | None:
     if isinstance(value, IntegerAttr) and isinstance(value.type, IndexType):
         return code.number(value.value.data)
     if not isinstance(value, IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr):
-        refuse(PASS, op, f"the constant {value} is not a number or a vector of numbers")
+        refuse(PASS, op, f"the constant {value} is neither a scalar nor a vector")
     return code.constant(value)
 
 
@@ -225,7 +225,7 @@ def flat_view(code: KernelCode, op: Operation) -> SSAValue | None:
 def element_pointer(
     code: KernelCode, memory: SSAValue, indices: Sequence[SSAValue]
 ) -> spv.AccessChainOp:
-    """Builds the access chain to a memref's element: row-major, inside a buffer's struct."""
+    """Returns an access chain to a memref's element: row-major, inside the buffer's struct."""
     type = memory.type
     assert isinstance(type, MemRefType)
     linear: SSAValue = code.number(0)
@@ -245,9 +245,7 @@ def element_pointer(
 
 
 def _memory_operand(pointer: SSAValue) -> MemoryOperand | None:
-    """
-    The memory operand of an access: non-private for Workgroup memory, which invocations share.
-    """
+    """Returns NonPrivatePointer for Workgroup memory, which invocations share, else None."""
     if pointer_type(pointer).storage_class.data != spv.StorageClass.Workgroup:
         return None
     return MemoryOperand.of(spv.MemoryAccess.NonPrivatePointer)
@@ -259,7 +257,7 @@ def element_ptr(code: KernelCode, op: Operation) -> SSAValue | None:
 
 
 def load(code: KernelCode, op: Operation) -> SSAValue | None:
-    """Loads an element; a Boolean is a byte in memory."""
+    """Loads an element. A Boolean is a byte in memory."""
     read = cast(memref.LoadOp, op)
     pointer = element_pointer(code, read.memref, read.indices).result
     value = code.add(spv.LoadOp(pointer, _memory_operand(pointer)))
@@ -270,7 +268,7 @@ def load(code: KernelCode, op: Operation) -> SSAValue | None:
 
 
 def store(code: KernelCode, op: Operation) -> SSAValue | None:
-    """Stores an element; a Boolean is a byte in memory, 0 or 1."""
+    """Stores an element. A Boolean is a byte in memory, 0 or 1."""
     written = cast(memref.StoreOp, op)
     pointer = element_pointer(code, written.memref, written.indices).result
     value, type = code.value(written.value), written.value.type
@@ -281,7 +279,7 @@ def store(code: KernelCode, op: Operation) -> SSAValue | None:
 
 
 def same(code: KernelCode, op: Operation) -> SSAValue | None:
-    """Copies an operation of `spirv` itself onto converted operands."""
+    """Copies an operation of `spirv`, with converted operands."""
     copy = type(op).create(
         operands=code.operands(op),
         result_types=op.result_types,
@@ -293,7 +291,7 @@ def same(code: KernelCode, op: Operation) -> SSAValue | None:
 
 
 def for_loop(code: KernelCode, op: Operation) -> None:
-    """scf.for -> spirv.mlir.loop."""
+    """Converts scf.for to spirv.mlir.loop."""
     loop = cast(scf.ForOp, op)
     arguments = loop.body.block.args
 
@@ -314,7 +312,7 @@ def for_loop(code: KernelCode, op: Operation) -> None:
 
 
 def if_branch(code: KernelCode, op: Operation) -> None:
-    """scf.if -> spirv.mlir.selection."""
+    """Converts scf.if to spirv.mlir.selection."""
     branch = cast(scf.IfOp, op)
     types = [code.type(type, op) for type in branch.result_types]
     regions = (branch.true_region, branch.false_region)
@@ -324,7 +322,7 @@ def if_branch(code: KernelCode, op: Operation) -> None:
 
 
 def nothing(code: KernelCode, op: Operation) -> SSAValue | None:
-    """Writes nothing: the conversion of the enclosing operation handles this terminator."""
+    """Writes nothing for a terminator, which the conversion of its parent operation handles."""
 
 
 def return_(code: KernelCode, op: Operation) -> SSAValue | None:
@@ -361,12 +359,12 @@ HANDLERS: dict[type[Operation], Convert] = {
 
 
 FUNCTIONS = ("schedule.each_element", "schedule.reduce_rows")
-"""Operations with a function of a matrix's elements, which few kernels have."""
+"""Operations with a region that computes a matrix's elements. Few kernels have them."""
 
 
 def handler_of(kind: type[Operation]) -> Convert | None:
     """Returns the conversion of a class of operations; None if there is none."""
-    if kind.name in AS_IT_IS or kind.__module__ in GROUP:
+    if kind.name in COPIED or kind.__module__ in GROUP:
         return same
     if kind.name in FUNCTIONS:
         from xdsl_spirv.passes.spirv import kernel_functions

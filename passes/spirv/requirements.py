@@ -1,15 +1,14 @@
 """
 Derives the capabilities, extensions and version that a `spirv.module` must declare.
 
-The grammar gives most of them: for an instruction and for each enumerant among its operands, it
-lists capabilities (any one enables it), and the extensions that provide it before some version of
-SPIR-V. Requirements that depend on types are not in the grammar, and are computed here: the widths
-of numbers and vectors, 8- and 16-bit data by the storage it lies in, bfloat16 and float8, variable
-pointers. Requirements that depend on the types of one operation are in its class
-(`SPIRVOp.capabilities`).
+Most requirements come from the grammar: for an instruction and for each enumerant among its
+operands, it lists capabilities (any one suffices), and the extensions that provide it before some
+version of SPIR-V. Requirements that depend on types are computed here: widths of scalars and
+vectors, storage of 8- and 16-bit data, bfloat16 and float8, variable pointers. Requirements of one
+operation that depend on its types are in its class (`SPIRVOp.capabilities`).
 
-Data of 8 and 16 bits that is only loaded, stored and converted needs a storage capability and no
-arithmetic one (SPIR-V 2.16.2), so that a device without 8-bit arithmetic runs the kernel.
+8- and 16-bit data that is only loaded, stored and converted needs a storage capability and no
+arithmetic capability (SPIR-V 2.16.2), so that a device without 8-bit arithmetic runs the kernel.
 """
 
 from __future__ import annotations
@@ -45,16 +44,16 @@ class Need:
     capabilities: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()
     version: Version | None = (1, 0)
-    """The version from which no extension is needed; None if there is none."""
+    """The first version that needs no extension; None if every version needs one."""
 
     @staticmethod
     def of(entry: Requirements) -> Need:
-        """Returns the grammar's needs of an instruction or an enumerant."""
+        """Returns the need that the grammar states for an instruction or an enumerant."""
         return Need(entry.capabilities, entry.extensions, entry.version)
 
     @staticmethod
     def any_of(*capabilities: spv.Capability) -> Need:
-        """Returns the need of any one of these capabilities, without an extension."""
+        """Returns the need for any one of these capabilities, without an extension."""
         return Need(tuple(c.name for c in capabilities))
 
 
@@ -73,7 +72,11 @@ STORAGE_8: Mapping[spv.StorageClass, spv.Capability] = {
     spv.StorageClass.PushConstant: spv.Capability.StoragePushConstant8,
 }
 STORAGE: Mapping[int, Mapping[spv.StorageClass, spv.Capability]] = {8: STORAGE_8, 16: STORAGE_16}
-"""The needs of 8- and 16-bit data by storage class. In other classes such data needs arithmetic."""
+"""
+Capability for storing 8- and 16-bit data by width and storage class.
+
+Data in other storage classes needs the arithmetic capability.
+"""
 
 EXPLICIT_WORKGROUP: Mapping[int, spv.Capability] = {
     8: spv.Capability.WorkgroupMemoryExplicitLayout8BitAccessKHR,
@@ -98,7 +101,7 @@ SMALL_FLOATS: Mapping[type[Attribute], spv.Capability] = {
     Float6E3M2FNType: spv.Capability.Float6EXT,
     Float4E2M1FNType: spv.Capability.Float4EXT,
 }
-"""SPV_EXT_float8 and SPV_EXT_ocp_microscaling_types."""
+"""Capabilities of SPV_EXT_float8 and SPV_EXT_ocp_microscaling_types by type."""
 
 MOVES = frozenset(
     {
@@ -110,7 +113,7 @@ MOVES = frozenset(
         "spirv.UConvert",
     }
 )
-"""Operations on data of 8 and 16 bits that do without the capability for arithmetic."""
+"""Operations on 8- and 16-bit data that need no arithmetic capability."""
 
 POINTER_MAKERS = frozenset(
     {
@@ -122,19 +125,18 @@ POINTER_MAKERS = frozenset(
     }
 )
 """
-Operations whose result is a pointer under logical addressing; results of others are variable
-pointers.
+Operations that create pointers under logical addressing; all other results are variable pointers.
 """
 
 LAYOUTS = ("base_type", "data_type", "structure")
-"""Properties that say which type the data behind an untyped pointer has."""
+"""Properties with the type of the data that an untyped pointer points to."""
 
 PASSES_SPEAK = ("abi", "target_env", "resource_limits")
-"""Attributes with these words in their names are for passes, and not part of the binary."""
+"""Parts of the names of attributes that only passes read and that the binary does not contain."""
 
 
 class Requirement:
-    """Collects the needs of one module, each with the first operation that has it."""
+    """Collects the needs of one module, each with the first operation that has the need."""
 
     def __init__(self, *, vulkan: bool) -> None:
         self.needs: dict[Need, str] = {}
@@ -150,9 +152,9 @@ class Requirement:
         self.add(Need.any_of(capability), what)
 
     def enumerant(self, attribute: spv.EnumerationAttr[Any]) -> None:
-        """Adds the needs that the grammar gives an attribute's enumerants."""
+        """Adds the needs that the grammar states for an attribute's enumerants."""
         if attribute.ENUM.__module__ != spv.Scope.__module__:
-            return  # Names of plain numbers.
+            return  # Names of constants, not of enumerants with needs.
         kind = grammar().kind(attribute.ENUM.__name__)
         for entry in kind.used(int(attribute.data)):
             self.add(Need.of(entry), f"{kind.name} {entry.name}")
@@ -174,8 +176,7 @@ class Requirement:
 
     def type(self, type_: Attribute, *, computed: bool) -> None:
         """
-        Adds the needs of a type. `computed` means that its objects are not only loaded, stored and
-        converted.
+        Adds a type's needs. `computed` is False if values are only loaded, stored and converted.
         """
         if (type_, computed) in self._types:
             return
@@ -199,7 +200,7 @@ class Requirement:
             self._aggregate(type_, computed=computed)
 
     def _declared(self, type_: spv.DeclaredType) -> None:
-        """Add the needs of the type's instruction and of the parts of its declaration."""
+        """Adds the needs of the type's instruction and of the parts of its declaration."""
         self.add(Need.of(grammar().instruction(type_.INSTRUCTION)), str(type_))
         for part in type_.declaration:
             if isinstance(part, spv.EnumerationAttr | TypeAttribute):
@@ -231,10 +232,10 @@ class Requirement:
 
     def finish(self) -> None:
         """
-        Adds arithmetic for types that are only moved, if no memory type of the module declares
+        Adds arithmetic capabilities for types that are only moved, if no storage capability covers
         them.
 
-        A value that is rounded to binary16 and extended again needs arithmetic, too.
+        A value that is rounded to binary16 and extended again is an example.
         """
         for capability, (width, what) in self._moved.items():
             declaring = {c.name for c in (*STORAGE[width].values(), EXPLICIT_WORKGROUP[width])}
@@ -281,7 +282,7 @@ def has_layout(type_: Attribute) -> bool:
 
 
 def members(type_: spv.StructType) -> Sequence[Attribute]:
-    """A struct's member types; none while it is only named."""
+    """Returns a struct's member types; none if the struct is only declared by name."""
     return type_.members.data if isinstance(type_.members, ArrayAttr) else ()
 
 
@@ -319,7 +320,7 @@ def needs_of(op: Operation, *, moves: bool) -> Iterable[Need]:
     """
     Returns the needs of one operation in a module of the Vulkan memory model.
 
-    With `moves` loading and converting count as computing, as if no memory had the type.
+    With `moves`, values that are only loaded and converted need the arithmetic capability, too.
     """
     requirement = Requirement(vulkan=True)
     _operation(op, requirement)
@@ -365,7 +366,7 @@ def _operation(op: Operation, requirement: Requirement) -> None:
 
 
 def _require_addressed(op: Operation, type_: Attribute, requirement: Requirement) -> None:
-    """Counts the type of data behind an untyped pointer as if the pointer were typed."""
+    """Adds the needs of the data behind an untyped pointer, as for a typed pointer."""
     pointer = op.properties.get("type") or next(
         (v.type for v in (*op.operands, *op.results) if isinstance(v.type, spv.UntypedPointerType)),
         None,
@@ -377,7 +378,9 @@ def _require_addressed(op: Operation, type_: Attribute, requirement: Requirement
 
 
 def _decoration(field: str, attribute: Attribute, requirement: Requirement) -> None:
-    """Adds the needs of a decoration attribute such as `binding`, and of the built-in it names."""
+    """
+    Adds the needs of a decoration attribute such as `binding`, and of a built-in that it names.
+    """
     decoration = decoration_of(field)
     if decoration is None:
         return
@@ -391,10 +394,10 @@ def _decoration(field: str, attribute: Attribute, requirement: Requirement) -> N
 
 def _fitting(op: Operation, capabilities: tuple[str, ...]) -> tuple[str, ...]:
     """
-    The capabilities of an instruction that fit the operation's types.
+    Returns the capabilities of an instruction that fit the operation's types.
 
-    Only the value's width fits among `AtomicFloat16AddEXT`, `AtomicFloat32AddEXT`, ..., and only
-    the pointer's storage class among the capabilities for variable and physical pointers.
+    The value's width selects `AtomicFloat16AddEXT`, `AtomicFloat32AddEXT`, ... The storage class
+    selects variable or physical pointers.
     """
     if len(capabilities) < 2 or not op.results:
         return capabilities
@@ -411,9 +414,7 @@ def _fitting(op: Operation, capabilities: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _variable_pointers(op: Operation, requirement: Requirement) -> None:
-    """
-    Adds the needs of a computed pointer into a buffer or Workgroup memory (a variable pointer).
-    """
+    """Adds the needs of variable pointers: computed pointers into buffers or Workgroup memory."""
     if op.name == "spirv.func":
         return
     arguments = [a for region in op.regions for block in region.blocks for a in block.args]
@@ -426,7 +427,6 @@ def _variable_pointers(op: Operation, requirement: Requirement) -> None:
 
 
 def _matrix_use(op: Operation, requirement: Requirement) -> None:
-    """Adds the needs of a conversion that changes a cooperative matrix's use."""
     if len(op.operands) != 1 or len(op.results) != 1 or op.name.startswith("spirv.NV."):
         return
     before, after = op.operands[0].type, op.results[0].type
@@ -439,7 +439,7 @@ def _matrix_use(op: Operation, requirement: Requirement) -> None:
 
 
 def _specialization_constant(op: Operation, requirement: Requirement) -> None:
-    """Adds the needs of a specialization constant's type, which only its default value states."""
+    """Adds the needs of the type of a specialization constant's default value."""
     default = op.properties.get("default_value")
     if isinstance(default, TypedAttribute):
         requirement.type(default.get_type(), computed=True)
@@ -450,4 +450,4 @@ SPECIAL: Sequence[Callable[[Operation, Requirement], None]] = (
     _matrix_use,
     _specialization_constant,
 )
-"""Rules that need several operations."""
+"""Rules for needs that the grammar does not state."""

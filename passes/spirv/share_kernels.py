@@ -1,6 +1,5 @@
 """
-`spirv-share-kernels`: merges kernels that differ only in numbers. The numbers become push
-constants.
+`spirv-share-kernels`: merges kernels that differ only in constants, which become push constants.
 
     gpu.launch_func @f::@f ...       %c = spirv.Constant 0.25 : f32
     gpu.launch_func @g::@g ...       %c = spirv.Constant 0.5 : f32
@@ -10,12 +9,12 @@ constants.
     spirv.GlobalVariable @f_numbers {schedule.numbers} : !spirv.ptr<!spirv.struct<(f32 [0]), Block>,
                                                                     PushConstant>
 
-Many layers of a network differ only in numbers: quantized ones in scales and zero points, and
-others only in the number of workgroups. A number that is equal in all kernels stays a constant.
-Numbers that differ become members of a block of push constants; places that always have equal
-numbers share a member. So drivers compile fewer kernels, and programs store fewer.
-`kernel_template` tells numbers that may differ from addresses. Kernels with dynamic sizes have such
-a block already and are shared only where they are equal.
+Many layers of a network differ only in constants: quantized layers in scales and zero points,
+other layers only in the number of workgroups. So drivers compile fewer kernels, and programs store
+fewer. A constant that is equal in all kernels stays a constant. Constants that differ become
+members of a block of push constants; constants that are equal to each other in every kernel share
+a member. `kernel_template` finds the constants that may differ. Kernels with dynamic sizes already
+have a block of push constants and are merged only if they are equal.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ from xdsl_spirv.passes.spirv.kernel_template import KernelTemplate, Number, temp
 NAME = "spirv-share-kernels"
 
 MOST_NUMBERS = 32
-"""Push constants that every Vulkan device has room for: 128 bytes."""
+"""Number of 32-bit push constants that every Vulkan device supports (128 bytes)."""
 
 
 @dataclass(frozen=True)
 class ShareKernelsPass(ModulePass):
-    """Merges kernels that differ only in numbers; the numbers become push constants."""
+    """Merges kernels that differ only in constants; the constants become push constants."""
 
     name = NAME
 
@@ -77,7 +76,7 @@ class ShareKernelsPass(ModulePass):
 
 @dataclass
 class _Kernel:
-    """A module of one entry point, its launches, and its text without its numbers."""
+    """A module of one entry point, its launches, and its template."""
 
     module: ModuleOp
     entry: str
@@ -90,7 +89,6 @@ def _key(launch: gpu.LaunchFuncOp) -> tuple[str, str]:
 
 
 def _has_block(module: ModuleOp) -> bool:
-    """True if a module has push constants already."""
     return any(
         isinstance(op, GlobalVariableOp) and op.type.storage_class.data == StorageClass.PushConstant
         for op in module.body.block.ops
@@ -98,10 +96,7 @@ def _has_block(module: ModuleOp) -> bool:
 
 
 def _share(group: Sequence[_Kernel]) -> None:
-    """
-    Merges the kernels of a group that differ only in numbers, as far as push constants hold the
-    numbers.
-    """
+    """Merges the kernels of a group, if push constants have room for the constants that differ."""
     first = group[0]
     if _has_block(first.module):
         equal: dict[tuple[Number, ...], list[_Kernel]] = {}
@@ -120,7 +115,7 @@ def _share(group: Sequence[_Kernel]) -> None:
 
 
 def _launch_first(group: Sequence[_Kernel], numbers: Sequence[Sequence[Number]]) -> None:
-    """Makes all launches of a group launch its first kernel, each with its own numbers."""
+    """Makes all launches of a group launch its first kernel, with the constants of each kernel."""
     first = group[0]
     assert first.module.sym_name is not None
     for kernel, given in zip(group, numbers, strict=True):
@@ -138,7 +133,7 @@ def _take_numbers(
     columns: Sequence[tuple[Number, ...]],
     differing: Sequence[tuple[Number, ...]],
 ) -> None:
-    """Replaces constants by reads from a block of push constants."""
+    """Replaces constants by loads from a block of push constants."""
     types = [f32 if column[0].type == f32 else i32 for column in differing]
     offsets = [NUMBER_BYTES * n for n in range(len(types))]
     struct = StructType(types, offsets, [], [Decoration.Block])
@@ -167,7 +162,6 @@ def _take_numbers(
 
 
 def _function_of(op: Operation) -> FuncOp:
-    """Returns the function around an operation: the kernel's, or one that it calls."""
     around = op.parent_op()
     while not isinstance(around, FuncOp):
         assert around is not None, "numbers to share are inside of functions"
@@ -176,7 +170,7 @@ def _function_of(op: Operation) -> FuncOp:
 
 
 def _at_top(function: FuncOp, module: ModuleOp) -> SpirvEmitter:
-    """Writes at a function's top, behind its variables."""
+    """Returns an emitter at the start of a function, after its variables."""
     entry = function.body.blocks[0]
     variables = [op for op in entry.ops if isinstance(op, VariableOp)]
     place = InsertPoint.at_start(entry)
@@ -186,7 +180,7 @@ def _at_top(function: FuncOp, module: ModuleOp) -> SpirvEmitter:
 def _member(
     emitter: SpirvEmitter, variable: GlobalVariableOp, number: int, like: Number, type: Attribute
 ) -> SSAValue:
-    """Reads a member of the block as a number or a splat of it; bytes are passed as words."""
+    """Loads a member of the block as a scalar or a splat. Bytes are passed as words."""
     address, index = emitter.address(variable), emitter.index(number)
     chain = emitter.once(("chain", number), lambda: AccessChainOp(address, [index]))
     value = emitter.once(("word", number), lambda: LoadOp(chain))

@@ -1,13 +1,13 @@
 """
-Replaces specialization constants by constants, and folds everything that depends on them.
+Replaces specialization constants by constants, and folds operations and types that use them.
 
     spirv-specialize{values="0=16","tile=64"}
     spirv-specialize{defaults=true}
 
-A constant is named by its SpecId or its symbol. This folds operations on specialization constants,
-sizes and scopes in types, operands of execution modes (LocalSizeId becomes LocalSize), and
-composites such as the WorkgroupSize built-in. A constant that a symbol still refers to (a
-variable's initializer) becomes a constant of that name.
+A constant is named by its SpecId or its symbol. The pass folds operations on specialization
+constants, sizes and scopes in types, operands of execution modes (LocalSizeId becomes LocalSize),
+and composites such as the built-in WorkgroupSize. If a symbol reference remains (a variable's
+initializer), the specialization constant becomes a constant with that symbol.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ NAME = "spirv-specialize"
 COMPOSITES = ("OpConstantComposite", "OpConstantCompositeReplicateEXT")
 
 KEEPS_SYMBOLS = ("variable", "fn", "callee", "interface", "spec_const", "initializer", "sym_name")
-"""Properties whose symbols do not name a number."""
+"""Properties whose symbols do not refer to a constant."""
 
 
 def parse_values(texts: Iterable[str]) -> dict[str, str]:
-    """Parses `["0=16", "tile=64"]` to a dict; raises `PassFailedException` for other texts."""
+    """Parses texts such as `["0=16", "tile=64"]`. Raises `PassFailedException` for other texts."""
     assigned: dict[str, str] = {}
     for text in texts:
         for one in filter(None, text.split(",")):
@@ -64,11 +64,11 @@ def parse_values(texts: Iterable[str]) -> dict[str, str]:
 
 def specialize(module: SPIRVModuleOp, values: Mapping[str, str], *, defaults: bool = False) -> None:
     """
-    Freezes the constants that `values` names by SpecId or symbol; with `defaults`, all others at
-    their defaults.
+    Freezes the constants in `values`, by SpecId or symbol; with `defaults`, freezes all others,
+    too.
 
-    Raises `PassFailedException` for a name the module does not have, a value that its type cannot
-    hold, and a value that makes a type invalid.
+    Raises `PassFailedException` for a name that the module does not have, a value that its type
+    cannot hold, and a value that makes a type invalid.
     """
     try:
         Specialization(module).run(values, defaults=defaults)
@@ -78,19 +78,14 @@ def specialize(module: SPIRVModuleOp, values: Mapping[str, str], *, defaults: bo
 
 @dataclass(frozen=True)
 class SpecializePass(ModulePass):
-    """
-    Freezes specialization constants and folds what they decide.
-
-    `values` has `ID=VALUE` with a SpecId or a symbol; `defaults` freezes the others at their
-    default values.
-    """
+    """Freezes specialization constants, and folds operations and types that use them."""
 
     name = NAME
 
     values: tuple[str, ...] = ()
-    """ID=VALUE by a SpecId or a symbol, several in quotes and separated by commas."""
+    """`ID=VALUE` pairs, where ID is a SpecId or a symbol, quoted and separated by commas."""
     defaults: bool = False
-    """Freeze the constants that `values` does not name at their default values."""
+    """Freezes the constants that `values` does not name at their default values."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         modules = [o for o in op.walk() if isinstance(o, SPIRVModuleOp)]
@@ -106,11 +101,11 @@ class Specialization:
     def __init__(self, module: SPIRVModuleOp):
         self.module = module
         self.known: dict[str, spv.Number] = {}
-        """Symbol -> its value."""
+        """The values of scalar constants, by symbol."""
         self.vectors: dict[str, DenseIntOrFPElementsAttr] = {}
-        """The vectors of numbers by symbol."""
+        """The values of vector constants, by symbol."""
         self.composites: dict[str, list[Attribute]] = {}
-        """The constituents of composites of constants by symbol."""
+        """The constituents of constant composites, by symbol."""
         self._types: dict[Attribute, Attribute] = {}
 
     def run(self, values: Mapping[str, str], *, defaults: bool) -> None:
@@ -128,7 +123,7 @@ class Specialization:
 
     def _freeze(self, values: Mapping[str, str], *, defaults: bool) -> None:
         constants = [o for o in self.module.body.block.ops if isinstance(o, spv.SpecConstantOp)]
-        # If several constants have the same SpecId, a value is for all of them.
+        # A value sets all constants that have its SpecId.
         by_key: dict[str, list[spv.SpecConstantOp]] = {}
         for op in constants:
             by_key.setdefault(op.sym_name.data, []).append(op)
@@ -178,14 +173,14 @@ class Specialization:
                 self.vectors[op.sym_name.data] = dense(op.type, [n.value.data for n in numbers])
 
     def _extract(self, composite: Attribute, indexes: Sequence[Attribute]) -> Attribute | None:
-        """The constituent that indexes select, if it is known."""
+        """Returns the constituent that an index selects, if the composite is known."""
         name = composite.string_value() if isinstance(composite, SymbolRefAttr) else ""
         if len(indexes) != 1 or name not in self.composites:
             return None
         return self.composites[name][getattr(indexes[0], "data", 0)]
 
     def _as_raw(self, op: spv.SpecConstantCompositeOp) -> Operation:
-        """Rewrites a composite of specialization constants if some of them are now numbers."""
+        """Rewrites a composite of specialization constants if the values of some are now known."""
         if not any(s.string_value() in self.known for s in op.constituents):
             return op
         raw_global = spv.RawGlobalOp(
@@ -249,7 +244,7 @@ class Specialization:
     # Types.
 
     def _type(self, attribute: Attribute) -> Attribute:
-        """Replaces symbols in an attribute by their numbers."""
+        """Replaces symbols of known constants in an attribute by the values."""
         known = self._types.get(attribute)
         if known is None:
             known = self._types[attribute] = self._replacement(attribute)
@@ -284,9 +279,10 @@ class Specialization:
 
     @staticmethod
     def _number(value: spv.Number, bases: Iterable[type[Attribute]]) -> Attribute:
-        """Converts a number to the attribute that a declaration needs."""
         if not isinstance(value, IntegerAttr):
-            raise PassFailedException(f"{NAME}: {value} is given, where an integer is needed")
+            raise PassFailedException(
+                f"{NAME}: {value} is not an integer, but the type needs an integer: give an integer"
+            )
         number = value.value.data & 0xFFFFFFFF
         for cls in bases:
             if issubclass(cls, spv.EnumerationAttr):
@@ -301,10 +297,7 @@ class Specialization:
     # Remaining specialization constants
 
     def _drop(self) -> None:
-        """
-        Removes unused constants; constants that are still referred to become constants of the same
-        name.
-        """
+        """Removes unused constants; others become ordinary constants with the same symbol."""
         used = _symbols_in(self.module)
         for op in list(self.module.body.block.ops):
             if not isinstance(op, spv.SpecConstantOp | spv.RawGlobalOp) or op.sym_name is None:
@@ -322,7 +315,6 @@ class Specialization:
 
 
 def _constant(name: str, value: spv.Number) -> spv.RawGlobalOp:
-    """Builds a constant under a symbol."""
     if value.type == IntegerType(1):
         instruction = "OpConstantTrue" if value.value.data else "OpConstantFalse"
         return spv.RawGlobalOp(name, instruction, (), value.type)
@@ -331,7 +323,6 @@ def _constant(name: str, value: spv.Number) -> spv.RawGlobalOp:
 
 
 def _symbols_in(module: SPIRVModuleOp) -> set[str]:
-    """Yields the symbols that variables, carried instructions and references name."""
     symbols: set[str] = set()
     for op in module.walk():
         for attribute in (*op.properties.values(), *op.attributes.values()):
@@ -351,7 +342,6 @@ def _describe(op: spv.SpecConstantOp) -> str:
 
 
 def _parse(key: str, text: str, t: Attribute) -> spv.Number:
-    """Parses a value of the constant's type."""
     try:
         if isinstance(t, AnyFloat):
             packed = t.pack((float(text),))

@@ -1,14 +1,14 @@
 """
-`spirv-split-entry-points`: moves each entry point to a `spirv.module` of its own.
+`spirv-split-entry-points`: moves each entry point to a separate `spirv.module`.
 
     spirv.module @kernels { @f, @g, shared variables }      spirv.module @f { @f, its variables }
     gpu.launch_func @kernels::@f                        ->  spirv.module @g { @g, its variables }
                                                             gpu.launch_func @f::@f
 
-A driver reads the whole module for each pipeline that it makes: for a hundred kernels in one
-module, it reads ten thousand. Also, properties of a whole module (capabilities, workgroup size)
-then apply to a single kernel. An entry point's module has the functions that it calls, and the
-variables and constants that these use.
+A driver reads the whole module for each pipeline: for a hundred kernels in one module, it reads
+ten thousand kernels. Also, module properties (capabilities, workgroup size) then apply to a single
+kernel. Each new module has the functions that its entry point calls, and the variables and
+constants that these functions use.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ NAME = "spirv-split-entry-points"
 @dataclass(frozen=True)
 class SplitEntryPointsPass(ModulePass):
     """
-    Gives each entry point of a spirv.module a module of its own, named after it.
+    Moves each entry point of a spirv.module to a separate module with the name of the entry point.
 
-    Launches are updated. A module without a name and with one entry point stays as it is, as does
-    one without entry points.
+    Launches are updated. A module without entry points does not change, nor does a module without
+    a name that has one entry point.
     """
 
     name = NAME
@@ -48,7 +48,7 @@ class SplitEntryPointsPass(ModulePass):
 
 
 def split(root: BuiltinModuleOp, modules: Sequence[ModuleOp]) -> None:
-    """Split some modules of a program; raises `PassFailedException` for one inside another op."""
+    """Splits modules. Raises `PassFailedException` for a module inside another operation."""
     taken = {_symbol(op) for op in root.body.block.ops if op not in modules}
     moved: dict[tuple[str, str], str] = {}
     for module in modules:
@@ -78,7 +78,6 @@ def split(root: BuiltinModuleOp, modules: Sequence[ModuleOp]) -> None:
 
 
 def _free(wanted: str, taken: set[str]) -> str:
-    """Returns `wanted`, or `wanted_1` and so on if the program already has that symbol."""
     name, number = wanted, 0
     while name in taken:
         number += 1
@@ -95,10 +94,7 @@ def _symbol(op: Operation) -> str:
 def _parts(
     module: ModuleOp, entries: Sequence[EntryPointOp], names: Sequence[str]
 ) -> list[ModuleOp]:
-    """
-    Makes a module for each entry point. The last one gets the original operations, the others get
-    clones.
-    """
+    """Builds a module for each entry point, with clones of operations that several modules need."""
     contents = _Contents(module)
     kept = [contents.of(entry) for entry in entries]
     last = {op: number for number, ops in enumerate(kept) for op in ops}
@@ -122,8 +118,6 @@ def _parts(
 
 
 class _Contents:
-    """The operations of a module, and the symbols that each refers to."""
-
     def __init__(self, module: ModuleOp):
         self.place = {op: number for number, op in enumerate(module.body.block.ops)}
         self.named = {name: op for op in self.place if (name := _symbol(op))}
@@ -133,10 +127,10 @@ class _Contents:
 
     def of(self, entry: EntryPointOp) -> list[Operation]:
         """
-        The operations that belong to an entry point, in the module's order.
+        Returns the operations that an entry point needs, in the module's order.
 
-        Operations without a symbol belong to it if they are its execution modes, or mention only
-        operations that belong to it.
+        They include its execution modes, and operations without a symbol that refer to nothing
+        else.
         """
         modes = [op for op in self.others if isinstance(op, ExecutionModeOp) and op.fn == entry.fn]
         kept: set[Operation] = {entry, *modes}
@@ -154,7 +148,7 @@ class _Contents:
         return sorted(kept, key=self.place.__getitem__)
 
     def _mentioned(self, op: Operation) -> frozenset[str]:
-        """The module's symbols that an operation refers to, also in its body and its types."""
+        """Returns the module's symbols that an operation, its body or its types refer to."""
         symbols: set[str] = set()
         for inner in op.walk():
             for attribute in (*inner.properties.values(), *inner.attributes.values()):
@@ -167,7 +161,7 @@ class _Contents:
         return frozenset(symbols & self.named.keys())
 
     def _in(self, attribute: Attribute) -> frozenset[str]:
-        """The symbols in an attribute, cached by its id, which is safe while the module lives."""
+        """Returns the symbols in an attribute. The cache by id is safe while the module lives."""
         known = self._in_attributes.get(id(attribute))
         if known is not None:
             return known

@@ -1,16 +1,16 @@
 """
 `spirv-update-vce`: derives a module's version, capabilities and extensions from its contents.
 
-The pass replaces the module's triple. If several capabilities suffice, the pass takes one that the
-module needs anyway or declared before, else the one that implies the fewest others. A capability
-that another one implies is not listed. An extension is declared only where the version lacks what
-it provides.
+The pass replaces the module's triple. If any of several capabilities suffices, the pass takes one
+that the module needs anyway or declared before, else the one that implies the fewest others. A
+capability that another capability implies is not listed. An extension is declared only if the
+version does not include its feature.
 
-A shader with cooperative matrices uses the Vulkan memory model (CM-02), so a module that says
-GLSL450 is changed to it, its barriers and shared accesses with it.
+A shader with cooperative matrices needs the Vulkan memory model (CM-02), so a GLSL450 module with
+cooperative matrices is converted, including its barriers and shared accesses.
 
-After a lowering for a target (`schedule.target`), an operation is refused if it needs a capability
-that the target does not list.
+If the module was lowered for a target (`schedule.target`), the pass refuses an operation that
+needs a capability that the target does not list.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ VULKAN_1_3: Version = (1, 6)
 
 @dataclass(frozen=True)
 class UpdateVCEPass(ModulePass):
-    """Derives the version, capability and extension triple of every `spirv.module`."""
+    """Derives the version, capabilities and extensions of every `spirv.module`."""
 
     name = "spirv-update-vce"
 
     version: str | float = 1.6
-    """The version to declare; Vulkan 1.3 accepts up to 1.6."""
+    """The SPIR-V version to declare. Vulkan 1.3 accepts up to 1.6."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         version = parse_version(str(self.version))
@@ -57,11 +57,7 @@ class UpdateVCEPass(ModulePass):
 
 
 def parse_version(text: str) -> Version:
-    """
-    The version that `1.6` or `v1.6` names.
-
-    Raises `DiagnosticException` for anything else.
-    """
+    """Parses `1.6` or `v1.6`. Raises `DiagnosticException` for any other text."""
     major, _, minor = text.removeprefix("v").partition(".")
     if not major.isdecimal() or not minor.isdecimal():
         raise DiagnosticException(f"spirv-update-vce: {text!r} is not a version such as 1.6")
@@ -69,7 +65,7 @@ def parse_version(text: str) -> Version:
 
 
 def update(module: ModuleOp, version: Version = VULKAN_1_3) -> None:
-    """Sets the triple that a module's contents need, and the memory model they need."""
+    """Sets the triple and the memory model that a module's contents need."""
     if needs_vulkan_memory_model(module):
         from xdsl_spirv.passes.spirv.vulkan_memory_model import use_vulkan_memory_model
 
@@ -78,7 +74,7 @@ def update(module: ModuleOp, version: Version = VULKAN_1_3) -> None:
 
 
 def needs_vulkan_memory_model(module: ModuleOp) -> bool:
-    """True if a shader has cooperative matrices and not the Vulkan memory model (CM-02)."""
+    """True if a shader needs the Vulkan memory model (CM-02) and declares another one."""
     if module.memory_model.data not in (MemoryModel.GLSL450, MemoryModel.Simple):
         return False
     needs = Solution(VULKAN_1_3, module)
@@ -91,7 +87,7 @@ def needs_vulkan_memory_model(module: ModuleOp) -> bool:
 
 def deduce(module: ModuleOp, version: Version = VULKAN_1_3) -> VerCapExtAttr:
     """
-    The version, capabilities and extensions that a module needs at a version of SPIR-V.
+    Returns the triple that a module needs at a version of SPIR-V.
 
     Raises `DiagnosticException` if neither the version nor an extension provides a feature.
     """
@@ -107,7 +103,7 @@ def deduce(module: ModuleOp, version: Version = VULKAN_1_3) -> VerCapExtAttr:
 
 
 class Solution:
-    """Capabilities that satisfy a module's needs, and the extensions that go with them."""
+    """Chooses capabilities that satisfy a module's needs, and their extensions."""
 
     def __init__(self, version: Version, module: ModuleOp):
         self.version = version
@@ -127,12 +123,12 @@ class Solution:
 
     @property
     def declared(self) -> set[str]:
-        """Every capability that is chosen or implied."""
+        """The chosen capabilities and all capabilities that they imply."""
         return self._declared
 
     @property
     def capabilities(self) -> list[Capability]:
-        """The capabilities to declare: the chosen ones that no other implies, by number."""
+        """The chosen capabilities that no other chosen capability implies, by enumerant value."""
         implied = set[str]().union(*(grammar().implied(c) for c in self._chosen))
         names = self._chosen - implied
         return sorted(Capability[n] for n in names)
@@ -141,8 +137,9 @@ class Solution:
         """
         Chooses capabilities until every need is satisfied.
 
-        First those without an alternative; then, repeatedly, the one that satisfies most open
-        needs. Ties go to one declared before, then to the one that implies least.
+        Needs without an alternative come first. Then the best alternative is chosen repeatedly:
+        one that the module declared before, else the one that satisfies most open needs, else the
+        one that implies the fewest others.
         """
         self._take(self._environment)
         choices = [self._alternatives(n.capabilities) for n in needs if n.capabilities]
@@ -164,10 +161,7 @@ class Solution:
             )
 
     def _alternatives(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """
-        The names without capabilities of the other environment (kernels or shaders), unless no
-        others are left.
-        """
+        """Drops the other environment's capability (Kernel or Shader), unless no other is left."""
         return tuple(n for n in names if n != self._other) or names
 
     def _take(self, name: str) -> None:
@@ -176,7 +170,7 @@ class Solution:
         self._declared |= {name, *grammar().implied(name)}
 
     def check_least_versions(self) -> None:
-        """Checks CM-01 and ROT-01: the versions that extensions are written against."""
+        """Checks the minimum versions of extensions (CM-01, ROT-01)."""
         for name in sorted(self._declared & RULES.keys()):
             for extension in grammar().kind("Capability")[name].extensions:
                 least = WRITTEN_FOR.get(extension, self.version)
@@ -189,7 +183,7 @@ class Solution:
         self.provide(Need((), entry.extensions, entry.version), f"the capability {name}")
 
     def provide(self, need: Need, what: str) -> None:
-        """Declares the extension for a need, if this version requires one."""
+        """Declares an extension for a need, if this version does not include the feature."""
         if need.version is not None and need.version <= self.version:
             return
         if not need.extensions:
@@ -209,11 +203,7 @@ class Solution:
 
 
 def missing(module: ModuleOp) -> str | None:
-    """
-    The needs that the module's triple lacks; None if there are none, or no triple.
-
-    Declaring too much is allowed.
-    """
+    """Returns the first need that the module's triple lacks; None if nothing lacks."""
     triple = module.vce_triple
     if triple is None:
         return None
@@ -266,13 +256,13 @@ FEATURES: Mapping[Capability, str] = {
     Capability.WorkgroupMemoryExplicitLayout8BitAccessKHR: "workgroup-memory-explicit-layout-8-bit",
     Capability.WorkgroupMemoryExplicitLayoutKHR: "workgroup-memory-explicit-layout",
 }
-"""The feature name of a target file that grants a capability; target files do not list others."""
+"""The feature in a target file for each capability. Other capabilities are not checked."""
 
 FLOATS = ("bfloat16-type", "float16", "float64", "float8-type")
 
 
 def refuse_what_lacks(pass_name: str, module: ModuleOp, target: Target) -> None:
-    """Refuses the first operation that needs a capability which the target does not list."""
+    """Refuses the first operation that needs a capability that the target does not list."""
     triple = module.vce_triple
     declared = {c.data for c in triple.capabilities} if triple is not None else set[Capability]()
     for capability in sorted(declared):
@@ -285,12 +275,11 @@ def refuse_what_lacks(pass_name: str, module: ModuleOp, target: Target) -> None:
                     pass_name,
                     op,
                     f"it needs the capability {name}, and {target.name} has no {feature}: "
-                    f"compile for a device that has it{remedy}",
+                    f"compile for a device with {feature}{remedy}",
                 )
 
 
 def _first_with(module: ModuleOp, capability: str) -> Operation | None:
-    """The first operation that needs a capability, or another one that implies it."""
     for moves in (False, True):
         for op in module.walk():
             for need in needs_of(op, moves=moves) if op is not module else ():

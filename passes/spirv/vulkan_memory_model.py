@@ -1,9 +1,10 @@
 """
 Translates a module from the GLSL450 memory model to the Vulkan memory model.
 
-In the latter, an access is private to its invocation unless it is marked, and a barrier makes
-writes available and visible only if it has these bits (SPIR-V, appendix on the memory model). So
-accesses to shared memory become non-private, and acquire and release semantics get both bits.
+In the Vulkan model an access is private to its invocation unless it is marked, and a barrier makes
+writes available and visible only if its semantics say so (SPIR-V, appendix on the memory model).
+So accesses to shared memory become non-private, release semantics get MakeAvailable, and acquire
+semantics get MakeVisible.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SHARED = frozenset(
         spv.StorageClass.Workgroup,
     }
 )
-"""Storage that more than one invocation reads and writes."""
+"""Storage classes that several invocations read and write."""
 
 ACCESSES = {
     "spirv.Load": "memory_access",
@@ -36,7 +37,7 @@ ACQUIRES = spv.MemorySemantics.Acquire | BOTH
 
 
 def use_vulkan_memory_model(module: spv.ModuleOp) -> None:
-    """Changes the memory model to Vulkan, and the operands of accesses and barriers with it."""
+    """Sets the Vulkan memory model, and adapts the operands of accesses and barriers."""
     module.memory_model = spv.MemoryModelAttr(spv.MemoryModel.Vulkan)
     for op in module.walk():
         field = ACCESSES.get(op.name)
@@ -58,7 +59,7 @@ def _share(op: Operation, field: str) -> None:
 
 def _semantics(before: spv.MemorySemantics) -> spv.MemorySemantics:
     """
-    Adds the two bits, and replaces sequential consistency, which Vulkan lacks, by acquire-release.
+    Adds MakeAvailable and MakeVisible, and replaces SequentiallyConsistent, which Vulkan lacks.
     """
     after = before
     if before & RELEASES:

@@ -1,3 +1,1 @@
-"""
-Passes that rewrite an extension's instructions with features that every Vulkan 1.2 device has.
-"""
+"""Rewrites instructions of extensions with features that every Vulkan 1.2 device has."""

@@ -2,12 +2,12 @@
 `spirv-bfloat16-to-bits`: stores bfloat16 as 16-bit integers, and computes in binary32.
 
     FConvert %x : bf16 to f32  ->  Bitcast (UConvert %x : i16 to i32) << 16
-    FConvert %x : f32 to bf16  ->  ((bits + 0x7FFF + bit 16) >> 16), or for a NaN the quiet one
+    FConvert %x : f32 to bf16  ->  ((bits + 0x7FFF + bit 16) >> 16), or a quiet NaN for a NaN
 
-Only conversions and OpDot are rewritten: conversions go through binary32 (BF-06), and so do OpDot's
-products and sum (BF-08). Operations that move values move 16-bit integers. Rounding is to nearest
-even, or toward zero by the option (BF-07). Conversions are operations on bits and keep denormals.
-Arithmetic flushes them on devices that flush denormals of binary32.
+Only conversions and OpDot are rewritten: conversions go through binary32 (BF-06), and OpDot
+multiplies and sums in binary32 (BF-08). Operations that move values move 16-bit integers. Rounding
+is to nearest even or, by the option, toward zero (BF-07). Conversions are bit operations and
+preserve denormals. Arithmetic flushes denormals on devices that flush binary32 denormals.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from xdsl_spirv.passes.spirv.fallback.retype import Retyping
 NAME = "spirv-bfloat16-to-bits"
 ROUNDINGS = ("nearest-even", "toward-zero")
 FEATURE = "bfloat16-type"
-"""The name of the type in a target file."""
+"""The feature in a target file that stands for the type bfloat16."""
 BITS = IntegerType(16)
 
 CONVERSIONS = (
@@ -63,15 +63,15 @@ MOVES = frozenset(
 
 @dataclass(frozen=True)
 class BFloat16ToBitsPass(ModulePass):
-    """bfloat16 becomes 16-bit integers, its conversions and dot products operations on f32."""
+    """Rewrites bfloat16 as 16-bit integers, and its conversions and dot products in f32."""
 
     name = NAME
 
     rounding: str = "nearest-even"
-    """Rounding of conversions: nearest-even or toward-zero."""
+    """Rounding of conversions: `nearest-even` or `toward-zero`."""
 
     as_needed: bool = False
-    """Leave a module unchanged if its target has bfloat16."""
+    """Leaves a module unchanged if its target has bfloat16."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         if self.rounding not in ROUNDINGS:
@@ -95,7 +95,9 @@ def _bits(attribute: Attribute) -> Attribute | None:
 
 
 def lower_bfloat16(module: spv.ModuleOp, *, to_nearest: bool = True) -> None:
-    """Rewrite a module that has bfloat16; raises `PassFailedException` where it cannot."""
+    """
+    Rewrites a module's bfloat16. Raises `PassFailedException` for operations without a rewrite.
+    """
     retype = Retyping(_bits)
     touched = [op for op in module.walk() if op is not module and retype.touches(op)]
     if not touched:
@@ -115,15 +117,14 @@ def lower_bfloat16(module: spv.ModuleOp, *, to_nearest: bool = True) -> None:
 
 
 def _check(op: Operation, retype: Retyping) -> None:
-    """Refuses operations on bfloat16 that this pass cannot rewrite."""
     types = (*op.operand_types, *op.result_types, *op.properties.values())
     for type_ in filter(retype.changes, types):
         if matrix := _inside(type_, spv.CooperativeMatrixType):
             refuse(
                 NAME,
                 op,
-                f"{matrix} is a cooperative matrix, whose components cannot be rewritten: run "
-                f"spirv-cooperative-matrix-to-invocations before",
+                f"the components of {matrix} cannot be rewritten: run "
+                f"spirv-cooperative-matrix-to-invocations first",
             )
         if declared := _inside(type_, spv.DeclaredType):
             refuse(NAME, op, f"{declared} cannot be declared without bfloat16")
@@ -133,16 +134,13 @@ def _check(op: Operation, retype: Retyping) -> None:
     )
     if wrapped or carried:
         refuse(NAME, op, "a specialization or an unknown instruction computes bfloat16: run "
-               "spirv-specialize before, or declare the instruction")  # fmt: skip
+               "spirv-specialize first, or declare the instruction")  # fmt: skip
     if op.name not in MOVES and not isinstance(op, COMPUTES):
-        refuse(NAME, op, "it takes or gives bfloat16, and this pass has no rewrite for it")
+        refuse(NAME, op, "it has bfloat16 operands or results, and this pass has no rewrite for it")
 
 
 def _inside(attribute: Attribute, kind: type[Attribute]) -> Attribute | None:
-    """
-    The first part of an attribute that has this class (the attribute itself counts); None if there
-    is none.
-    """
+    """Returns the attribute itself or its first nested attribute of this class, else None."""
     if isinstance(attribute, kind):
         return attribute
     parts: tuple[Attribute, ...] = ()
@@ -154,16 +152,14 @@ def _inside(attribute: Attribute, kind: type[Attribute]) -> Attribute | None:
 
 
 class Lowering:
-    """Computes with bfloat16 whose values are 16-bit integers."""
+    """Rewrites operations on bfloat16 after values have become 16-bit integers."""
 
     def __init__(self, codes: ModuleEmitter, to_nearest: bool):
         self.codes = codes
         self.to_nearest = to_nearest
 
     def rewrite(self, op: Operation, source: Attribute, target: Attribute) -> None:
-        """
-        Rewrites an operation. `source` and `target` are its operand's and result's types before.
-        """
+        """Rewrites an operation with original operand type `source` and result type `target`."""
         code = self.codes.before(op)
         values = list(op.operands)
         if isinstance(spv.element_of(source), BFloat16Type):
@@ -185,13 +181,13 @@ class Lowering:
 
     @staticmethod
     def to_float(code: SpirvEmitter, bits: SSAValue) -> SSAValue:
-        """Converts bits to binary32 exactly: they become the upper half of its bits."""
+        """Converts bfloat16 bits to binary32 exactly: they become the upper 16 bits."""
         wide = code.resized(bits, 32, sign=False)
         shifted = code.add(spv.ShiftLeftLogicalOp(wide, code.number(16, wide.type)))
         return code.add(spv.BitcastOp(shifted, spv.with_element(bits.type, f32)))
 
     def to_bits(self, code: SpirvEmitter, value: SSAValue) -> SSAValue:
-        """Rounds binary32 to its upper half; a NaN keeps its upper half and becomes quiet."""
+        """Rounds binary32 to bfloat16 bits. A NaN keeps its upper 16 bits and becomes quiet."""
         type_ = spv.with_element(value.type, i32)
 
         def number(n: int) -> SSAValue:

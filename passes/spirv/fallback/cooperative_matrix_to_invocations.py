@@ -1,15 +1,15 @@
 """
-`spirv-cooperative-matrix-to-invocations`: each invocation computes its share of every matrix.
+`spirv-cooperative-matrix-to-invocations`: distributes every matrix over the invocations.
 
     !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, 32 invocations  ->  !spirv.array<8 x f16>
 
-matrices.py chooses these components; loads and stores move them one by one (matrix_memory.py),
-arithmetic and conversions are done on each, and a MulAdd reads the others' components through
-Workgroup memory (exchange.py, multiply.py).
+matrices.py assigns components to invocations. Loads and stores access components one by one
+(matrix_memory.py). Arithmetic and conversions apply to each component. A MulAdd reads the
+components of other invocations through Workgroup memory (exchange.py, multiply.py).
 
-Unless the option says `device`, subgroups are *virtual*: a fixed number of consecutive invocations
-of the workgroup. The built-ins then describe these, and not the device's own subgroups. Then
-barriers are the workgroup's, so all of it must execute a MulAdd together (uniformity.py).
+By default subgroups are *virtual*: a fixed number of consecutive invocations of the workgroup. The
+built-ins then describe virtual subgroups instead of the device's subgroups. Barriers then cover
+the workgroup, so all of its invocations must execute a MulAdd together (uniformity.py).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from xdsl_spirv.targets import TargetError, load
 NAME = "spirv-cooperative-matrix-to-invocations"
 SUBGROUPS = ("virtual", "device")
 DEFAULT_MEMORY = 32768
-"""Default bytes of Workgroup memory, which nearly every device has; Vulkan guarantees half."""
+"""Default bytes of Workgroup memory. Nearly every device has them; Vulkan guarantees half."""
 
 COMPONENT_WISE = (
     spv.FAddOp,
@@ -83,40 +83,32 @@ MOVES = frozenset(
         "EXT.SpecConstantCompositeReplicate EXT.CompositeConstructReplicate mlir.referenceof"
     ).split()
 )
-"""Operations that do the same for arrays of components as for matrices."""
+"""Operations that apply to arrays of components without a change."""
 
 
 @dataclass(frozen=True)
 class CooperativeMatrixToInvocationsPass(ModulePass):
     """
-    Cooperative matrices become arrays of each invocation's components.
+    Rewrites cooperative matrices as an array of components in each invocation.
 
-    Entry points whose workgroups differ in size are first split into modules of their own.
-    `subgroup-size` is the number of invocations that share a matrix of the scope Subgroup; the
-    default is the module's execution mode SubgroupSize, or the target's size. `subgroups=device`
-    uses the device's own subgroups, which must have that size. `workgroup-memory` is the size of
-    Workgroup memory in bytes. `assume-uniform` promises that a workgroup's invocations execute
-    every MulAdd together.
+    Entry points whose workgroups differ in size are first split into separate modules.
     """
 
     name = NAME
 
     subgroup_size: int = 0
     """
-    The number of invocations that share a matrix. If 0: the module's SubgroupSize, or else the
-    target's subgroup size.
+    Number of invocations that share a matrix of scope Subgroup. 0 selects the module's execution
+    mode SubgroupSize, or else the target's subgroup size.
     """
     subgroups: str = "virtual"
-    """`virtual`, or `device`: the device's subgroups must have `subgroup-size` invocations."""
+    """`virtual`, or `device` for device subgroups, which must have `subgroup-size` invocations."""
     workgroup_memory: int = 0
-    """The size of Workgroup memory in bytes. If 0: the target's size, or else 32768."""
+    """Available bytes of Workgroup memory. 0 selects the target's size, or else 32768."""
     assume_uniform: bool = False
-    """
-    Assume that a workgroup's invocations execute every MulAdd together, even if that is not
-    provable.
-    """
+    """Assumes without proof that all invocations of a workgroup execute each MulAdd together."""
     target: str = ""
-    """A device's name or a target file. If empty, the module's target if the module has one."""
+    """A device name or a target file. If empty, the pass uses the module's target, if any."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         if self.subgroups not in SUBGROUPS:
@@ -125,8 +117,7 @@ class CooperativeMatrixToInvocationsPass(ModulePass):
             )
         if self.subgroup_size < 0 or self.subgroup_size & (self.subgroup_size - 1):
             raise PassFailedException(
-                f"{NAME}: a subgroup of {self.subgroup_size} invocations does not exist: "
-                "use a power of two"
+                f"{NAME}: subgroup-size is {self.subgroup_size}: use a power of two"
             )
         size, memory = self.subgroup_size, self.workgroup_memory
         name = self.target or _module_target(op)
@@ -152,7 +143,7 @@ class CooperativeMatrixToInvocationsPass(ModulePass):
 
 @dataclass(frozen=True)
 class Options:
-    """The pass's options; `subgroup_size` is 0 if it is not known."""
+    """The pass's options. `subgroup_size` is 0 if it is not known."""
 
     subgroup_size: int
     virtual: bool = True
@@ -161,7 +152,7 @@ class Options:
 
 
 def _sizes_differ(module: spv.ModuleOp) -> bool:
-    """True if matrices would be spread over workgroups of different sizes."""
+    """True if a module has matrices, and entry points with workgroups of different sizes."""
     return len(set(workgroup_sizes(module))) > 1 and any(
         isinstance(value.type, spv.CooperativeMatrixType)
         for op in module.walk()
@@ -186,14 +177,14 @@ def _required_size(module: spv.ModuleOp) -> int:
 
 
 def lower_cooperative_matrices(module: spv.ModuleOp, options: Options) -> None:
-    """Rewrite a module; raises `PassFailedException` where it cannot, with the module as it was."""
+    """Rewrites a module. Raises `PassFailedException`, without a change, if that is impossible."""
     lowering = Lowering(module, options)
     if lowering.prepare():
         lowering.rewrite()
 
 
 class Lowering:
-    """Lowers one module: plans and checks all changes first, then makes them."""
+    """Lowers one module: checks and plans all changes, then makes them."""
 
     def __init__(self, module: spv.ModuleOp, options: Options):
         self.module = module
@@ -218,7 +209,7 @@ class Lowering:
     # Preparation
 
     def prepare(self) -> bool:
-        """Check every operation and batch the products. False: the module has no matrices."""
+        """Checks all operations and batches the MulAdds; False if the module has no matrices."""
         for op in self.module.walk():
             self._place = op
             if op is not self.module and self.retype.touches(op):
@@ -260,8 +251,7 @@ class Lowering:
             refuse(
                 NAME,
                 op,
-                "its cooperative matrices cannot be replaced by arrays: this operation has no "
-                "rewrite",
+                "the pass cannot rewrite this operation on cooperative matrices",
             )
 
     def _check_flow(self) -> None:
@@ -274,10 +264,10 @@ class Lowering:
                 refuse(
                     NAME,
                     op,
-                    "it is not clear that all invocations of the workgroup execute it together, as "
-                    f"virtual subgroups of {batch.group.lanes} need: use subgroups=device on a "
-                    f"device with subgroups of {batch.group.lanes}, or give assume-uniform if "
-                    f"they do",
+                    "virtual subgroups need all invocations of the workgroup to execute it "
+                    "together, which is not proven: set assume-uniform if they do, or "
+                    "subgroups=device on a device with subgroups of "
+                    f"{batch.group.lanes} invocations",
                 )
 
     # Rewriting.
@@ -311,7 +301,7 @@ Types = tuple[Attribute, ...]
 
 
 def components_of(code: SpirvEmitter, matrix: SSAValue, count: int) -> list[SSAValue]:
-    """The invocation's components, taken out of their array."""
+    """Extracts the invocation's `count` components of a matrix from their array."""
     owner = matrix.owner
     if isinstance(owner, spv.CompositeConstructOp) and len(owner.constituents) == count:
         return list(owner.constituents)
@@ -379,7 +369,7 @@ def _write(
     product: Product,
     sign: bool,
 ) -> None:
-    """Writes the components of a factor to its places, row by row."""
+    """Writes the invocation's components of a factor to Workgroup memory, in row-major order."""
     for number, component in enumerate(components_of(code, value, form.count)):
         place, position = form.place(code, number), form.position(code, number)
         index = code.plus(base, position)
@@ -419,7 +409,7 @@ def _times_scalar(low: Lowering, op: Operation, types: Types) -> None:
 
 
 def _construct(low: Lowering, op: Operation, types: Types) -> None:
-    """Makes a matrix of one value everywhere; any other composite is rebuilt unchanged."""
+    """Fills a matrix with one value. Leaves any other composite unchanged."""
     assert isinstance(op, spv.CompositeConstructOp)
     if isinstance(types[0], spv.CooperativeMatrixType):
         code, form = low.codes.before(op), low.forms[op]
@@ -427,7 +417,7 @@ def _construct(low: Lowering, op: Operation, types: Types) -> None:
 
 
 def _constant(low: Lowering, op: Operation, types: Types) -> None:
-    """A constant whose value may have matrices in it, each given by one number."""
+    """Rewrites a constant that contains matrices; a matrix constant repeats one component."""
     assert isinstance(op, spv.ConstantOp)
     if low.retype.changes(types[0]):
         op.value = _spread(low, op.value, types[0])

@@ -3,10 +3,11 @@
 
     SDot a, b : packed   ->  sum over i of (signed byte i of a) * (signed byte i of b)
 
-A packed scalar's bytes are taken by bit-field extracts, a vector's components by SConvert and
-UConvert. Components are computed in 32 bits, in 64 where the result has 64 and the exact sum might
-not fit 32; both hold the low bits of the exact sum (DOT-15), and a narrower result is cut. A
-saturating form adds the cut sum to the accumulator and clamps (DOT-16).
+Bit-field extracts take the bytes of a packed scalar; SConvert and UConvert extend the components
+of a vector. The sum is computed in 32 bits, or in 64 bits if the result has 64 bits and the exact
+sum might not fit in 32. Both widths hold the low bits of the exact sum (DOT-15); a narrower result
+is truncated. A saturating form adds the truncated sum to the accumulator and clamps the result
+(DOT-16).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from xdsl_spirv.passes.spirv.fallback.integers import clamp, saturating_add
 
 NAME = "spirv-dot-to-shifts"
 BYTES = 4
-"""Components of a packed scalar."""
+"""Number of components of a packed scalar."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,14 @@ class DotToShiftsPass(ModulePass):
 
 
 def lower_dot_products(module: spv.ModuleOp) -> None:
-    """Rewrite every integer dot product of a module."""
+    """Rewrites every integer dot product of a module."""
     rewrite_once(module, DotToShifts(ModuleEmitter(module)))
 
 
 @dataclass
 class DotToShifts(RewritePattern):
     """
-    Multiplies and adds up the components of a dot product's vectors one by one.
+    Multiplies and adds the components of a dot product's vectors one by one.
 
         SDot %a, %b : (i32, i32) -> i32  ->  byte(%a, 0) * byte(%b, 0) + ... + byte(%a, 3) * ...
     """
@@ -68,7 +69,7 @@ class DotToShifts(RewritePattern):
 
 
 def lower_dot_product(op: spv.IntegerDotOperation, code: SpirvEmitter) -> SSAValue:
-    """Computes the value of a dot product without the instruction."""
+    """Computes the result of a dot product without the instruction."""
     result = spv.width_of(op.result.type)
     signs = (
         op.SIGNEDNESS is not spv.DotSignedness.UNSIGNED,
@@ -92,9 +93,6 @@ def lower_dot_product(op: spv.IntegerDotOperation, code: SpirvEmitter) -> SSAVal
 
 
 def _working_width(op: spv.IntegerDotOperation, result: int) -> int:
-    """
-    Width to compute in: the result's, at least 32 bits, or 32 if a 64-bit result's exact sum fits.
-    """
     vector = op.vector_1.type
     count = spv.component_count(vector) if isinstance(vector, VectorType) else BYTES
     width = spv.width_of(spv.element_of(vector)) if isinstance(vector, VectorType) else 8
@@ -111,7 +109,7 @@ def _components(code: SpirvEmitter, vector: SSAValue, wide: int, *, sign: bool) 
 
 
 def _byte(code: SpirvEmitter, packed: SSAValue, number: int, *, sign: bool) -> SSAValue:
-    """Extracts byte `number`, the least significant first (DOT-14), extended to 32 bits."""
+    """Extracts byte `number`, counted from the least significant (DOT-14), extended to 32 bits."""
     if number == BYTES - 1:
         shift = spv.ShiftRightArithmeticOp if sign else spv.ShiftRightLogicalOp
         return code.add(shift(packed, code.number(8 * number)))
@@ -125,7 +123,6 @@ def _byte(code: SpirvEmitter, packed: SSAValue, number: int, *, sign: bool) -> S
 def _accumulate(
     code: SpirvEmitter, total: SSAValue, accumulator: SSAValue, result: int, *, sign: bool
 ) -> SSAValue:
-    """The sum, cut to the result's width, plus the accumulator with saturation."""
     if result >= 32:
         addend = code.same_bits(accumulator, IntegerType(result))
         return saturating_add(code, code.resized(total, result, sign=sign), addend, sign=sign)

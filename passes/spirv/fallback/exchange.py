@@ -1,11 +1,11 @@
 """
 Exchanges components through Workgroup memory between the invocations that share a matrix.
 
-A MulAdd needs rows of A and columns of B, which other invocations hold. MulAdds of a block whose
-factors are all known before the first of them form a batch: all factors are written, each to a
-place of its own, then come a barrier, the products, and another barrier. Factors are converted to
-the type of the computation before they are written. A batch ends where it would need more memory
-than is available.
+A MulAdd needs rows of A and columns of B, which other invocations hold. MulAdds of a block form a
+batch if their factors are all defined before the first MulAdd. A batch writes each factor to a
+separate part of the memory, then has a barrier, the products, and another barrier. Factors are
+converted to the type of the computation before they are written. A batch ends where it would need
+more memory than is available.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ ExchangingOp = spv.CooperativeMatrixMulAddOp | spv.CooperativeMatrixStoreOp
 
 @dataclass
 class Batch:
-    """Operations whose factors are in the memory at the same time."""
+    """Operations whose factors are in Workgroup memory at the same time."""
 
     type: Attribute
-    """The type of an element of the memory."""
+    """Type of the memory's elements."""
     group: Group
     members: list[ExchangingOp] = field(default_factory=list[ExchangingOp])
     places: dict[object, int] = field(default_factory=dict[object, int])
-    """For each exchanged value, the place where its elements begin in the memory of one group."""
+    """Offset of each exchanged value in the memory of one group, in elements."""
     starts: dict[ExchangingOp, list[int]] = field(default_factory=dict[ExchangingOp, list[int]])
-    """The places where the elements of each factor of a member begin."""
+    """Offsets of each member's factors in the memory of one group, in elements."""
     size: int = 0
-    """Elements of one group."""
+    """Number of elements for one group."""
 
     @property
     def first(self) -> ExchangingOp:
@@ -51,7 +51,7 @@ class Batch:
         return self.members[-1]
 
     def more(self, factors: Iterable[tuple[object, int]]) -> int:
-        """The size of the batch with these factors added."""
+        """Returns the batch's size after these factors are added."""
         return self.size + sum({k: n for k, n in factors if k not in self.places}.values())
 
     def add(self, op: ExchangingOp, factors: Sequence[tuple[object, int]]) -> None:
@@ -64,7 +64,7 @@ class Batch:
 
 
 class Exchange:
-    """The batches of a module, and the memory they go through."""
+    """Plans a module's batches, and declares and accesses their Workgroup memory."""
 
     def __init__(self, pass_name: str, module: spv.ModuleOp, budget: int):
         self.pass_name = pass_name
@@ -85,10 +85,7 @@ class Exchange:
     def batch_products(
         self, block: Block, products: Mapping[Operation, Product], ends: Container[Operation]
     ) -> None:
-        """
-        Makes the batches of a block's MulAdds. Operations of `ends` use the memory themselves, and
-        so end a batch.
-        """
+        """Groups a block's MulAdds into batches; operations in `ends` end a batch."""
         self._open = None
         for op in block.ops:
             if isinstance(op, spv.CooperativeMatrixMulAddOp) and op in products:
@@ -97,7 +94,7 @@ class Exchange:
                 self._open = None
 
     def batch_store(self, op: ExchangingOp, form: Form) -> None:
-        """Makes the batch of a store in which several components share a number in memory."""
+        """Creates the batch of a store that packs several components into one scalar in memory."""
         batch = Batch(IntegerType(32), form.group)
         self._begin(batch, op, [(op, form.total)])
 
@@ -124,8 +121,8 @@ class Exchange:
                 self.pass_name,
                 op,
                 f"its factors need {self._bytes_for(batch, size)} bytes of Workgroup memory for "
-                f"{batch.group.count} groups of {batch.group.lanes} invocations, but "
-                f"{self.budget - self.taken} of {self.budget} are left: raise workgroup-memory",
+                f"{batch.group.count} groups of {batch.group.lanes} invocations, but only "
+                f"{self.budget - self.taken} of {self.budget} are free: raise workgroup-memory",
             )
         batch.add(op, factors)
         self.batches[op] = batch
@@ -135,7 +132,7 @@ class Exchange:
         return size * batch.group.count * spv.width_of(batch.type) // 8
 
     def _fits(self, batch: Batch, size: int) -> bool:
-        """Whether a batch of `size` elements fits beside the memory of other types."""
+        """True if a batch of `size` elements fits in addition to the memory of other types."""
         others = {b.type: 0 for b in self._all if b.type != batch.type}
         for other in self._all:
             if other.type in others:
@@ -144,7 +141,7 @@ class Exchange:
         return self.taken + sum(others.values()) + self._bytes_for(batch, size) <= self.budget
 
     def declare(self) -> None:
-        """Declare the variables, as large as the largest batch."""
+        """Declares the variables. Each is as large as the largest batch of its type."""
         sizes: dict[Attribute, int] = {}
         for batch in self._all:
             size = batch.size * batch.group.count
@@ -157,10 +154,7 @@ class Exchange:
             self._check_other_memory()
 
     def _check_other_memory(self) -> None:
-        """
-        Refuses Workgroup memory with an explicit layout, which allows no other variables (SPIR-V
-        2.16).
-        """
+        """Refuses Workgroup memory with an explicit layout, which excludes others (SPIR-V 2.16)."""
         for op in self.module.body.block.ops:
             if (
                 isinstance(op, spv.GlobalVariableOp)
@@ -171,14 +165,14 @@ class Exchange:
                     refuse(
                         self.pass_name,
                         op,
-                        "it has an explicit layout, so that no other Workgroup memory, which "
-                        "MulAdds need, can be declared: declare it without Block",
+                        "Workgroup memory with an explicit layout excludes other Workgroup memory, "
+                        "which MulAdds need: declare it without Block",
                     )
 
     # Code.
 
     def base(self, code: SpirvEmitter, batch: Batch, start: int) -> Index:
-        """The place of the elements at `start` in the memory of the invocation's group."""
+        """Returns the index of offset `start` in the memory of the invocation's group."""
         return code.plus(code.times(batch.group.number(code), batch.size), start)
 
     def _element(self, code: SpirvEmitter, type_: Attribute, index: Index) -> SSAValue:
@@ -201,7 +195,7 @@ class Exchange:
         return code.add(spv.LoadOp(self._element(code, type_, index), self._memory()))
 
     def barrier(self, code: SpirvEmitter, group: Group) -> None:
-        """Writes a barrier for the group, after which its writes are visible."""
+        """Writes a barrier that makes the group's earlier writes visible to the group."""
         semantics = spv.MemorySemantics.AcquireRelease | spv.MemorySemantics.WorkgroupMemory
         if self.module.memory_model.data is spv.MemoryModel.Vulkan:
             semantics |= spv.MemorySemantics.MakeAvailable | spv.MemorySemantics.MakeVisible
@@ -210,7 +204,7 @@ class Exchange:
 
 
 def _is_behind(value: SSAValue, op: Operation) -> bool:
-    """True if a value of `op`'s block is defined after `op`."""
+    """True if a value is defined in `op`'s block and not before `op`."""
     owner = value.owner
     return isinstance(owner, Operation) and owner.parent is op.parent and not (
         owner.is_before_in_block(op)
@@ -218,7 +212,6 @@ def _is_behind(value: SSAValue, op: Operation) -> bool:
 
 
 def _bytes(type_: Attribute) -> int:
-    """The bytes of a type in Workgroup memory, without an explicit layout."""
     match type_:
         case spv.ArrayType():
             return (spv.known_size(type_.length) or 0) * _bytes(type_.element_type)

@@ -1,4 +1,4 @@
-"""Writes new operations into a module's functions, before those that they replace."""
+"""Inserts new operations into a module's functions, before the operations that they replace."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 
 class FunctionEmitter(SpirvEmitter):
     """
-    Writes into one function, at the place that `before` sets.
+    Inserts operations into one function, at the point that `before` sets.
 
-    Index arithmetic on constants and built-ins is hoisted to the function's top.
+    Index arithmetic on constants and built-ins is hoisted to the start of the function.
     """
 
     def __init__(self, function: spv.FuncOp, module: spv.ModuleOp):
@@ -26,7 +26,7 @@ class FunctionEmitter(SpirvEmitter):
         self._top_values: set[SSAValue] = set()
 
     def before(self, op: Operation) -> None:
-        """Sets the place to write at: before `op`, or at the function's top."""
+        """Sets the insertion point to before `op`."""
         self.scopes[1:] = [Scope(InsertPoint.before(op))]
 
     def insert(self, op: Operation, depth: int = -1) -> None:
@@ -44,27 +44,27 @@ class FunctionEmitter(SpirvEmitter):
         return 0 if self._top_values.issuperset(operands) else self.depth
 
     def divided(self, a: Index, b: Size) -> Index:
-        """Divides, rounding down; by a shift if `b` is a power of two."""
+        """Returns the quotient rounded down, by a shift if `b` is a power of two."""
         if not isinstance(a, SSAValue) or is_dynamic(b) or b == 1 or b & (b - 1):
             return super().divided(a, b)
         return self.pure(spv.ShiftRightLogicalOp, a, self.index(b.bit_length() - 1))
 
     def remainder(self, a: Index, b: Size) -> Index:
-        """Returns the remainder, by a mask where `b` is a power of two."""
+        """Returns the remainder, by a mask if `b` is a power of two."""
         if not isinstance(a, SSAValue) or is_dynamic(b) or b == 1 or b & (b - 1):
             return super().remainder(a, b)
         return self.pure(spv.BitwiseAndOp, a, self.index(b - 1))
 
 
 class ModuleEmitter:
-    """The emitters of a module's functions."""
+    """Creates and caches an emitter for each function of a module."""
 
     def __init__(self, module: spv.ModuleOp):
         self.module = module
         self._emitters: dict[spv.FuncOp, FunctionEmitter] = {}
 
     def before(self, op: Operation) -> FunctionEmitter:
-        """Returns the emitter of the function around `op`, set to write before `op`."""
+        """Returns the emitter of the function that contains `op`, set to insert before `op`."""
         parent = op.parent_op()
         while not isinstance(parent, spv.FuncOp):
             assert parent is not None

@@ -1,10 +1,9 @@
 """
 `spirv-to-glsl450-memory-model`: translates a module from the Vulkan memory model to GLSL450.
 
-Under GLSL450 every access to Workgroup memory is what the Vulkan model calls non-private, and a
-barrier makes available and visible what it orders, so these operands are removed. Under GLSL450 a
-buffer through which invocations see each other's writes is Coherent: a variable with non-private
-accesses gets this decoration.
+Under GLSL450 every access to Workgroup memory counts as non-private, and every barrier makes its
+memory available and visible, so these operands are removed. A buffer through which invocations see
+each other's writes must be Coherent, so variables with non-private accesses get this decoration.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ BUFFERS = (spv.StorageClass.StorageBuffer, spv.StorageClass.Uniform)
 
 @dataclass(frozen=True)
 class GLSL450MemoryModelPass(ModulePass):
-    """Changes a module from the Vulkan memory model to GLSL450's."""
+    """Translates modules from the Vulkan memory model to GLSL450."""
 
     name = NAME
 
@@ -77,7 +76,7 @@ def _check(op: Operation) -> None:
             NAME,
             op,
             "CM-02: cooperative matrices need the Vulkan memory model: run "
-            "spirv-cooperative-matrix-to-invocations before",
+            "spirv-cooperative-matrix-to-invocations first",
         )
     for attribute in op.properties.values():
         if isinstance(attribute, spv.MemorySemanticsAttr) and (
@@ -123,7 +122,6 @@ def _make_coherent(
         refuse(
             NAME,
             op,
-            "it accesses no variable that could be decorated with Coherent: access a variable "
-            "directly",
+            "no variable to decorate with Coherent is known: access a variable directly",
         )
     variables[root.variable.string_value()].attributes["coherent"] = UnitAttr()

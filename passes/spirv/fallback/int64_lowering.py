@@ -1,4 +1,4 @@
-"""Rewrites a module for `spirv-int64-to-words`: types first, then the operations."""
+"""Rewrites a module for `spirv-int64-to-words`: first the types, then the operations."""
 
 from __future__ import annotations
 
@@ -48,17 +48,16 @@ LAID_OUT = (
     spv.StorageClass.PushConstant,
     spv.StorageClass.Uniform,
 )
-"""Storage classes in which arrays have strides."""
+"""Storage classes in which arrays have an explicit stride."""
 
 
 def _is_wide(type_: Attribute) -> bool:
-    """Whether a type is a 64-bit integer or a vector of them."""
     element = type_.element_type if isinstance(type_, VectorType) else type_
     return isinstance(element, IntegerType) and element.width.data == 8 * BYTES
 
 
 def _unlaid(attribute: Attribute) -> Attribute | None:
-    """The replacement of a 64-bit type in memory without explicit layout; None for other types."""
+    """Returns the words that replace a 64-bit type in memory without explicit layout, else None."""
     if not _is_wide(attribute):
         return None
     if isinstance(attribute, VectorType):
@@ -67,7 +66,7 @@ def _unlaid(attribute: Attribute) -> Attribute | None:
 
 
 def _laid_out(attribute: Attribute) -> Attribute | None:
-    """The replacement of a 64-bit value, or of one in laid-out memory; None for other types."""
+    """Returns the type that replaces a 64-bit type in values and laid-out memory, else None."""
     if isinstance(attribute, spv.PointerType) and attribute.storage_class.data not in LAID_OUT:
         pointee = Retyping(_unlaid)(attribute.pointee)
         return spv.PointerType(pointee, attribute.storage_class, attribute.stride.data)
@@ -77,7 +76,7 @@ def _laid_out(attribute: Attribute) -> Attribute | None:
 
 
 def _is_uniform_vector(attribute: Attribute) -> bool:
-    """True for pointers to Uniform blocks with wide vectors, which become arrays."""
+    """True for a pointer to a Uniform block that contains vectors of 64-bit integers."""
     if not isinstance(attribute, spv.PointerType):
         return False
     if attribute.storage_class.data is not spv.StorageClass.Uniform:
@@ -87,7 +86,7 @@ def _is_uniform_vector(attribute: Attribute) -> bool:
 
 
 def lower_int64(module: spv.ModuleOp) -> None:
-    """Rewrite a module that has 64-bit integers; raises `PassFailedException` if it cannot."""
+    """Rewrites a module's 64-bit integers. Raises `PassFailedException` if that is impossible."""
     retype = Retyping(_laid_out)
     codes = ModuleEmitter(module)
     rewrite_once(module, DotToShifts(codes, retype.touches))
@@ -108,14 +107,14 @@ def lower_int64(module: spv.ModuleOp) -> None:
 
 
 def _concerns(op: Operation, retype: Retyping) -> bool:
-    """True if an operation has 64-bit integers. A constant's value counts, too."""
+    """True if operands, results, properties or the value of a constant have 64-bit integers."""
     if isinstance(op, spv.ConstantSymbol) and not isinstance(op, spv.RawGlobalOp):
         return retype.changes(op.constant_type)
     return retype.touches(op)
 
 
 def _erase_unused(module: spv.ModuleOp) -> None:
-    """Erases unused composites, and the parts from which they were built."""
+    """Erases unused composites and the constants and extracts that only they used."""
     kinds = (spv.CompositeConstructOp, spv.CompositeExtractOp, spv.ConstantOp)
     for op in reversed([op for op in module.walk() if isinstance(op, kinds)]):
         if not op.results[0].first_use:
@@ -123,7 +122,6 @@ def _erase_unused(module: spv.ModuleOp) -> None:
 
 
 def _constant(value: Attribute) -> Attribute:
-    """Writes the same number, numbers or list of numbers in words."""
     if isinstance(value, ArrayAttr):
         return ArrayAttr([_constant(part) for part in value])  # pyright: ignore
     if isinstance(value, IntegerAttr) and _is_wide(value.type):
@@ -142,11 +140,14 @@ def _dense(shape: Sequence[int], data: bytes) -> Attribute:
 
 
 def _check(op: Operation) -> None:
-    """Refuses operations on 64-bit integers that have no form in words."""
     if isinstance(op, spv.RawGlobalOp) and not op.constant_like:
         return
     if isinstance(op, spv.AtomicOperation):
-        refuse(NAME, op, "a device without 64-bit integers has no atomic operations on them")
+        refuse(
+            NAME,
+            op,
+            "atomic operations on 64-bit integers cannot be rewritten: use 32-bit integers",
+        )
     types = (*op.operand_types, *op.result_types, *op.properties.values())
     if any(map(_is_uniform_vector, types)):
         refuse(
@@ -160,15 +161,17 @@ def _check(op: Operation) -> None:
         refuse(
             NAME,
             op,
-            "a 64-bit specialization constant has no form in words: run spirv-specialize before",
+            "it is a 64-bit specialization constant: run spirv-specialize first",
         )
     if op.name not in MOVES and type(op) not in COMPUTES:
-        refuse(NAME, op, "it takes or gives 64-bit integers and has no form in words")
+        refuse(
+            NAME,
+            op,
+            "it has 64-bit integers as operands or results and cannot be rewritten in words",
+        )
 
 
 class _Lowering:
-    """Rewrites operations after their values have become words."""
-
     def __init__(self, codes: ModuleEmitter, division: Division):
         self.codes = codes
         self.division = division
@@ -178,7 +181,7 @@ class _Lowering:
     def rewrite(
         self, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
     ) -> None:
-        """Rewrites an operation. `operands` and `results` are its types before."""
+        """Rewrites an operation. `operands` and `results` are its original types."""
         if op.parent_op() is None or op.name in ("spirv.func", "spirv.GlobalVariable"):
             return
         if isinstance(op, spv.ConstantOp) or isinstance(op.parent_op(), spv.ModuleOp):
@@ -223,7 +226,7 @@ class _Lowering:
     # Scalars of values
 
     def _parts(self, value: SSAValue, type_: Attribute, count: int = 1) -> list[Part]:
-        """Returns the scalars of a value of a former type; a single scalar is repeated."""
+        """Returns the scalars of a value of original type `type_`; a scalar is repeated."""
         vector = isinstance(type_, VectorType)
         if vector:
             scalars = [self.code.component(value, i) for i in range(spv.component_count(type_))]
@@ -240,7 +243,6 @@ class _Lowering:
         Rewriter.replace_op(op, [], [value])
 
     def _joined(self, parts: Sequence[Part], former: Attribute, type_: Attribute) -> SSAValue:
-        """Builds a value of a former type from its scalars."""
         scalars = [self._scalar(part, spv.element_of(former)) for part in parts]
         if not isinstance(former, VectorType):
             return scalars[0]
@@ -264,7 +266,11 @@ class _Lowering:
         columns = [self._parts(v, t, count) for v, t in zip(op.operands, operands, strict=True)]
         rows = [COMPUTES[type(op)](self.words, op, row) for row in zip(*columns, strict=True)]
         if any(row is None for row in rows):
-            refuse(NAME, op, f"there is no conversion of words between {operands[0]} and {result}")
+            refuse(
+                NAME,
+                op,
+                f"a conversion from {operands[0]} to {result} cannot be rewritten in words",
+            )
         if isinstance(result, spv.StructType):
             self._struct(op, result, rows)  # pyright: ignore
         elif isinstance(op, spv.GroupNonUniformAllEqualOp):
@@ -285,7 +291,6 @@ class _Lowering:
     # Operations that move
 
     def _index(self, value: SSAValue, type_: Attribute) -> SSAValue:
-        """Converts an index to one word."""
         return self.words.pair(value).low if _is_wide(type_) else value
 
     def _address(self, op: Operation, operands: Sequence[Attribute]) -> None:
@@ -293,7 +298,7 @@ class _Lowering:
             op.operands[number] = self._index(value, type_)
 
     def _at(self, parts: Sequence[Part], index: SSAValue) -> Part:
-        """Selects a part of a composite by an index that is computed at run time."""
+        """Selects a part of a composite by a dynamic index."""
         result = parts[0]
         for number, part in enumerate(parts[1:], start=1):
             assert isinstance(result, Pair)
@@ -320,7 +325,7 @@ class _Lowering:
         self._replace(op, results, parts)
 
     def _bitcast(self, op: spv.BitcastOp, source: Attribute, target: Attribute) -> None:
-        """Casts bits: words are the bits, and vectors go through a vector of all words."""
+        """Bit-casts words; vectors are cast through a vector of all words."""
         value = op.operand
         if value.type == op.result.type:
             Rewriter.replace_op(op, [], [value])
@@ -355,7 +360,7 @@ class _Lowering:
         Rewriter.replace_op(op, spv.CopyLogicalOp(load.result, type_))
 
     def _as(self, value: SSAValue, pointer: Attribute) -> SSAValue:
-        """Converts a value to the type that a pointer points to."""
+        """Converts a value to the pointee type of a pointer."""
         if not isinstance(pointer, spv.PointerType) or pointer.pointee == value.type:
             return value
         return self.code.add(spv.CopyLogicalOp(value, pointer.pointee))
@@ -374,5 +379,5 @@ class _Lowering:
         if not isinstance(target, spv.PointerType) or not isinstance(source, spv.PointerType):
             return
         if target.pointee != source.pointee:
-            refuse(NAME, op, "it copies vectors of 64-bit integers between kinds of memory that "
-                   "lay them out differently: load and store them instead")  # fmt: skip
+            refuse(NAME, op, "it copies vectors of 64-bit integers between storage classes of "
+                   "different layouts: load and store them instead")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Integer arithmetic that SPIR-V has no core instruction for: additions that saturate."""
+"""Writes integer additions with saturation, for which SPIR-V has no core instruction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 
 
 def saturating_add(code: SpirvEmitter, a: SSAValue, b: SSAValue, *, sign: bool) -> SSAValue:
-    """Returns a + b clamped to the range of their type, read as signed if `sign`."""
+    """Returns a + b clamped to the range of their type, which is signed if `sign`."""
     width = width_of(a.type)
     total = code.add(arithmetic.IAddOp(a, b))
     if not sign:
@@ -27,8 +27,7 @@ def saturating_add(code: SpirvEmitter, a: SSAValue, b: SSAValue, *, sign: bool) 
 
 def saturating_mixed_add(code: SpirvEmitter, a: SSAValue, b: SSAValue, *, sign: bool) -> SSAValue:
     """
-    Returns a + b clamped to a's range, where b has the other signedness: `sign` says if a is
-    signed.
+    Returns a + b clamped to a's range. a is signed and b unsigned if `sign`, else the reverse.
     """
     total = code.add(arithmetic.IAddOp(a, b))
     if sign:
@@ -44,7 +43,7 @@ def saturating_mixed_add(code: SpirvEmitter, a: SSAValue, b: SSAValue, *, sign: 
 
 
 def clamp(code: SpirvEmitter, value: SSAValue, width: int, *, sign: bool) -> SSAValue:
-    """Clamps an i32 to the range of `width` bits."""
+    """Clamps an i32 to the range of integers of `width` bits, which are signed if `sign`."""
     assert value.type == IntegerType(32)
     least, most = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if sign else (0, (1 << width) - 1)
     less = logic.SLessThanOp if sign else logic.ULessThanOp

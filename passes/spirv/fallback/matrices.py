@@ -1,10 +1,10 @@
 """
-Assigns components of a cooperative matrix to invocations; each invocation has an array.
+Assigns the components of a cooperative matrix to invocations, each of which has an array.
 
-Component i of lane l is the one at position i * lanes + l, row by row: an array of as many
-components as the lanes need, rounded up. Lanes are the invocations of one instance of the scope: of
-a workgroup, of a subgroup of the device, or of a *virtual* subgroup, which is a fixed number of
-consecutive invocations of a workgroup.
+Component i of lane l has the row-major index i * lanes + l. All lanes have arrays of equal length,
+rounded up. Lanes are the invocations of one instance of the scope: of a workgroup, of a subgroup
+of the device, or of a *virtual* subgroup, which is a fixed number of consecutive invocations of a
+workgroup.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
 
 @dataclass(frozen=True)
 class Group:
-    """
-    The invocations that share a matrix: their number, and the number of such groups in a workgroup.
-    """
+    """The invocations that share a matrix: `lanes` of them, with `count` groups in a workgroup."""
 
     lanes: int
     count: int
@@ -32,7 +30,7 @@ class Group:
     virtual: bool
 
     def lane(self, code: SpirvEmitter) -> Index:
-        """The number of the invocation's lane."""
+        """Returns the index of the invocation in its group."""
         if self.lanes == 1:
             return 0
         if self.whole or self.virtual:
@@ -41,7 +39,7 @@ class Group:
         return code.built_in(spv.BuiltIn.SubgroupLocalInvocationId)
 
     def number(self, code: SpirvEmitter) -> Index:
-        """The number of the invocation's group in the workgroup."""
+        """Returns the index of the invocation's group in the workgroup."""
         if self.count == 1:
             return 0
         if not self.virtual:
@@ -51,7 +49,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Place:
-    """Row and column of a component, and whether it exists. Both are always inside the matrix."""
+    """Row and column of a component, inside the matrix even if the component does not exist."""
 
     row: Index
     column: Index
@@ -60,7 +58,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Form:
-    """A matrix of one scope instance, spread over its lanes."""
+    """A matrix whose components are distributed over the lanes of a group."""
 
     rows: int
     columns: int
@@ -73,7 +71,7 @@ class Form:
 
     @property
     def count(self) -> int:
-        """Components of one invocation (CM-18)."""
+        """Number of components of each invocation (CM-18)."""
         return -(-self.total // self.group.lanes)
 
     @property
@@ -81,7 +79,7 @@ class Form:
         return spv.ArrayType(self.count, self.element)
 
     def place(self, code: SpirvEmitter, number: int) -> Place:
-        """Computes the place of the invocation's component `number`."""
+        """Computes row and column of the invocation's component `number`."""
         lanes, columns, lane = self.group.lanes, self.columns, self.group.lane(code)
         if (number + 1) * lanes > self.total:
             return self._last_place(code, number)
@@ -94,7 +92,7 @@ class Form:
         return self._any_place(code, self.position(code, number))
 
     def position(self, code: SpirvEmitter, number: int) -> Index:
-        """The component's row-major number, which may lie behind the last component."""
+        """Returns a component's row-major index, which may be beyond the matrix."""
         return code.plus(self.group.lane(code), number * self.group.lanes)
 
     def _any_place(self, code: SpirvEmitter, position: Index, exists: Condition = True) -> Place:
@@ -102,14 +100,16 @@ class Form:
         return Place(row, column, exists)
 
     def _last_place(self, code: SpirvEmitter, number: int) -> Place:
-        """The place that lanes use for a component they lack: the place of the last component."""
+        """
+        Returns the place of a component; the matrix's last place if the component does not exist.
+        """
         position = self.position(code, number)
         exists = code.below(position, self.total)
         return self._any_place(code, code.select(exists, position, self.total - 1), exists)
 
 
 class Sharing:
-    """Spreads a module's matrices over invocations."""
+    """Chooses the form of each matrix type of a module."""
 
     def __init__(self, pass_name: str, module: spv.ModuleOp, subgroup_size: int, virtual: bool):
         self.pass_name = pass_name
@@ -119,7 +119,7 @@ class Sharing:
         self._forms: dict[spv.CooperativeMatrixType, Form] = {}
 
     def form(self, type_: spv.CooperativeMatrixType, op: Operation) -> Form:
-        """Returns the form of a type. `op` is the place of a refusal."""
+        """Returns the form of a matrix type. Refuses `op` if the type has no form."""
         if type_ not in self._forms:
             self._forms[type_] = self._new_form(type_, op)
         return self._forms[type_]
@@ -133,30 +133,29 @@ class Sharing:
             refuse(
                 self.pass_name,
                 op,
-                f"specialization constants decide {type_}: run spirv-specialize before",
+                f"{type_} depends on specialization constants: run spirv-specialize first",
             )
         return Form(rows, columns, type_.element_type, self._group(type_, type_.scope.data, op))
 
     def _group(self, type_: spv.CooperativeMatrixType, scope: spv.Scope, op: Operation) -> Group:
         size = workgroup_size(self.module)
         if isinstance(size, str):
-            refuse(self.pass_name, op, f"{type_} cannot be spread over invocations: {size}")
+            refuse(self.pass_name, op, f"{type_} cannot be distributed over invocations: {size}")
         if scope is spv.Scope.Workgroup:
             return Group(size, 1, True, self.virtual)
         if scope is not spv.Scope.Subgroup:
             refuse(
                 self.pass_name,
                 op,
-                f"the scope of {type_} is {scope.name}: only a subgroup's or a workgroup's "
-                "matrices can be spread over invocations",
+                f"the scope of {type_} is {scope.name}: use Subgroup or Workgroup",
             )
         lanes = self.subgroup_size
         if not lanes:
             refuse(
                 self.pass_name,
                 op,
-                f"the number of invocations that share {type_} is not known: give subgroup-size, "
-                f"or a target",
+                f"the number of invocations that share {type_} is not known: set subgroup-size "
+                f"or target",
             )
         if size % lanes:
             refuse(

@@ -1,9 +1,10 @@
 """
-Components of a cooperative matrix in memory, one by one.
+Loads and stores the components of a cooperative matrix one by one.
 
 A line (a row or a column) begins at `pointer[line * stride]`, counted in elements of the pointee,
-and its components lie in a row from there (CM-13). If the pointee's numbers are as wide as a
-component, each component is one number. It is a part of a wider number, or several narrower ones.
+and its components follow contiguously (CM-13). The pointee's scalars may be as wide as a
+component, wider (a scalar then holds several components), or narrower (a component then has
+several scalars).
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from xdsl_spirv.passes.spirv.fallback.matrices import Form, Place
 
 @dataclass(frozen=True)
 class Spot:
-    """A number in memory: the pointee's offset, its component if it is a vector."""
+    """A scalar in memory: the offset in pointees, and the component if the pointee is a vector."""
 
     offset: Index
     component: Index | None
 
 
 class MatrixMemory:
-    """The memory of one load or store, accessed number by number."""
+    """Accesses the memory of one matrix load or store, one scalar at a time."""
 
     def __init__(self, pass_name: str, op: spv.MatrixMemoryOperation, form: Form):
         self.pass_name = pass_name
@@ -45,10 +46,12 @@ class MatrixMemory:
         self.number = spv.element_of(self.pointee)
         self.vector = spv.component_count(self.pointee)
         if self.vector & (self.vector - 1):
-            self._refuse(f"a {self.pointee} is followed by padding: load through another pointee")
+            self._refuse(
+                f"an array of {self.pointee} has padding: use a pointee of 1, 2 or 4 components"
+            )
         layout = op.matrix_layout
         if not isinstance(layout, spv.CooperativeMatrixLayoutAttr):
-            self._refuse(f"{layout} decides the layout: run spirv-specialize before")
+            self._refuse(f"the layout depends on {layout}: run spirv-specialize first")
         self.by_rows = layout.data is spv.CooperativeMatrixLayout.RowMajorKHR
         if not self.by_rows and layout.data is not spv.CooperativeMatrixLayout.ColumnMajorKHR:
             self._refuse(
@@ -66,7 +69,9 @@ class MatrixMemory:
 
     @property
     def shared_words(self) -> bool:
-        """Whether several components share a number, so that no lane can store its own alone."""
+        """
+        True if one scalar holds several components, so that lanes cannot store single components.
+        """
         return self.number_width > self.component_width
 
     @property
@@ -86,23 +91,23 @@ class MatrixMemory:
             ):
                 return
             self._refuse(
-                f"{pointer} has no ArrayStride and comes from no access chain, so that other "
-                f"elements cannot be addressed"
+                f"the pass cannot address the elements after {pointer}: use an access chain, "
+                f"or a pointer with ArrayStride"
             )
         if (
             not isinstance(owner, spv.AccessChainOp | spv.InBoundsAccessChainOp)
             or not owner.indexes
         ):
             self._refuse(
-                "its pointer comes from no access chain, so that other elements cannot be "
-                "addressed: form it in the same function"
+                "the pass cannot address the elements after its pointer: use an access chain "
+                "in the same function"
             )
         if not isinstance(self._containers(owner)[-1], spv.ArrayType | spv.RuntimeArrayType):
             self._refuse("CM-10: its pointer does not point to an array's element")
 
     @staticmethod
     def _containers(chain: spv.AccessChainOp | spv.InBoundsAccessChainOp) -> list[object]:
-        """The type that each index selects from."""
+        """Returns the type that each index of an access chain selects from."""
         base = chain.base.type
         assert isinstance(base, spv.PointerType)
         indexes = list(chain.indexes)
@@ -128,9 +133,9 @@ class MatrixMemory:
         containers: Sequence[object],
     ) -> list[SSAValue]:
         """
-        Indexes of the element that is `index` elements after the one at `head`.
+        Returns the access chain's indices to element `index` of the array at `head`.
 
-        In arrays of arrays without gaps, an index beyond an inner array leads into the next one.
+        An index beyond an inner array continues in the next array, if there are no gaps.
         """
         inner = containers[len(head)]
         outer = containers[len(head) - 1] if head else None
@@ -150,24 +155,23 @@ class MatrixMemory:
 
     def stride(self, code: SpirvEmitter) -> Index:
         if self.op.stride is None:
-            # Layouts that this pass takes need one (CM-11).
+            # RowMajor and ColumnMajor need a stride (CM-11).
             self._refuse("CM-11: a row-major or column-major matrix needs a stride")
         return code.as_index(self.op.stride, sign=True)
 
     def spot(self, code: SpirvEmitter, line: Index, number: Index) -> Spot:
-        """Returns the number at index `number` of a line."""
+        """Returns the scalar with index `number` in a line."""
         component = code.remainder(number, self.vector) if self.vector > 1 else None
         offset = code.times(line, self.stride(code))
         return Spot(code.plus(offset, code.divided(number, self.vector)), component)
 
     def line_and_number(self, place: Place) -> tuple[Index, Index]:
-        """The line that a component is in, and its number in the line."""
+        """Returns the line of a component, and the component's index in that line."""
         return (place.row, place.column) if self.by_rows else (place.column, place.row)
 
     # Components.
 
     def _memory(self) -> spv.MemoryOperand:
-        """The memory operand of the accesses to single numbers."""
         access = self.op.memory_operand
         bits = spv.MemoryAccess(0) if access is None else access.data & ~spv.MemoryAccess.Aligned
         alignment = None
@@ -179,12 +183,11 @@ class MatrixMemory:
         return spv.MemoryOperand(operand.access, operand.alignment, self.op.memory_scope)
 
     def _read(self, code: SpirvEmitter, spot: Spot) -> SSAValue:
-        """A number's bits."""
         value = code.add(spv.LoadOp(self._pointer(code, spot), self._memory()))
         return code.same_bits(value, IntegerType(self.number_width))
 
     def write(self, code: SpirvEmitter, spot: Spot, value: SSAValue) -> None:
-        """Stores a number, given as a value of any type of its width."""
+        """Stores a scalar. The value may have any type of the scalar's width."""
         pointer = self._pointer(code, spot)
         code.insert(spv.StoreOp(pointer, code.same_bits(value, self.number), self._memory()))
 
@@ -215,20 +218,20 @@ class MatrixMemory:
         return code.same_bits(total, self.form.element)
 
     def _number_of(self, code: SpirvEmitter, within: Index) -> Index:
-        """The index, in its line, of the number that holds a component."""
+        """Returns the index, in the line, of the scalar that holds component `within`."""
         return code.divided(within, self.per_number)
 
     def _shift_of(self, code: SpirvEmitter, within: Index) -> Index:
-        """The lowest bit that a component has in its number."""
+        """Returns the lowest bit of component `within` in its scalar."""
         return code.times(code.remainder(within, self.per_number), self.component_width)
 
     def _part_of(self, code: SpirvEmitter, within: Index, part: int) -> Index:
-        """The index, in its line, of the number that holds part `part` of a component."""
+        """Returns the index, in the line, of scalar `part` of component `within`."""
         parts = self.component_width // self.number_width
         return code.plus(code.times(within, parts), part)
 
     def store(self, code: SpirvEmitter, place: Place, value: SSAValue) -> None:
-        """Stores a component that does not share a number with others."""
+        """Stores a component that does not share a scalar with other components."""
         line, within = self.line_and_number(place)
         wide, narrow = self.component_width, self.number_width
         if wide == narrow:
@@ -244,11 +247,11 @@ class MatrixMemory:
 
 
 def check_whole_numbers(pass_name: str, op: Operation, memory: MatrixMemory) -> None:
-    """Refuses a store whose lines end inside a number."""
+    """Refuses a store if a line's length is not a multiple of the components in a scalar."""
     if memory.shared_words and memory.length % memory.per_number:
         refuse(
             pass_name,
             op,
-            f"lines of {memory.length} components end inside a {memory.number}, which holds "
-            f"{memory.per_number}: store through another pointee",
+            f"{memory.length} components do not fill whole scalars of type {memory.number}, which "
+            f"hold {memory.per_number} each: use a pointer to another type",
         )

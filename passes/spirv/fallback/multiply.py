@@ -2,9 +2,9 @@
 Computes an invocation's components of the result of a cooperative MulAdd.
 
 Integers are computed at the result's width, at least 32 bits; the MulAdd's operands say how A, B
-and C extend to it (CM-23). Floats are computed in binary32, or binary64 if a matrix has that type,
-and rounded once to the result's type (CM-25). C is added first; if the sum saturates, it is added
-last.
+and C are extended (CM-23). Floats are computed in binary32, or in binary64 if a matrix has that
+type, and rounded once to the result's type (CM-25). The sum starts from C, unless it saturates;
+then C is added last.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from xdsl_spirv.passes.spirv.fallback.matrices import Form
 
 FLAGS = spv.CooperativeMatrixOperands
 AT_A_TIME = 32
-"""Components whose sums one loop carries."""
+"""Number of components that one loop accumulates."""
 
 Read = Callable[[SpirvEmitter, Index], SSAValue]
 
 
 @dataclass(frozen=True)
 class Product:
-    """The forms of a MulAdd's matrices, the type of the computation, and its operands."""
+    """A MulAdd: the forms of its matrices, the type of the computation, and its operand flags."""
 
     a: Form
     b: Form
@@ -48,7 +48,9 @@ class Product:
         if any(floating) != all(floating):
             shown = ", ".join(map(str, elements))
             refuse(
-                pass_name, op, f"there is no MulAdd of {shown}: use integers only, or floats only"
+                pass_name,
+                op,
+                f"it mixes components of types {shown}: use only integers or only floats",
             )
         wide: Attribute
         if floating[0]:
@@ -68,12 +70,12 @@ class Product:
 
     @property
     def signs(self) -> tuple[bool, bool]:
-        """Whether the components of A and of B extend by their sign."""
+        """True for A, and for B, if their components are sign-extended."""
         flags = FLAGS.MatrixASignedComponentsKHR, FLAGS.MatrixBSignedComponentsKHR
         return self._sign(flags[0]), self._sign(flags[1])
 
     def factors(self, op: spv.CooperativeMatrixMulAddOp) -> list[tuple[object, int]]:
-        """For A and for B: a key (the value and its extension), and the number of components."""
+        """Returns for A and B a key (the value and its signedness) and the number of components."""
         signs = self.signs
         return [((op.a, signs[0]), self.a.total), ((op.b, signs[1]), self.b.total)]
 
@@ -95,10 +97,10 @@ class Product:
         read: Read,
     ) -> list[SSAValue]:
         """
-        The invocation's components of the result.
+        Returns the invocation's components of the result.
 
-        `addends` are components of C, `bases` the places where the components of A and B begin,
-        which `read` reads.
+        `addends` are the invocation's components of C. `read` reads the components of A and B,
+        which begin at the indices `bases`.
         """
         wide_addends = [
             self.widened(code, v, sign=self._sign(FLAGS.MatrixCSignedComponentsKHR))
@@ -149,7 +151,6 @@ class Product:
 
     @staticmethod
     def _start(code: SpirvEmitter, base: Index, number: Index, step: int) -> Index:
-        """Returns base + number * step."""
         return code.plus(base, code.times(number, step))
 
     def _multiplied(
@@ -160,10 +161,7 @@ class Product:
         return code.add(spv.IAddOp(total, code.add(spv.IMulOp(a, b))))
 
     def _saturated(self, code: SpirvEmitter, product: SSAValue, addend: SSAValue) -> SSAValue:
-        """
-        Adds C to the product, cut to the result's width, with saturation in the result's
-        signedness.
-        """
+        """Truncates the product to the result's width, and adds C with saturation."""
         sign = self._sign(FLAGS.MatrixResultSignedComponentsKHR)
         addend_sign = self._sign(FLAGS.MatrixCSignedComponentsKHR)
         width = spv.width_of(self.result.element)
@@ -177,7 +175,6 @@ class Product:
         return add(code, product, addend, sign=sign)
 
     def _narrowed(self, code: SpirvEmitter, value: SSAValue) -> SSAValue:
-        """Converts a value to the result's component type."""
         target = self.result.element
         if value.type == target:
             return value

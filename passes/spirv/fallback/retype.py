@@ -1,6 +1,7 @@
 """
 Replaces types everywhere in a module: in values, block arguments, nested types and constants.
-Operations on the old type are not rewritten: that is left to the caller.
+
+The caller rewrites the operations that compute with the old types.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ Leaf = Callable[[Attribute], "Attribute | None"]
 
 class Retyping:
     """
-    Replaces types in attributes. `leaf(attribute)` returns the replacement, or None if the
-    attribute stays or only its parts change.
+    Replaces types in attributes.
+
+    `leaf(attribute)` returns the replacement of a whole attribute; None replaces only its parts.
     """
 
     def __init__(self, leaf: Leaf):
@@ -31,7 +33,7 @@ class Retyping:
         self._known: dict[Attribute, Attribute] = {}
 
     def __call__(self, attribute: Attribute) -> Attribute:
-        """The attribute with every part replaced."""
+        """Returns the attribute with all types in it replaced."""
         if attribute not in self._known:
             self._known[attribute] = self._replacement(attribute)
         return self._known[attribute]
@@ -58,13 +60,13 @@ class Retyping:
         return type(attribute).new(parameters)
 
     def touches(self, op: Operation) -> bool:
-        """Whether an operation's types or properties, not its regions', would change."""
+        """True if types or properties of an operation would change. Ignores its regions."""
         types = (*op.operand_types, *op.result_types)
         values = (*op.properties.values(), *op.attributes.values())
         return any(map(self.changes, (*types, *values)))
 
     def apply(self, module: Operation) -> None:
-        """Changes a module in place."""
+        """Replaces the types of a module in place."""
         for op in module.walk():
             for value in op.results:
                 value._type = self(value.type)  # pyright: ignore[reportPrivateUsage]

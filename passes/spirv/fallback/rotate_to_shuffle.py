@@ -1,11 +1,11 @@
 """
-`spirv-rotate-to-shuffle`: rewrites a rotation as the shuffle that the extension's proposal defines.
+`spirv-rotate-to-shuffle`: rewrites a rotation as the shuffle that the extension defines.
 
     rotate(v, delta)             ->  shuffle(v, (lane + delta) & (size - 1))
     rotate(v, delta, cluster n)  ->  shuffle(v, ((lane + delta) & (n - 1)) + (lane & ~(n - 1)))
 
-The lane is SubgroupLocalInvocationId and the size SubgroupSize (SubgroupMaxSize for kernels); in a
-workgroup they are LocalInvocationIndex and the workgroup's size. ROT-07, ROT-09.
+The lane is SubgroupLocalInvocationId, and the size is SubgroupSize (SubgroupMaxSize for kernels).
+For a workgroup they are LocalInvocationIndex and the workgroup's size. Rules ROT-07 and ROT-09.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class RotateToShufflePass(ModulePass):
 
 
 def lower_rotations(module: spv.ModuleOp) -> None:
-    """Rewrite every rotation of a module."""
+    """Rewrites every rotation of a module."""
     rewrite_once(module, RotationToShuffle(ModuleEmitter(module)))
 
 
 @dataclass
 class RotationToShuffle(RewritePattern):
     """
-    Reads the value of the invocation that a rotation reads, by its number.
+    Computes the index of the invocation that a rotation reads, and shuffles with that index.
 
         GroupNonUniformRotateKHR %x, %d  ->  GroupNonUniformShuffle %x, (%lane + %d) & (size - 1)
     """
@@ -81,13 +81,14 @@ def _group_size(op: spv.GroupNonUniformRotateKHROp, code: FunctionEmitter) -> In
         )
     size = workgroup_size(code.module, code.function)
     if isinstance(size, str):
-        refuse(NAME, op, f"{size}; give it a constant size, or the rotation a cluster size")
+        refuse(
+            NAME, op, f"{size}; set a constant workgroup size, or a cluster size of the rotation"
+        )
     if size & (size - 1):
         refuse(
             NAME,
             op,
-            f"it rotates a workgroup of {size} invocations, which is not a power of two: change "
-            f"the size",
+            f"it rotates values in a workgroup of {size} invocations: use a power of two",
         )
     return size
 

@@ -1,4 +1,4 @@
-"""Rewrites a module for `spirv-small-integers-to-32-bits`: types first, then the operations."""
+"""Rewrites a module for `spirv-small-integers-to-32-bits`: first the types, then the operations."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ UNSIGNED = frozenset(
         *(spv.GroupNonUniformBitwiseXorOp,),
     )
 )
-"""Operations on unsigned numbers, or whose low bits depend only on low bits."""
+"""Unsigned operations, and operations whose low result bits depend only on low operand bits."""
 
 SIGNED = frozenset(
     (
@@ -69,7 +69,7 @@ SIGNED = frozenset(
         *(spv.GroupNonUniformSMinOp, spv.GroupNonUniformSMaxOp),
     )
 )
-"""Operations on signed numbers."""
+"""Operations that need sign-extended operands."""
 
 
 def lower_small_integers(module: spv.ModuleOp, widths: frozenset[int]) -> None:
@@ -85,7 +85,6 @@ class _Lowering:
         self.retype = Retyping(self._wide)
 
     def _is_small(self, type_: Attribute) -> bool:
-        """Whether a type is an integer of the widths or a vector of them."""
         element = type_.element_type if isinstance(type_, VectorType) else type_
         return isinstance(element, IntegerType) and element.width.data in self.widths
 
@@ -100,7 +99,7 @@ class _Lowering:
 
     @staticmethod
     def _is_stored(pointer: spv.PointerType) -> bool:
-        """True if small numbers behind a pointer need a capability for storage only."""
+        """True if small integers behind a pointer need only a storage capability."""
         return pointer.storage_class.data in STORAGE[8]
 
     def lower(self) -> None:
@@ -139,12 +138,12 @@ class _Lowering:
             refuse(
                 NAME,
                 op,
-                "a small integer as a specialization constant has no form in 32 bits: run "
-                "spirv-specialize before",
+                "an 8- or 16-bit specialization constant cannot be rewritten in 32 bits: run "
+                "spirv-specialize first",
             )
         known = (spv.BitcastOp, *UNSIGNED, *SIGNED)
         if isinstance(op, spv.AtomicOperation) or (op.name not in MOVES and type(op) not in known):
-            refuse(NAME, op, "it takes or gives 8- or 16-bit integers and has no form in 32 bits")
+            refuse(NAME, op, "its 8- or 16-bit integers cannot be rewritten in 32 bits")
         types = (*op.operand_types, *op.result_types)
         for type_ in (op.type, *types) if isinstance(op, spv.GlobalVariableOp) else types:
             if isinstance(type_, spv.CooperativeMatrixType):
@@ -159,14 +158,13 @@ class _Lowering:
         if isinstance(op, spv.LoadOp | spv.StoreOp):
             value = op.result if isinstance(op, spv.LoadOp) else op.object
             if not self._is_small(value.type) and self._reads_buffer(op):
-                refuse(NAME, op, f"it moves {value.type} as a whole: move its members instead")
+                refuse(NAME, op, f"it moves a whole {value.type}: move its members instead")
 
     def _reads_buffer(self, op: Operation) -> bool:
         pointer = op.operands[0].type
         return isinstance(pointer, spv.PointerType) and self._is_stored(pointer)
 
     def _constant(self, value: Attribute) -> Attribute:
-        """Writes the same bits in 32 bits, with zeros above."""
         if isinstance(value, ArrayAttr):
             return ArrayAttr([self._constant(part) for part in value])  # pyright: ignore
         if isinstance(value, IntegerAttr) and self._is_small(value.type):
@@ -182,12 +180,10 @@ class _Lowering:
     # Values
 
     def _cleared(self, value: SSAValue, width: int) -> SSAValue:
-        """Clears the bits above a width."""
         mask = self.code.number((1 << width) - 1, value.type)
         return self.code.add(spv.BitwiseAndOp(value, mask))
 
     def _extended(self, value: SSAValue, type_: Attribute) -> SSAValue:
-        """Sign-extends a number of a small type."""
         if not self._is_small(type_):
             return value
         shift = self.code.number(32 - spv.width_of(spv.element_of(type_)), value.type)
@@ -264,7 +260,7 @@ class _Lowering:
                 use.operation.operands[use.index] = cleared
 
     def _bounded(self, op: Operation, result: SSAValue, width: int) -> SSAValue:
-        """Clamps a minimum or maximum of no numbers to the extremes of the small width."""
+        """Clamps a group minimum or maximum of no invocations, which is an extreme of i32."""
         if isinstance(op, spv.GroupNonUniformSMinOp):
             most = self.code.number((1 << (width - 1)) - 1, result.type)
             return self.code.add(spv.GLSMinOp(result, most))
@@ -274,7 +270,7 @@ class _Lowering:
         return result
 
     def _bitcast(self, value: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
-        """Bit-casts by way of the words that hold the numbers of both types."""
+        """Bit-casts through the words that hold the bits of both types."""
         if spv.component_count(source) == spv.component_count(target) and self._is_small(source):
             if self._is_small(target):
                 return value
@@ -309,7 +305,6 @@ class _Lowering:
         return self._unpacked(words, target)
 
     def _from_word(self, word: SSAValue, target: Attribute) -> SSAValue:
-        """Returns a word's low bits as a type of at most 32 bits."""
         if self._is_small(target):
             return self._unpacked([word], target)
         if isinstance(target, Float16Type):

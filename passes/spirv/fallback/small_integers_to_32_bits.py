@@ -3,10 +3,10 @@
 
     %s = spirv.IAdd %a, %b : i8  ->  %s = spirv.BitwiseAnd (spirv.IAdd %a, %b : i32), 255
 
-A number is an i32 with zeros above its bits. Operations that depend on the sign extend it first,
-operations that may set a bit above clear these bits again. Buffers keep their bytes: a load is
-followed by an extension and a store follows a truncation, which need no arithmetic of 8 or 16 bits
-(SPIR-V 2.16.2). Memory without a layout (Workgroup, Private, Function) has a word for each number.
+An integer becomes a zero-extended i32. Signed operations sign-extend it first. Operations that may
+set upper bits clear these bits afterwards. Buffers keep their bytes: loads are followed by an
+extension and stores follow a truncation, which need no 8- or 16-bit arithmetic (SPIR-V 2.16.2). In
+memory without a layout (Workgroup, Private, Function) each integer takes a 32-bit word.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.targets import Target
 
 FEATURES = {8: "int8", 16: "int16"}
-"""Widths of integers, and the target file's name for arithmetic on each."""
+"""The feature in a target file that stands for arithmetic on integers of each width."""
 
 
 @dataclass(frozen=True)
 class SmallIntegersTo32BitsPass(ModulePass):
-    """8- and 16-bit integers become 32-bit integers outside of buffers."""
+    """Rewrites 8- and 16-bit integers outside of buffers as 32-bit integers."""
 
     name = "spirv-small-integers-to-32-bits"
 
     widths: tuple[int, ...] = (8, 16)
-    """Widths of the integers to rewrite."""
+    """Widths in bits of the integers to rewrite."""
 
     as_needed: bool = False
-    """Rewrite only integers of a width that the module's target cannot compute in."""
+    """Rewrites only integers of widths that the module's target cannot compute in."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         widths = frozenset(self.widths)
@@ -51,5 +51,5 @@ class SmallIntegersTo32BitsPass(ModulePass):
 
 
 def widths_not_computed(target: Target) -> tuple[int, ...]:
-    """The widths of integers that a target cannot compute in."""
+    """Returns the widths of integers that a target cannot compute in."""
     return tuple(w for w, feature in FEATURES.items() if feature not in target.features)

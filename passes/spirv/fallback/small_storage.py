@@ -1,9 +1,8 @@
 """
 Rewrites a module for `spirv-small-storage-to-words`: pointers become byte offsets.
 
-An offset is a constant plus a number that the device computes and that is a multiple of a known
-divisor. So the position of a vector's component in its word is a known shift, and it is known
-whether a store covers whole words.
+An offset is a constant plus a dynamic value, which is a multiple of a known divisor. From the
+divisor follows the shift of a vector's component in its word, and if a store covers whole words.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ NAME = "spirv-small-storage-to-words"
 WORD = 4
 """Bytes of a word."""
 ROW = 16
-"""Bytes from one element of an array to the next in a Uniform block."""
+"""Bytes between consecutive elements of an array in a Uniform block."""
 
 CLASSES = (spv.StorageClass.StorageBuffer, spv.StorageClass.Uniform, spv.StorageClass.PushConstant)
 KEPT_ACCESS = (
@@ -38,14 +37,15 @@ KEPT_ACCESS = (
     | spv.MAKE_VISIBLE
     | spv.MemoryAccess.NonPrivatePointer
 )
-"""Memory operands that are kept if an access to small numbers becomes one to words."""
+"""Memory operands that an access to words takes over from the access that it replaces."""
 
 
 @dataclass(frozen=True)
 class Place:
     """
-    An offset in a variable: `base` + `known` bytes. `base` is a multiple of `divisor`, or 0 if that
-    is 0.
+    A byte offset in a variable: `base` + `known`.
+
+    `known` is constant. `base` is dynamic and a multiple of `divisor`; without `base`, both are 0.
     """
 
     variable: spv.GlobalVariableOp
@@ -55,17 +55,20 @@ class Place:
     divisor: int = 0
 
     def at(self, type_: Attribute, offset: int) -> Place:
-        """The place `offset` bytes further, of another type."""
+        """Returns the place `offset` bytes after this one, for a value of another type."""
         return replace(self, type=type_, known=self.known + offset)
 
     @property
     def in_words(self) -> bool:
-        """True if the part that the device computes is a multiple of a word."""
+        """True if the dynamic part is a multiple of a word."""
         return self.divisor % WORD == 0
 
 
 def lower_small_storage(module: spv.ModuleOp, widths: frozenset[int]) -> None:
-    """Rewrite the buffers that have numbers of these widths; raises `PassFailedException`."""
+    """
+    Rewrites the buffers of scalars of these widths. Raises `PassFailedException` for other
+    accesses than loads and stores.
+    """
     variables = {
         op.sym_name.data: op
         for op in module.body.block.ops
@@ -79,7 +82,6 @@ def lower_small_storage(module: spv.ModuleOp, widths: frozenset[int]) -> None:
 
 
 def _refuse_addresses(module: spv.ModuleOp, widths: frozenset[int]) -> None:
-    """Refuses small numbers in memory that is accessed by physical addresses."""
     for op in module.walk():
         for value in (*op.operands, *op.results):
             type_ = value.type
@@ -88,7 +90,9 @@ def _refuse_addresses(module: spv.ModuleOp, widths: frozenset[int]) -> None:
                 and type_.storage_class.data is spv.StorageClass.PhysicalStorageBuffer
                 and widths.intersection(small_widths(type_.pointee))
             ):
-                refuse(NAME, op, f"{type_} is an address of 8- or 16-bit numbers: use buffers")
+                refuse(
+                    NAME, op, f"{type_} is a physical address of 8- or 16-bit scalars: use buffers"
+                )
 
 
 class _Lowering:
@@ -134,10 +138,7 @@ class _Lowering:
     # Pointers
 
     def _is_pointer(self, op: Operation) -> bool:
-        """
-        Records the place of a pointer into one of the variables; returns False for other
-        operations.
-        """
+        """True for a pointer into one of the variables; records its offset."""
         if isinstance(op, spv.AddressOfOp):
             variable = self.variables.get(op.variable.string_value())
             if variable is not None:
@@ -152,7 +153,7 @@ class _Lowering:
         return (use.operation for use in op.results[0].uses)
 
     def _walked(self, op: spv.AccessChain, code: FunctionEmitter | None) -> Place:
-        """The place of an access chain; without `code`, only what is known at compile time."""
+        """Returns the offset of an access chain; without `code`, only its static part."""
         base = op.base.owner
         place = self.places[op.base]
         if code is not None and isinstance(base, spv.AccessChain):
@@ -204,7 +205,7 @@ class _Lowering:
                 refuse(
                     NAME,
                     op,
-                    "it takes a pointer to 8- or 16-bit numbers: only loads and stores can",
+                    "it has a pointer to 8- or 16-bit scalars: use only loads and stores",
                 )
         if any(isinstance(part.type, spv.MatrixType) for part in _parts(place)):
             refuse(
@@ -230,7 +231,7 @@ class _Lowering:
             op.operands[0] = self.word(place)
 
     def _length(self, op: spv.ArrayLengthOp) -> SSAValue:
-        """The elements that a runtime array has in the buffer's bytes."""
+        """Computes the length of a runtime array from the number of words in the buffer."""
         place, member = self.places[op.structure], op.array_member.value.data
         struct = place.type
         assert isinstance(struct, spv.StructType)
@@ -246,7 +247,7 @@ class _Lowering:
     # Words
 
     def word(self, place: Place) -> SSAValue:
-        """Returns the pointer to the word at a place."""
+        """Returns a pointer to the word that contains an offset."""
         code, variable = self.code, place.variable
         if place.in_words:
             number = code.plus(code.divided(place.base, WORD), place.known // WORD)
@@ -260,7 +261,7 @@ class _Lowering:
         return code.add(spv.AccessChainOp(code.address(variable), indexes))
 
     def shift(self, place: Place) -> Index:
-        """Returns the number of bits in the word below a place."""
+        """Returns the lowest bit of a value in its word."""
         if place.in_words:
             return 8 * (place.known % WORD)
         code = self.code
@@ -269,7 +270,7 @@ class _Lowering:
 
     @property
     def scope(self) -> spv.Scope:
-        """The widest scope that needs no further capability."""
+        """The widest scope that needs no additional capability."""
         vulkan = self.module.memory_model.data is spv.MemoryModel.Vulkan
         return spv.Scope.QueueFamily if vulkan else spv.Scope.Device
 
@@ -297,7 +298,9 @@ class _Lowering:
             self._store_bits(op, part.at(i32, number * WORD), word, whole=True)
 
     def _store_bits(self, op: spv.StoreOp, place: Place, bits: SSAValue, whole: bool) -> None:
-        """Stores a word, or changes a part of one by atomic operations that keep its other bits."""
+        """
+        Stores a whole word, or stores a part by atomic operations that preserve the other bits.
+        """
         code, pointer = self.code, self.word(place)
         if whole:
             code.insert(spv.StoreOp(pointer, bits, _kept_operand(op.memory, KEPT_ACCESS)))
@@ -312,7 +315,7 @@ class _Lowering:
         code.insert(spv.AtomicOrOp(pointer, self.scope, none, moved))
 
     def _bits(self, value: SSAValue) -> SSAValue | list[SSAValue]:
-        """Returns a scalar as an i32 with zeros above; a 64-bit scalar as its two words."""
+        """Returns a scalar as a zero-extended i32, or a 64-bit scalar as two words."""
         code, type_ = self.code, value.type
         width = spv.width_of(type_)
         if width == 64:
@@ -328,7 +331,7 @@ HALVES = VectorType(f16, [2])
 
 
 class _Reader:
-    """Reads a value; loads a word once for all parts in it."""
+    """Reads a value. Loads each word once for all parts in it."""
 
     def __init__(self, lowering: _Lowering, place: Place, said: spv.MemoryOperand):
         self.lowering, self.said = lowering, said
@@ -375,10 +378,7 @@ class _Reader:
 
 
 def _load_and_store(op: spv.CopyMemoryOp) -> None:
-    """
-    Replaces a copy of small numbers by a load and a store; bits of its memory operand that do not
-    apply to one side are left out.
-    """
+    """Replaces a copy of 8- or 16-bit scalars by a load and a store."""
     source = op.source.type
     if not isinstance(source, spv.PointerType) or not any(small_widths(source.pointee)):
         return
@@ -389,7 +389,6 @@ def _load_and_store(op: spv.CopyMemoryOp) -> None:
 
 
 def _kept_operand(said: spv.MemoryOperand, kept: spv.MemoryAccess) -> spv.MemoryOperand:
-    """A memory operand with the bits in `kept`, and their parameters."""
     if said.access is None or not said.access.data & kept:
         return spv.MemoryOperand()
     access = said.access.data & kept
@@ -401,14 +400,14 @@ def _kept_operand(said: spv.MemoryOperand, kept: spv.MemoryAccess) -> spv.Memory
 
 
 def _binding(variable: spv.GlobalVariableOp) -> object:
-    """A key that all variables of one buffer share."""
+    """Returns a key that is equal for all variables of one buffer."""
     if variable.binding is None or variable.descriptor_set is None:
         return variable.sym_name.data
     return variable.descriptor_set.value.data, variable.binding.value.data
 
 
 def _constituents(place: Place) -> Iterator[Place]:
-    """The places of a composite's constituents; none for a scalar."""
+    """Yields the offsets of a composite's constituents; none for a scalar."""
     type_ = place.type
     if isinstance(type_, spv.StructType):
         for number, member in enumerate(type_.member_types):
@@ -423,7 +422,7 @@ def _constituents(place: Place) -> Iterator[Place]:
 
 
 def _parts(place: Place) -> Iterator[Place]:
-    """Yields the scalars of a place; a matrix counts as one."""
+    """Yields the offsets of the scalars in a value; a matrix counts as a scalar."""
     inner = list(_constituents(place))
     if not inner:
         yield place
@@ -441,7 +440,7 @@ def _paths(place: Place, path: tuple[int, ...] = ()) -> Iterator[tuple[Place, tu
 
 @dataclass(frozen=True)
 class _Group:
-    """Scalars that are stored together: all scalars of a word that they fill, or a single one."""
+    """Scalars that one store writes: all scalars of a word that they fill, or a single scalar."""
 
     parts: list[tuple[Place, tuple[int, ...]]]
     is_whole: bool
@@ -466,7 +465,7 @@ def _groups(place: Place) -> list[_Group]:
 
 
 def _words_of(pointer: spv.PointerType) -> spv.PointerType:
-    """The variable's type in words, with the decorations that hold for all of its members."""
+    """Returns a variable's type as an array of words, with decorations that all members share."""
     struct = pointer.pointee
     assert isinstance(struct, spv.StructType)
     members = struct.member_types

@@ -8,10 +8,10 @@
                                              spirv.AtomicOr %words[%i >> 2], %x << shift
 
 The bytes of a buffer do not change; its size must be a multiple of 4. A store that covers whole
-words stays a store. A store of a part of a word becomes two atomic operations that keep the other
-bits, because other invocations may store these. If a kernel stores parts of a buffer, it also loads
-parts atomically, so that no load races with a store of a neighbouring part. See small_storage.py
-for the rewriting.
+words remains a store. A store to a part of a word becomes two atomic operations that preserve the
+other bits, because other invocations may store to them. Buffers with such stores are also loaded
+atomically, so that no load races with a store to a neighbouring part of the word. small_storage.py
+does the rewriting.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.targets import Target
 
 FEATURES = {8: "storage-8-bit", 16: "storage-16-bit"}
-"""Widths of numbers in a buffer, and the target file's name of the storage feature for each."""
+"""The feature in a target file that stands for storage of scalars of each width."""
 
 
 @dataclass(frozen=True)
 class SmallStorageToWordsPass(ModulePass):
-    """Buffers that have 8- or 16-bit numbers become arrays of words."""
+    """Rewrites buffers of 8- or 16-bit scalars as arrays of words."""
 
     name = "spirv-small-storage-to-words"
 
     widths: tuple[int, ...] = (8, 16)
-    """Widths of the numbers to rewrite."""
+    """Widths in bits of the scalars to rewrite."""
 
     as_needed: bool = False
-    """Rewrite only numbers of a width that the module's target cannot store."""
+    """Rewrites only scalars of widths that the module's target cannot store."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         widths = frozenset(self.widths)
@@ -56,5 +56,5 @@ class SmallStorageToWordsPass(ModulePass):
 
 
 def widths_not_stored(target: Target) -> tuple[int, ...]:
-    """The widths of numbers that a target cannot store."""
+    """Returns the widths of scalars that a target cannot store."""
     return tuple(w for w, feature in FEATURES.items() if feature not in target.features)

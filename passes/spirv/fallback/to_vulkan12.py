@@ -1,11 +1,10 @@
 """
-`spirv-to-vulkan12`: rewrites instructions that a device lacks with features that every Vulkan 1.2
-device has.
+`spirv-to-vulkan12`: rewrites instructions that a device lacks with features of Vulkan 1.2.
 
-Each fallback runs if the module uses something that the target's file does not list; without a
-target all of them run. The order matters: cooperative matrices of bfloat16 become arrays of it
-first. The result needs shuffles if the module rotated and, without a target, 8- or 16-bit storage
-and integers if it has such numbers.
+Each fallback runs if the module uses a feature that the target file does not list; without a
+target all fallbacks run. The order matters: cooperative matrices of bfloat16 become arrays of
+bfloat16 before bfloat16 is rewritten. The result needs shuffles if the module has rotations.
+Without a target it also needs 8- or 16-bit storage and arithmetic, if the module does.
 """
 
 from __future__ import annotations
@@ -55,30 +54,26 @@ SIGNS = (
 @dataclass(frozen=True)
 class ToVulkan12Pass(ModulePass):
     """
-    The fallbacks that a target needs, then spirv-update-vce.
+    Runs the fallbacks that a target needs, then spirv-update-vce.
 
-    `target` is a device's name or a target file's path; without it no feature beyond Vulkan 1.2 is
-    assumed. spirv-cooperative-matrix-to-invocations has the same other options.
+    `spirv-cooperative-matrix-to-invocations` describes all options but `target`.
     """
 
     name = NAME
 
     target: str = ""
-    """A device's name or a target file. If empty, the device has only features of Vulkan 1.2."""
+    """A device name or a target file. If empty, the pass assumes only features of Vulkan 1.2."""
     subgroup_size: int = 0
     """
-    The number of invocations that share a matrix. If 0: the module's SubgroupSize, or else the
-    target's subgroup size.
+    Number of invocations that share a matrix of scope Subgroup. 0 selects the module's execution
+    mode SubgroupSize, or else the target's subgroup size.
     """
     subgroups: str = "virtual"
-    """`virtual`, or `device`: the device's subgroups must have `subgroup-size` invocations."""
+    """`virtual`, or `device` for device subgroups, which must have `subgroup-size` invocations."""
     workgroup_memory: int = 0
-    """The size of Workgroup memory in bytes. If 0: the target's size, or else 32768."""
+    """Available bytes of Workgroup memory. 0 selects the target's size, or else 32768."""
     assume_uniform: bool = False
-    """
-    Assume that a workgroup's invocations execute every MulAdd together, even if that is not
-    provable.
-    """
+    """Assumes without proof that all invocations of a workgroup execute each MulAdd together."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         target = None
@@ -94,7 +89,7 @@ class ToVulkan12Pass(ModulePass):
                 refuse_what_lacks(NAME, module, target)
 
     def passes(self, op: BuiltinModuleOp, target: Target | None) -> Iterator[ModulePass]:
-        """The passes that run, in their order."""
+        """Yields the passes to run, in their order."""
         has = frozenset[str]() if target is None else target.features
         if not {"subgroup-rotate", "subgroup-rotate-clustered"} <= has:
             yield RotateToShufflePass()
@@ -125,7 +120,7 @@ class ToVulkan12Pass(ModulePass):
 
 
 def has_bfloat16_dot_products(op: BuiltinModuleOp) -> bool:
-    """Whether OpDot takes bfloat16 somewhere."""
+    """True if a module has OpDot on bfloat16."""
     return any(
         isinstance(inner, spv.DotOp)
         and isinstance(spv.element_of(inner.vector_1.type), BFloat16Type)
@@ -159,7 +154,7 @@ def _is_listed(op: spv.CooperativeMatrixMulAddOp, target: Target) -> bool:
     shape = (spv.known_size(a.rows), spv.known_size(b.columns), spv.known_size(a.columns))
     scope = a.scope
     if None in shape or not isinstance(scope, spv.ScopeAttr):
-        # A specialization constant decides the shape: its value is chosen for the device.
+        # The shape depends on a specialization constant, whose value is chosen for the device.
         return True
     types = tuple(
         _name(m.element_type, signed=bool(flags & sign))
@@ -173,7 +168,6 @@ def _is_listed(op: spv.CooperativeMatrixMulAddOp, target: Target) -> bool:
 
 
 def _name(element: Attribute, *, signed: bool) -> str:
-    """Spells a component type as a target's property list does."""
     if isinstance(element, IntegerType):
         return f"{'s' if signed else 'u'}{element.width.data}"
     return str(element)

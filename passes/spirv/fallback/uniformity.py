@@ -1,10 +1,10 @@
 """
-Finds the operations that all invocations of a workgroup execute together, as a barrier demands.
+Finds the operations that all invocations of a workgroup execute together, as barriers require.
 
-A value is uniform unless it is divergent: an invocation's own identifiers, memory that others may
-write, results of atomics and group operations. Operations that depend on a divergent value are
-divergent, and so are operations behind a branch on one, and variables that are stored to there.
-Functions of other modules are not assumed to be uniform.
+Divergent are: an invocation's identifiers, memory that other invocations may write, and results of
+atomics and group operations. Results of operations on a divergent value are divergent, and so are
+operations that a branch on a divergent value controls, and variables that these operations store
+to. All other values are uniform. Calls of functions that the module does not define are divergent.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CONSTANT = (
 
 
 class Uniformity:
-    """Finds the values of a module that are uniform among the invocations of a workgroup."""
+    """Finds the values of a module that are uniform over the invocations of a workgroup."""
 
     def __init__(self, module: spv.ModuleOp):
         self._functions = {
@@ -54,7 +54,7 @@ class Uniformity:
             v.sym_name.data: v for v in module.body.block.ops if isinstance(v, spv.ModuleVariable)
         }
         self._divergent: set[object] = set()
-        """Values, variables, regions and functions for which invocations may diverge."""
+        """Values, variables, regions and functions that may be divergent."""
         self._changed = True
         while self._changed:
             self._changed = False
@@ -62,7 +62,7 @@ class Uniformity:
                 self._region(function.body)
 
     def executed_together(self, op: Operation) -> bool:
-        """True if always either all invocations of the workgroup execute the operation, or none."""
+        """True if all invocations of the workgroup execute the operation, or none of them."""
         inside: Operation | None = op
         while inside is not None and not isinstance(inside, spv.FuncOp):
             block = inside.parent
@@ -198,10 +198,7 @@ class Uniformity:
                 self._mark(op.results[0])
 
     def _leaves(self, op: spv.ReturnOp | spv.ReturnValueOp) -> None:
-        """
-        Marks a function that returns in divergent control flow: only some invocations execute the
-        rest.
-        """
+        """Marks a function that returns in divergent control flow as divergent."""
         function = spv.enclosing_function(op)
         assert function is not None
         if op.parent_op() is not function and not self.executed_together(op):
@@ -209,7 +206,6 @@ class Uniformity:
 
 
 def _is_pure(op: Operation) -> bool:
-    """Whether the result depends on the operands alone."""
     if isinstance(op, spv.RawOp):
         carried = spv.operations_by_instruction().get(op.instruction.data)
         return carried is not None and carried.has_trait(Pure)
@@ -219,7 +215,7 @@ def _is_pure(op: Operation) -> bool:
 def _passed_values(
     op: spv.BranchOp | spv.BranchConditionalOp | spv.SwitchOp,
 ) -> list[tuple[Block, list[SSAValue]]]:
-    """Yields the targets of a branch and the values that it passes to each."""
+    """Returns each target block of a branch, with the values that the branch passes to it."""
     if isinstance(op, spv.BranchOp):
         return [(op.target, list(op.target_operands))]
     if isinstance(op, spv.BranchConditionalOp):
@@ -232,7 +228,7 @@ def _passed_values(
 
 
 def variable_behind(pointer: SSAValue) -> Operation | None:
-    """The variable that a pointer points into, found through access chains and copies."""
+    """Returns the variable that a pointer points into, through access chains and copies."""
     while not isinstance(pointer, BlockArgument):
         owner = pointer.owner
         assert isinstance(owner, Operation)

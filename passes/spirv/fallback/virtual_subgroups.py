@@ -1,10 +1,9 @@
 """
-Virtual subgroups: a fixed number of consecutive invocations of a workgroup, independent of the
-device's own subgroups.
+Replaces the device's subgroups by virtual subgroups: a fixed number of consecutive invocations.
 
-Built-ins about subgroups are computed from LocalInvocationIndex, and a subgroup's barrier becomes
-the workgroup's. Instructions that exchange values within a subgroup use the device's subgroups, so
-a module with such instructions is refused.
+Subgroup built-ins are computed from LocalInvocationIndex, and a subgroup's barrier becomes a
+barrier of the workgroup. Instructions that exchange values within a subgroup would use the
+device's subgroups, so a module with such instructions is refused.
 """
 
 from __future__ import annotations
@@ -76,13 +75,13 @@ def _refuse(pass_name: str, op: Operation, lanes: int) -> None:
     refuse(
         pass_name,
         op,
-        f"it uses the device's subgroups, not virtual ones of {lanes} invocations: use "
-        f"subgroups=device on a device with subgroups of {lanes}",
+        "it works on the device's subgroups, not on virtual subgroups: use subgroups=device on a "
+        f"device with subgroups of {lanes} invocations",
     )
 
 
 def use_virtual_subgroups(module: spv.ModuleOp, codes: ModuleEmitter, lanes: int) -> None:
-    """Replace the built-ins and the barriers of a module that `check_virtual_subgroups` accepts."""
+    """Replaces subgroup built-ins and barriers. Call `check_virtual_subgroups` first."""
     size = workgroup_size(module)
     variables = {
         op.sym_name.data: op
@@ -98,17 +97,17 @@ def use_virtual_subgroups(module: spv.ModuleOp, codes: ModuleEmitter, lanes: int
 @dataclass
 class ComputedBuiltIn(RewritePattern):
     """
-    Replaces the load of a built-in by its value for virtual subgroups.
+    Replaces the load of a subgroup built-in by its value for virtual subgroups.
 
         %p = mlir.addressof @id  ;  %n = Load %p  ->  %n = LocalInvocationIndex % lanes
     """
 
     codes: ModuleEmitter
     names: Mapping[str, str]
-    """Names of the built-ins about subgroups, by the variables that have them."""
+    """Maps the symbols of variables to the subgroup built-ins that they are."""
     lanes: int
     size: int | str
-    """Invocations of the workgroup, or a text with the reason why they are not known."""
+    """Number of invocations of the workgroup, or a text with the reason why it is not known."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: spv.AddressOfOp, rewriter: PatternRewriter) -> None:
@@ -126,7 +125,7 @@ class ComputedBuiltIn(RewritePattern):
 
 class WidenedBarrier(RewritePattern):
     """
-    Lets a barrier of a subgroup hold for its workgroup.
+    Widens a barrier of a subgroup to the workgroup.
 
         MemoryBarrier <Subgroup>, ...  ->  MemoryBarrier <Workgroup>, ...
     """

@@ -1,8 +1,8 @@
 """
-Stores components of a matrix into memory whose numbers hold several components each.
+Stores components of a matrix into memory whose scalars hold several components each.
 
-No invocation may write a part of a number that others write, too. So the components' bits go
-through Workgroup memory, line by line, and each invocation assembles and stores whole numbers.
+No invocation may write to a scalar to which another invocation writes. So the bits of the
+components go through Workgroup memory, and each invocation assembles and stores whole scalars.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def store_whole_numbers(
     memory: MatrixMemory,
     values: Sequence[SSAValue],
 ) -> None:
-    """Writes the code of a store before `op`."""
+    """Writes the code of a store that packs components into scalars."""
     form, batch = memory.form, exchange.batches[op]
     base = exchange.base(code, batch, 0)
     for number, value in enumerate(values):
@@ -42,7 +42,7 @@ def store_whole_numbers(
 
         code.when(place.exists, put)
     exchange.barrier(code, form.group)
-    # The stored numbers form a matrix, too: one of fewer columns, spread over the lanes.
+    # The stored scalars form a matrix with fewer columns, distributed over the same lanes.
     numbers = Form(memory.lines, memory.length // memory.per_number, memory.number, form.group)
     for number in range(numbers.count):
         place = numbers.place(code, number)
@@ -58,7 +58,7 @@ def store_whole_numbers(
 
 
 def _number(code: SpirvEmitter, exchange: Exchange, memory: MatrixMemory, first: Index) -> SSAValue:
-    """Assembles a number from components, whose bits begin at place `first` of the memory."""
+    """Assembles a scalar from the components at index `first` of Workgroup memory."""
     total: SSAValue | None = None
     for part in range(memory.per_number):
         bits = exchange.read(code, i32, code.plus(first, part))

@@ -1,9 +1,10 @@
 """
-Converts between floats and pairs of words, correctly rounded.
+Converts between floats and 64-bit integers as pairs of words, correctly rounded.
 
-To f32 an integer is rounded to nearest even on its bits, to f64 by one addition; for f16 it is
-clamped first, because larger integers become infinite. A float becomes its shifted mantissa,
-rounded toward zero. NaN gives 0, and a number outside of 64 bits gives the nearest one inside.
+Conversions to f32 round the bits to nearest even; conversions to f64 round in one addition. For
+f16 the integer is clamped first, because larger integers become infinite. Conversions from a float
+shift its mantissa and round toward zero. NaN gives 0, and a float out of range gives the nearest
+64-bit integer.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ BEYOND_HALF = 1 << 16
 
 @dataclass(frozen=True)
 class Format:
-    """Bits of a float: of its mantissa without the leading one, and the exponent's bias."""
+    """A float format: bits of the mantissa without the leading one, and the exponent's bias."""
 
     mantissa: int
     bias: int
@@ -58,7 +59,7 @@ def _to_f16(words: Words, a: Pair, type: Attribute, *, sign: bool) -> SSAValue:
 
 
 def _to_f64(words: Words, a: Pair, type: Attribute, *, sign: bool) -> SSAValue:
-    """Converts to f64. Both words are exact in it, so their sum is rounded once."""
+    """Converts to f64. Both words are exact in f64, so that only their sum is rounded."""
     code = words.code
     kind = conversion.ConvertSToFOp if sign else conversion.ConvertUToFOp
     high = code.add(arithmetic.FMulOp(code.add(kind(a.high, type)), code.number(2.0**32, type)))
@@ -69,9 +70,8 @@ def _to_f32(words: Words, a: Pair, *, sign: bool) -> SSAValue:
     """
     Converts to f32.
 
-    The integer is shifted until its leading one is the highest bit. The upper 24 of its 32 upper
-    bits are the mantissa. The bits below them decide the rounding; one sticky bit stands for the
-    low word. The leading one adds 1 to the exponent before it.
+    Normalizes the integer to 24 bits, which are the mantissa with its leading one, and rounds by
+    the bits below. The exponent is one too small, because adding the leading one increments it.
     """
     code = words.code
     size = words.magnitude(a) if sign else a
@@ -101,7 +101,7 @@ def _to_f32(words: Words, a: Pair, *, sign: bool) -> SSAValue:
 
 
 def from_float(words: Words, value: SSAValue, *, sign: bool) -> Pair | None:
-    """Converts a float toward zero; returns None for a type without a conversion."""
+    """Converts a float toward zero. Returns None for a type without a conversion."""
     code = words.code
     if isinstance(value.type, Float16Type):
         value = code.add(conversion.FConvertOp(value, f32))
@@ -117,10 +117,7 @@ def from_float(words: Words, value: SSAValue, *, sign: bool) -> Pair | None:
 
 
 def _from_bits(words: Words, value: SSAValue, bits: Pair, format: Format, *, sign: bool) -> Pair:
-    """
-    Converts from mantissa and exponent; `bits` has the mantissa in its lower 52 bits for any
-    format.
-    """
+    """Converts mantissa and exponent; the mantissa is in the lower 52 of `bits` for any format."""
     code = words.code
 
     def op(kind: Callable[..., Operation], a: SSAValue, b: int | SSAValue) -> SSAValue:

@@ -1,6 +1,7 @@
 """
-Writes each operation on 64-bit integers as code on the words of scalars. `COMPUTES` has the code by
-operation; callers split vectors into scalars.
+Writes operations on 64-bit integers as code on words. `COMPUTES` has the code of each operation.
+
+The code works on scalars: callers split vectors.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from xdsl_spirv.passes.spirv.fallback.word_conversions import from_float, to_flo
 from xdsl_spirv.passes.spirv.fallback.words import WORDS, Pair, Words
 
 Part: TypeAlias = Pair | SSAValue
-"""A scalar: two words if it has 64 bits, otherwise itself."""
+"""A scalar: a pair of words if it has 64 bits, otherwise an ordinary value."""
 
 Parts: TypeAlias = Sequence[Part]
 
 Compute: TypeAlias = Callable[[Words, Operation, Parts], "Part | list[Pair] | None"]
-"""Computes a scalar, or the members of a struct; None if the operation has no such form."""
+"""Computes a scalar, or the members of a struct; None if that is impossible."""
 
 
 def _pairs(parts: Parts) -> tuple[Pair, ...]:
@@ -29,12 +30,10 @@ def _pairs(parts: Parts) -> tuple[Pair, ...]:
 
 
 def _word(words: Words, part: Part) -> SSAValue:
-    """Returns the low word, as an i32."""
     return part.low if isinstance(part, Pair) else words.code.resized(part, 32, sign=False)
 
 
 def _on_pairs(compute: Callable[..., Part | list[Pair]]) -> Compute:
-    """Adapts a function of pairs to `Compute`."""
     return lambda words, _, parts: compute(words, *_pairs(parts))
 
 
@@ -52,7 +51,7 @@ def _shift(words: Words, op: Operation, parts: Parts) -> Part:
 
 
 def _bit_field(words: Words, op: Operation, parts: Parts) -> Part | None:
-    """Extracts a bit field: shifts it to the upper end and back. A field of no bits is 0."""
+    """Extracts a bit field: shifts it to the upper end and back. An empty field is 0."""
     base, (offset, count) = parts[0], (_word(words, part) for part in parts[1:])
     if not isinstance(base, Pair):
         return None
@@ -136,7 +135,7 @@ def _clamp(sign: bool) -> Compute:
 
 
 def _together(words: Words, op: Operation, parts: Parts) -> Part:
-    """Applies an operation that treats both words alike to a vector of two words."""
+    """Applies an operation to a vector of both words, for operations that treat words alike."""
     operands = [words.value(p) if isinstance(p, Pair) else p for p in parts]
     kept = i1 if isinstance(op, spv.GroupNonUniformAllEqualOp) else WORDS
     grouped = type(op).create(
@@ -157,14 +156,11 @@ COMBINATIONS: Mapping[type[Operation], tuple[Callable[[Words, Pair, Pair], Pair]
     spv.GroupNonUniformSMaxOp: (lambda w, a, b: w.most(a, b, sign=True), -(1 << 63)),
     spv.GroupNonUniformUMaxOp: (lambda w, a, b: w.most(a, b, sign=False), 0),
 }
-"""For each operation, the combination of two numbers, and its neutral number."""
+"""The function that combines two values in each operation, and the neutral element."""
 
 
 def _in_turns(words: Words, op: Operation, parts: Parts) -> Part:
-    """
-    A reduction or scan whose operation carries between words: combines the invocations' numbers one
-    after another.
-    """
+    """Computes a group reduction or scan with carries by a loop over the invocations."""
     assert isinstance(op, spv.GroupArithmetic)
     code, scope = words.code, op.execution_scope
     (number,) = _pairs(parts[:1])
@@ -190,9 +186,7 @@ def _in_turns(words: Words, op: Operation, parts: Parts) -> Part:
 def _joins(
     words: Words, op: spv.GroupArithmetic, turn: SSAValue, lane: SSAValue
 ) -> SSAValue | None:
-    """
-    The condition that an invocation's number is part of this invocation's result; None if all are.
-    """
+    """Returns the condition that invocation `turn` contributes to the result; None if all do."""
     code = words.code
     match op.group_operation.data:
         case spv.GroupOperation.InclusiveScan:
@@ -277,4 +271,4 @@ COMPUTES: Mapping[type[Operation], Compute] = {
     ),
     **dict.fromkeys(COMBINATIONS, _in_turns),
 }
-"""The code that computes each operation."""
+"""The function that writes the code of each operation."""

@@ -1,8 +1,8 @@
 """
-Arithmetic on 64-bit integers as pairs of 32-bit words, modulo 2^64.
+Writes arithmetic on 64-bit integers as pairs of 32-bit words, modulo 2^64.
 
-The low word comes first, as it does in memory. Every function takes and gives scalars. The code has
-no branches, except in one function of the module that computes all divisions.
+The low word comes first, as in memory. Every method takes and returns scalars. The code has no
+branches, except in one function of the module that computes all divisions.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from xdsl_spirv.passes.emit.spirv import SpirvEmitter, free_symbol
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter
 
 WORDS = VectorType(i32, [2])
-"""The type that stands for a 64-bit integer."""
+"""The type that replaces a 64-bit integer."""
 
 BITS = 32
 
 
 class Pair(NamedTuple):
-    """A 64-bit integer's low and high word, both i32."""
+    """The low and the high word of a 64-bit integer, both i32."""
 
     low: SSAValue
     high: SSAValue
 
 
 class Words:
-    """Writes arithmetic on pairs."""
+    """Writes arithmetic on pairs of words."""
 
     def __init__(self, code: SpirvEmitter, division: Division):
         self.code = code
@@ -40,7 +40,7 @@ class Words:
     # Pairs and values
 
     def pair(self, value: SSAValue) -> Pair:
-        """Returns the words of a value."""
+        """Splits a `vector<2xi32>` into its words."""
         owner = value.owner
         if isinstance(owner, spv.ConstantOp) and isinstance(owner.value, DenseIntOrFPElementsAttr):
             low, high = (int(word) for word in owner.value.get_values())
@@ -52,7 +52,7 @@ class Words:
         return Pair(self.code.component(value, 0), self.code.component(value, 1))
 
     def value(self, pair: Pair) -> SSAValue:
-        """Returns a pair as one value."""
+        """Joins a pair to a `vector<2xi32>`."""
         return self.code.add(spv.CompositeConstructOp(pair, WORDS))
 
     def number(self, value: int) -> Pair:
@@ -68,24 +68,24 @@ class Words:
     # Bits
 
     def word_by_word(self, kind: type[Operation], *pairs: Pair) -> Pair:
-        """Applies an operation that does not carry between bits to each word."""
+        """Applies an operation without carries to both words."""
         words = zip(*pairs, strict=True)
         return Pair(*(self.code.add(kind.create(operands=w, result_types=[i32])) for w in words))
 
     def left(self, a: Pair, shift: SSAValue) -> Pair:
-        """a << shift, for a shift of 0 to 63."""
+        """Returns a << shift, for a shift of 0 to 63."""
         if (known := constant_integer(shift)) is not None:
             return self._left_by(a, known)
         small, rest = self._split(shift)
         low = self._op(spv.ShiftLeftLogicalOp, a.low, small)
-        # The bits that leave the low word: by 32 - small, in two steps, as no shift may be by 32.
+        # Shifts by 32 - small in two steps, because a shift by 32 is undefined.
         halved = self._op(spv.ShiftRightLogicalOp, a.low, self.code.number(1))
         carried = self._op(spv.ShiftRightLogicalOp, halved, rest)
         high = self._op(spv.BitwiseOrOp, self._op(spv.ShiftLeftLogicalOp, a.high, small), carried)
         return self.select(self._is_whole(shift), Pair(self.code.number(0), low), Pair(low, high))
 
     def right(self, a: Pair, shift: SSAValue, *, sign: bool) -> Pair:
-        """a >> shift, for a shift of 0 to 63."""
+        """Returns a >> shift, for a shift of 0 to 63; arithmetic if `sign`."""
         kind = spv.ShiftRightArithmeticOp if sign else spv.ShiftRightLogicalOp
         if (known := constant_integer(shift)) is not None:
             return self._right_by(a, known, kind)
@@ -117,17 +117,16 @@ class Words:
         return Pair(self._op(spv.BitwiseOrOp, low, carried), self._shifted(kind, a.high, count))
 
     def _shifted(self, kind: type[spv.Shift], word: SSAValue, count: int) -> SSAValue:
-        """Shifts a word by a number below 32."""
         count %= BITS
         return self._op(kind, word, self.code.number(count)) if count else word
 
     def _split(self, shift: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """The shift within a word, and 31 minus that shift."""
+        """Returns the shift modulo 32, and 31 minus that."""
         small = self._op(spv.BitwiseAndOp, shift, self.code.number(BITS - 1))
         return small, self._op(spv.BitwiseXorOp, small, self.code.number(BITS - 1))
 
     def _is_whole(self, shift: SSAValue) -> SSAValue:
-        """True if a shift moves by at least one word."""
+        """True at run time if a shift is 32 or more."""
         return self._op(spv.UGreaterThanEqualOp, shift, self.code.number(BITS))
 
     def _signs(self, word: SSAValue) -> SSAValue:
@@ -155,7 +154,7 @@ class Words:
         return Pair(low, high)
 
     def high_product(self, a: Pair, b: Pair, *, sign: bool) -> Pair:
-        """The upper 64 bits of the product, which has 128."""
+        """Returns the upper 64 bits of the 128-bit product."""
         _, first = self._both(spv.UMulExtendedOp, a.low, b.low)
         crossed = Pair(*self._both(spv.UMulExtendedOp, a.low, b.high))
         other = Pair(*self._both(spv.UMulExtendedOp, a.high, b.low))
@@ -201,7 +200,7 @@ class Words:
         return self.select(self.is_negative(a), self.negated(a), a)
 
     def top_bit(self, a: Pair) -> SSAValue:
-        """The number of the highest bit that is set; -1 if none is."""
+        """Returns the index of the highest set bit; -1 if no bit is set."""
         low, high = (self.code.add(spv.GLFindUMsbOp(word)) for word in a)
         above = self._op(spv.IAddOp, high, self.code.number(BITS))
         empty = self._op(spv.IEqualOp, a.high, self.code.number(0))
@@ -210,14 +209,14 @@ class Words:
     # Divisions
 
     def divide(self, a: Pair, b: Pair) -> tuple[Pair, Pair]:
-        """Quotient and remainder, unsigned. SPIR-V leaves a division by zero undefined."""
+        """Returns unsigned quotient and remainder. SPIR-V leaves a division by 0 undefined."""
         operands = [self.value(a), self.value(b)]
         result = self.code.add(spv.FunctionCallOp(self.division.name, operands, QUOTIENT_REMAINDER))
         parts = [self.code.component(result, i) for i in range(4)]
         return Pair(*parts[:2]), Pair(*parts[2:])
 
     def divide_signed(self, a: Pair, b: Pair) -> tuple[Pair, Pair]:
-        """Divides toward zero; the remainder has the dividend's sign."""
+        """Returns the quotient toward zero, and the remainder with the dividend's sign."""
         quotient, remainder = self.divide(self.magnitude(a), self.magnitude(b))
         negative, other = self.is_negative(a), self.is_negative(b)
         differ = self._op(spv.LogicalNotEqualOp, negative, other)
@@ -227,7 +226,7 @@ class Words:
         )
 
     def modulo(self, a: Pair, b: Pair) -> Pair:
-        """The remainder with the divisor's sign."""
+        """Returns the remainder with the divisor's sign."""
         _, remainder = self.divide_signed(a, b)
         differ = self._op(spv.LogicalNotEqualOp, self.is_negative(a), self.is_negative(b))
         exact = self.is_zero(remainder)
@@ -248,7 +247,7 @@ QUOTIENT_REMAINDER = VectorType(i32, [4])
 
 
 class Division:
-    """The module's function for divisions, written at its first use."""
+    """The function of a module that computes divisions. It is written at its first use."""
 
     def __init__(self, module: spv.ModuleOp):
         self.module = module
@@ -283,7 +282,7 @@ def _first_function(module: spv.ModuleOp) -> spv.FuncOp:
 
 
 def _short_division(words: Words, a: Pair, b: Pair) -> list[SSAValue]:
-    """Divides numbers whose high words are 0."""
+    """Divides integers whose high words are 0."""
     code = words.code
     quotient = code.add(spv.UDivOp(a.low, b.low))
     remainder = code.add(spv.UModOp(a.low, b.low))
@@ -291,9 +290,7 @@ def _short_division(words: Words, a: Pair, b: Pair) -> list[SSAValue]:
 
 
 def _long_division(words: Words, a: Pair, b: Pair) -> list[SSAValue]:
-    """
-    Divides bit by bit: the dividend is shifted out to the left, the quotient in from the right.
-    """
+    """Divides bit by bit: shifts the dividend out to the left and the quotient in."""
     code, one = words.code, words.code.number(1)
     zero = code.number(0)
 

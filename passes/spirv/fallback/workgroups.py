@@ -1,4 +1,4 @@
-"""Finds the sizes of the workgroups in which a function runs."""
+"""Derives the sizes of the workgroups that execute a function."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from xdsl_spirv.dialects import spv
 
 def workgroup_size(module: spv.ModuleOp, function: spv.FuncOp | None = None) -> int | str:
     """
-    Number of invocations of a workgroup that runs `function`, or any entry point.
+    Returns the number of invocations of a workgroup that runs `function`, or any entry point.
 
-    If entry points differ or do not give a size, returns the reason as a text: "the workgroup's
+    If entry points differ or do not state a size, returns the reason as a text: "the workgroup's
     size is ...".
     """
     sizes = set(workgroup_sizes(module, function))
     if not sizes or None in sizes:
         return (
             "the workgroup's size is not known (no LocalSize, or one that specialization constants "
-            "decide: run spirv-specialize before)"
+            "decide: run spirv-specialize first)"
         )
     if len(sizes) > 1:
         numbers = ", ".join(str(s) for s in sorted(s for s in sizes if s is not None))
         return (
             f"the workgroup's size is not one number: entry points have {numbers} invocations "
-            "(run spirv-split-entry-points before)"
+            "(run spirv-split-entry-points first)"
         )
     (size,) = sizes
     assert size is not None
@@ -35,9 +35,7 @@ def workgroup_size(module: spv.ModuleOp, function: spv.FuncOp | None = None) -> 
 
 
 def workgroup_sizes(module: spv.ModuleOp, function: spv.FuncOp | None = None) -> list[int | None]:
-    """
-    The workgroup size of each entry point that runs `function`; without it, of each entry point.
-    """
+    """Returns the workgroup size of each entry point that runs `function`, or of all."""
     return [
         _size(module, entry.fn.string_value())
         for entry in spv.entry_points(module)
@@ -47,7 +45,7 @@ def workgroup_sizes(module: spv.ModuleOp, function: spv.FuncOp | None = None) ->
 
 
 def find_callees(module: spv.ModuleOp, function: str) -> set[str]:
-    """Returns the functions that a function calls, directly or not, and itself."""
+    """Returns a function and all functions that it calls, directly or indirectly."""
     functions = {f.sym_name.data: f for f in module.body.block.ops if isinstance(f, spv.FuncOp)}
     reachable, waiting = {function}, [function]
     while waiting:
@@ -60,7 +58,7 @@ def find_callees(module: spv.ModuleOp, function: str) -> set[str]:
 
 
 def _size(module: spv.ModuleOp, entry: str) -> int | None:
-    """The product of an entry point's LocalSize; the WorkgroupSize built-in wins over it."""
+    """Returns an entry point's workgroup size; the built-in WorkgroupSize overrides LocalSize."""
     for op in module.body.block.ops:
         if _is_workgroup_size(op):
             return _of_composite(op) if isinstance(op, spv.RawGlobalOp) else None
@@ -78,14 +76,14 @@ def _size(module: spv.ModuleOp, entry: str) -> int | None:
 
 
 def _of_composite(op: spv.RawGlobalOp) -> int | None:
-    """The product of a composite's parts, if each is a number."""
+    """Returns the product of a composite's parts; None if one is not a constant."""
     values = [v.value for v in op.layout if isinstance(v, spv.ConstantRefAttr)]
     numbers = [v.value.data for v in values if isinstance(v, IntegerAttr)]
     return prod(numbers) if len(numbers) == 3 else None
 
 
 def _of_plain(constant: spv.ConstantRefAttr) -> int | None:
-    """The product of a constant that is not a specialization constant."""
+    """Returns the product of a constant's three components; None for any other constant."""
     if not isinstance(constant.value, DenseIntOrFPElementsAttr):
         return None
     numbers = constant.value.get_values()

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'kernel-to-spirv' --verify-diagnostics --split-input-file | filecheck %s
 
-// CHECK: kernel-to-spirv: 'arith.mulsi_extended' (%y, %z) in @f: kernels have no conversion of this operation to spirv: lower it before
+// CHECK: kernel-to-spirv: 'arith.mulsi_extended' (%y, %z) in @f: kernels have no conversion of this operation to spirv: lower it first
 "gpu.module"() <{sym_name = "kernels"}> ({
   "gpu.func"() <{function_type = () -> (), kernel}> ({
     %x = arith.constant 1 : i32
@@ -30,7 +30,7 @@
 
 // -----
 
-// CHECK: memref<65536x65536xf16, #spirv.storage_class<StorageBuffer>> has 4294967296 elements: indices are 32-bit, up to 2147483647
+// CHECK: memref<65536x65536xf16, #spirv.storage_class<StorageBuffer>> has 4294967296 elements: 32-bit indices allow at most 2147483647
 "gpu.module"() <{sym_name = "kernels"}> ({
   "gpu.func"() <{function_type = (memref<65536x65536xf16, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({
   ^bb0(%a: memref<65536x65536xf16, #spirv.storage_class<StorageBuffer>>):

@@ -1,7 +1,7 @@
 // RUN: not xdsl-opt %s -p spirv-bfloat16-to-bits 2>&1 | filecheck %s
 // RUN: not xdsl-opt %s -p 'spirv-bfloat16-to-bits{rounding=up}' 2>&1 | filecheck %s --check-prefix=OPTION
 
-// CHECK: spirv-bfloat16-to-bits: 'spirv.Undef' (%n) in @f: !spirv.coopmatrix<8x8xbf16, Subgroup, MatrixA> is a cooperative matrix, whose components cannot be rewritten: run spirv-cooperative-matrix-to-invocations before
+// CHECK: spirv-bfloat16-to-bits: 'spirv.Undef' (%n) in @f: the components of !spirv.coopmatrix<8x8xbf16, Subgroup, MatrixA> cannot be rewritten: run spirv-cooperative-matrix-to-invocations first
 // OPTION: rounding is 'up', not one of nearest-even, toward-zero
 
 spirv.module Logical Vulkan {

@@ -1,6 +1,6 @@
 // RUN: not xdsl-opt %s -p spirv-int64-to-words 2>&1 | filecheck %s
 
-// CHECK: spirv-int64-to-words: 'spirv.AtomicIAdd' (%r) in @f: a device without 64-bit integers has no atomic operations on them
+// CHECK: spirv-int64-to-words: 'spirv.AtomicIAdd' (%r) in @f: atomic operations on 64-bit integers cannot be rewritten: use 32-bit integers
 
 spirv.module Logical GLSL450 {
   spirv.func @f(%p: !spirv.ptr<i64, StorageBuffer>, %x: i64) "None" {

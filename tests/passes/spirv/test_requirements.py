@@ -81,7 +81,7 @@ def test_features_that_the_target_lacks_are_refused(
 ):
     message = (
         rf"'{operation}'.* in @matmul_8x8x4.*: it needs the capability {capability}, and poor has "
-        rf"no {feature}: compile for a device that has it"
+        rf"no {feature}: compile for a device with {feature}"
     )
     with pytest.raises(PassFailedException, match=message):
         compile_module(parse_text(ROUNDED, ctx=context()), lacking(feature, tmp_path))

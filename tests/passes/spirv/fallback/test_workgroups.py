@@ -57,7 +57,7 @@ def test_the_workgroups_size(mode: str, decoration: str, size: str, invocations:
     if "%m " in size + mode:
         # A number that a launch decides is not known before.
         assert isinstance(found, str)
-        assert "run spirv-specialize before" in found
+        assert "run spirv-specialize first" in found
         SpecializePass(defaults=True).apply(context(), ModuleOp([module]))
         found = workgroup_size(module)
     assert found == invocations
