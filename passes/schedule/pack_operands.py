@@ -1,12 +1,12 @@
 """
-Operands that a schedule reads directly, or in panels, are packed once, before they are read.
+Packs each operand that a schedule reads directly or in panels, in a dispatch before its readers.
 
     %r = schedule.dispatch(%A, %B) {          %p = schedule.dispatch(%B) { schedule.pack }
       ... matmul {schedule = #schedule.   ->  %r = schedule.dispatch(%A, %p) {
           contraction<..., b = direct>}         %b = schedule.packed_view %p
     }                                           ... matmul ins(%a, %b) }
 
-Where the operand is a weight the packing depends on nothing that changes from run to run.
+A packed weight does not change from run to run.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, plan_of
 
 Packed: TypeAlias = dict[tuple[SSAValue, PackingAttr, tuple[Size, ...]], SSAValue]
-"""(source, packing, its open sizes) -> the result of the dispatch that packs it."""
+"""Maps (source, packing, dynamic sizes) to the result of the dispatch that packs the source."""
 
 
 @dataclass(frozen=True)
 class PackOperandsPass(ModulePass):
-    """Packs every operand that a contraction's schedule calls `direct` or wants in panels."""
+    """Packs every operand whose path in the schedule is `direct` or uses panels."""
 
     name = "pack-operands"
 
@@ -72,15 +72,23 @@ class PackOperandsPass(ModulePass):
         numbers: Sequence[SSAValue],
     ) -> SSAValue:
         """
-        Returns the view of an operand of `root` that comes into its dispatch packed.
+        Adds the packed operand to the dispatch of `root` and returns its view.
 
-        `numbers` of the dispatch are the packing's open sizes.
+        `numbers` are the dispatch's values of the packing's dynamic sizes.
         """
         dispatch = root.parent_op()
         if not isinstance(dispatch, DispatchOp):
-            refuse(self.name, root, "it is in no schedule.dispatch: run form-dispatches first")
+            refuse(
+                self.name,
+                root,
+                "the operation is not in a schedule.dispatch: run form-dispatches first",
+            )
         if not isinstance(value, BlockArgument):
-            refuse(self.name, root, "an operand that is packed comes from outside")
+            refuse(
+                self.name,
+                root,
+                "the dispatch computes an operand that its schedule packs: use staged",
+            )
         source = _pack_operand(dispatch, value, packing, packed, numbers)
         argument = dispatch.add_operand(source)
         argument.name_hint = f"{value.name_hint or 'operand'}_packed"
@@ -96,7 +104,7 @@ def _pack_operand(
     packed: Packed,
     numbers: Sequence[SSAValue],
 ) -> SSAValue:
-    """The packed operand in place of `value`, by a dispatch that is there or a new one."""
+    """Returns the packed operand, from an existing dispatch or a new one."""
     source = dispatch.inputs[value.index]
     sizes = tuple(_outside(dispatch, number(value)) for value in numbers)
     key = (source, packing, sizes)
@@ -116,7 +124,7 @@ def _pack_operand(
     packer = DispatchOp(inputs, [type], Region(block))
     packer.outputs[0].name_hint = f"{source.name_hint or 'operand'}_packed"
     packer.location = dispatch.location
-    # A packing without open sizes stands right behind the definition, before every reader.
+    # A packing with static sizes is placed after the definition, before every reader.
     owner = source.owner
     early = InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
     Rewriter.insert_op(packer, InsertPoint.before(dispatch) if asked else early)
@@ -125,14 +133,13 @@ def _pack_operand(
 
 
 def _numbers_of_sizes(op: Operation, sizes: Sequence[Size]) -> list[SSAValue]:
-    """Returns the operands that give these dynamic sizes."""
     indices = [value for value in op.operands if isinstance(value.type, IndexType)]
     known = {number(value): value for value in reversed(indices)}
     return [known[size] for size in sizes]
 
 
 def _outside(dispatch: DispatchOp, size: Size) -> Size:
-    """Translates a size inside a dispatch into terms of the dispatch's operands."""
+    """Translates a size inside a dispatch to sizes of the dispatch's operands."""
     if not is_dynamic(size):
         return size
     known: dict[Extent, Size] = {}

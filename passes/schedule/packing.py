@@ -1,4 +1,4 @@
-"""Derives counts of packing one operand into fragments or panels on one target."""
+"""Plans the kernel that packs an operand into fragments or panels."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from xdsl_spirv.passes.schedule.tiles import (
 from xdsl_spirv.targets import Target
 
 MOST_SUBGROUPS = 4
-"""Subgroups of a workgroup, side by side along M or N."""
+"""Number of a workgroup's subgroups along M or N."""
 
 DEPTH = 4
 """Largest number of fragments along K that a subgroup packs."""
 
 TILE_BYTES = 16384
-"""Bytes of a panel that a workgroup transposes at a time."""
+"""Largest part of a panel, in bytes, that a workgroup transposes at once."""
 
 
 @dataclass(frozen=True)
 class PackPlan(KernelPlan):
-    """A kernel that packs an operand, whose tiles pass through Workgroup memory as `staged`."""
+    """A kernel that packs an operand. `staged` is a workgroup's tile in Workgroup memory."""
 
     sizes: PackedSizes
     target: Target
@@ -62,14 +62,14 @@ class PackPlan(KernelPlan):
 
 @dataclass(frozen=True)
 class FragmentsPlan(PackPlan):
-    """A kernel that packs into fragments: each subgroup packs some, of `depth` along K."""
+    """A kernel that packs into fragments. A workgroup packs `depth` elements along K."""
 
     depth: int
     tile: PackedTile
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        """Workgroups along M or N, along K, and of the batch."""
+        """Number of workgroups along M or N, along K, and of the batch."""
         batch, inner, outer, _ = self.sizes.shape
         _, size = self.packing.fragment_sizes
         return outer // self.subgroups, inner // (self.depth // size), batch
@@ -78,9 +78,9 @@ class FragmentsPlan(PackPlan):
 @dataclass(frozen=True)
 class PanelsPlan(PackPlan):
     """
-    A kernel that packs into panels: a workgroup turns `rows` rows of one panel, all of its K tile.
+    A kernel that packs into panels. A workgroup packs `rows` rows of one panel.
 
-    An invocation moves `vector` elements at a time into the panel.
+    An invocation stores `vector` elements at a time.
     """
 
     rows: int
@@ -88,13 +88,13 @@ class PanelsPlan(PackPlan):
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        """Workgroups along M or N, along K, and of the batch."""
+        """Number of workgroups along M or N, along K, and of the batch."""
         batch, panels, rows, _ = self.sizes.shape
         return rows // self.rows, panels, batch
 
 
 def plan_fragments(op: PackOp, target: Target) -> FragmentsPlan:
-    """Plans the kernel that packs tensors or memrefs into fragments."""
+    """Plans the kernel that packs a tensor or memref into fragments."""
     sizes, element = _sizes_of(op), element_type(op.source)
     _, inner_count, outer_count, _ = sizes.shape
     outer_size, inner_size = own = sizes.packing.fragment_sizes
@@ -107,14 +107,14 @@ def plan_fragments(op: PackOp, target: Target) -> FragmentsPlan:
 
 
 def plan_panels(op: PackOp, target: Target) -> PanelsPlan:
-    """Plans the kernel that packs tensors or memrefs into panels."""
+    """Plans the kernel that packs a tensor or memref into panels."""
     sizes, bytes = _sizes_of(op), bit_width(element_type(op.source)) // 8
     _, _, count, depth = sizes.packing.shape
     vector = _widest(bytes, depth)
     invocations = MOST_SUBGROUPS * target.subgroup_size
     most = min(UNROLLED * vector * invocations, TILE_BYTES // bytes) // depth
     rows = next(r for r in (64, 32, 16, 8, 4, 2, 1) if count % r == 0 and (r <= most or r == 1))
-    # Across K single elements are turned: no wider piece of memory is a piece of a panel's row.
+    # An operand that runs across K is transposed element by element.
     staged = _stage_operand(op.source, sizes, (rows, depth), (rows, 1), (1, vector))
     return PanelsPlan(sizes, target, MOST_SUBGROUPS, staged, rows, vector)
 
@@ -131,10 +131,10 @@ def _stage_operand(
     rows: tuple[int, int],
 ) -> StagedTile:
     """
-    Returns the tile of the operand that a workgroup packs, of `shape` along M or N, and K.
+    Returns the operand's tile that a workgroup packs, of `shape` along M or N, and K.
 
-    The tile is `counts` of the packed fragments or rows. `rows` are the elements that a vector
-    divides, where the operand lies along M or N, and where it lies along K.
+    The tile has `counts` fragments or rows. `rows` are the row lengths that a vector must divide,
+    for an operand that is contiguous along M or N, and along K.
     """
     packing, element = sizes.packing, element_type(source)
     layout = layout_of(packing.map.data, extents(source), None, sizes.sizes, packing.loops)
@@ -144,7 +144,7 @@ def _stage_operand(
     tile = staged_tile(path, element, pairs[0], pairs[1], layout)
     _, inner, outer, _ = sizes.shape
     tiles = outer // counts[0], inner // counts[1]
-    # More tiles than the operand has are packed as zeros.
+    # Tiles beyond the operand are packed as zeros.
     beyond = [
         not surely_below(number, ceil_div(extent, size) + 1)
         for number, (size, extent) in zip(tiles, pairs, strict=True)
@@ -153,6 +153,6 @@ def _stage_operand(
 
 
 def _widest(bytes: int, *rows: int) -> int:
-    """Returns the most elements of `bytes` bytes that are moved at once and divide all rows."""
+    """Returns the widest vector, in elements of `bytes` bytes, that divides all rows."""
     widths = (v for v in (16, 8, 4, 2) if v * bytes in (4, 8, 16))
     return next((v for v in widths if all(row % v == 0 for row in rows)), 1)

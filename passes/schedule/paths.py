@@ -1,9 +1,10 @@
 """
-The path of each operation, the reasons against faster ones, and paths that the user has barred.
+Records the path of each operation, the reasons against faster paths, and the user's limits.
 
-The code that decides writes its reasons down as it decides, in `Decisions`, and `assign-schedule`
-puts them on the operations, where `explain` reads them. So the explanation cannot drift from the
-decision. `Limits` bar paths for some layers: `--only` and `--except`, to bisect.
+A path is the way in which a kernel computes an operation. Code that decides on a path records the
+reasons in `Decisions`. `assign-schedule` writes them to the operations, and `explain` reads them.
+The explanation therefore matches the decision. `Limits` forbid paths for some layers (`--only` and
+`--except`), to bisect errors.
 """
 
 from __future__ import annotations
@@ -31,46 +32,46 @@ COOPERATIVE_MATRIX, ROTATE, ROWS = "cooperative-matrix", "rotate", "rows"
 DOT, FMA = "dot", "fma"
 
 PATHS = (COOPERATIVE_MATRIX, ROTATE, ROWS, DOT, FMA)
-"""The paths that may multiply, the fastest first."""
+"""Paths that compute products, the fastest first."""
 
 TILED = (COOPERATIVE_MATRIX, DOT, FMA)
-"""The paths that multiply tiles."""
+"""Paths that multiply tiles."""
 
 LAYOUT = "layout"
-"""Not a path of a kernel: under this name `choose-layouts` records its decisions."""
+"""Name under which `choose-layouts` records its decisions; not a path of a kernel."""
 
 COMPUTED = "computed keys"
-"""As `LAYOUT`, for why `form-attention` has keys and values computed before their attention."""
+"""Name under which `form-attention` records why keys and values are computed separately."""
 
 LOOPS, PACK, ATTENTION = "loops", "pack", "attention"
-"""Paths without a product: loops, packing an operand, and a whole attention."""
+"""Paths without products: loops over elements, packing of an operand, a whole attention."""
 
 
 def no_few_rows(contraction: Contraction, target: Target) -> str:
-    """The reason why a contraction does not have few rows, by its sizes alone; empty if it has."""
+    """Returns why a contraction's sizes do not allow the path `rows`; "" if they do."""
     if target.processor and not target.properties_for(contraction.types):
-        # It caches what it reads; staging costs it copies and barriers.
+        # A CPU caches operands; staging would only cost copies and barriers.
         return ""
     few, many = sorted((typical(contraction.m), typical(contraction.n)))
     model, on_matrices = target.model.rows, target.properties_for(contraction.types)
     unrated = on_matrices and target.measured_copy is None and not target.processor
     most = model.few_for_matrices if unrated else model.few
     if few > most:
-        return f"the result has {few} rows; this path takes at most {most} on {target.name}"
+        return f"the result has {few} rows, but this path supports at most {most} on {target.name}"
     if few > 1 and many < model.much * few:
-        return f"{few} x {many} results: no operand is much larger than the other"
+        return f"with {few} x {many} results, no operand is much larger than the other"
     return ""
 
 
 def why_rows(contraction: Contraction, target: Target) -> str:
-    """Returns the reason for a schedule of rows, by the sizes of a contraction alone."""
+    """Returns the reason for the path `rows`."""
     if min(typical(contraction.m), typical(contraction.n)) <= target.model.rows.few:
-        return "few rows of the result: the other operand is read once, as a stream"
-    return "a processor: lanes read columns, and all of them the rows, without staging"
+        return "the result has few rows: the larger operand is streamed once"
+    return "a CPU: each lane reads its columns, and all lanes read the rows, without staging"
 
 
 def no_matrices(contraction: Contraction, target: Target) -> str:
-    """Says that a target has no cooperative matrices of a contraction's types; "" if it has."""
+    """Returns an error text if the target has no matrices for the contraction's types, else ""."""
     types = contraction.types
     if target.properties_for(types):
         return ""
@@ -82,39 +83,38 @@ def no_matrices(contraction: Contraction, target: Target) -> str:
 
 
 def no_window(contraction: Contraction, target: Target) -> str:
-    """
-    The reason why a contraction is not a depthwise convolution, by its sizes alone; empty if it is
-    one.
-    """
+    """Returns why a contraction's sizes do not suit a depthwise convolution; "" if they do."""
     if contraction.batch == 1:
-        return "no depthwise convolution: there is no channel by itself"
+        return "not a depthwise convolution: there is no batch of channels"
     if typical(contraction.m) > (most := target.model.window.most_filters):
-        return f"{contraction.m} rows for each batch fill tiles: windows pay up to {most}"
+        return (
+            f"{contraction.m} rows for each batch fill tiles: windows are faster up to {most} rows"
+        )
     return ""
 
 
 BF16X3 = "bf16x3"
-"""Products of f32 as three of bf16 parts."""
+"""Computation of f32 products as three products of bf16 parts."""
 
 
 @dataclass(frozen=True)
 class Limits:
     """
-    Limits of paths: which layers alone may take one (`only`), and which may not (`barred`), as
-    `PATH=PATTERN`.
+    The user's limits of paths, as texts `PATH=PATTERN`.
 
-    A pattern is a node's name, or has wildcards. Raises `DiagnosticException` for other texts.
+    `only` allows a path for matching layers only; `barred` forbids it for matching layers. A
+    pattern is a node's name, or has wildcards. Raises `DiagnosticException` for malformed texts.
     """
 
     only: tuple[str, ...] = ()
     barred: tuple[str, ...] = ()
     allowed: str = ""
-    """The arithmetic that the caller allows for products of f32: `bf16x3`, or none but f32."""
+    """Reduced precision that the user allows for f32 products: `bf16x3` or ""."""
 
     def __post_init__(self) -> None:
         if self.allowed not in ("", BF16X3):
             raise DiagnosticException(
-                f"{self.allowed!r} is not an arithmetic for products of f32: write {BF16X3}"
+                f"unknown arithmetic {self.allowed!r} for products of f32: write {BF16X3}"
             )
         for limit in (*self.only, *self.barred):
             path, _, pattern = limit.partition("=")
@@ -128,7 +128,7 @@ class Limits:
         return bool(self.only or self.barred)
 
     def against(self, path: str, op: Operation) -> str | None:
-        """Returns why the limits bar an operation from a path; None if they do not."""
+        """Returns why the limits forbid a path for an operation; None if they allow it."""
         only, barred = _patterns(self.only, path), _patterns(self.barred, path)
         if not only and not barred:
             return None
@@ -141,14 +141,14 @@ class Limits:
         return None
 
     def unmet(self, labels: Collection[str]) -> list[str]:
-        """Returns the patterns that match no layer's name."""
+        """Returns the patterns that match no layer."""
         patterns = [limit.partition("=")[2] for limit in (*self.only, *self.barred)]
         return [pattern for pattern in patterns if not _matches(pattern, labels)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitedPass(ModulePass, ABC):
-    """A pass that chooses paths of layers within limits."""
+    """A pass that chooses paths within the user's limits."""
 
     only: tuple[str, ...] = ()
     """Allows a path only for the layers that match: PATH=PATTERN."""
@@ -158,16 +158,15 @@ class LimitedPass(ModulePass, ABC):
 
     @property
     def limits(self) -> Limits:
-        """The limits that the options say."""
+        """The limits from the pass options."""
         return Limits(self.only, self.barred)
 
 
 UNLIMITED = Limits()
-"""Every layer may take every path."""
+"""Limits that allow every path for every layer."""
 
 
 def _patterns(limits: Sequence[str], path: str) -> list[str]:
-    """The patterns of the limits on one path."""
     return [limit.partition("=")[2] for limit in limits if limit.startswith(f"{path}=")]
 
 
@@ -176,7 +175,7 @@ def _matches(pattern: str, labels: Collection[str]) -> bool:
 
 
 def considered_before(op: Operation) -> list[ConsideredAttr]:
-    """Returns the notes on an operation."""
+    """Returns the decisions that are recorded on an operation."""
     known = op.attributes.get(CONSIDERED)
     entries = known.data if isinstance(known, ArrayAttr) else ()
     return [entry for entry in entries if isinstance(entry, ConsideredAttr)]
@@ -185,7 +184,7 @@ def considered_before(op: Operation) -> list[ConsideredAttr]:
 def note_before_schedules(
     op: Operation | Block, path: str, reason: str, taken: bool = False
 ) -> None:
-    """Record on an operation why a pass before assign-schedule took a path for it or did not."""
+    """Records a decision of a pass before assign-schedule directly on an operation."""
     if isinstance(op, Operation):
         entries = [*considered_before(op), ConsideredAttr(path, taken, reason)]
         op.attributes[CONSIDERED] = ArrayAttr(entries)
@@ -193,7 +192,7 @@ def note_before_schedules(
 
 @dataclass
 class Decisions:
-    """The paths that were considered for operations within limits, in order."""
+    """Records the paths that were considered for operations, in order."""
 
     limits: Limits = UNLIMITED
     considered: dict[Operation, list[ConsideredAttr]] = field(
@@ -201,7 +200,7 @@ class Decisions:
     )
 
     def note(self, op: Operation, path: str, reason: str, taken: bool = False) -> None:
-        """Record that a path was considered for an operation, and why it was taken or not."""
+        """Records that a path was considered for an operation, and why it was taken or not."""
         entry = ConsideredAttr(path, taken, reason)
         if op not in self.considered:
             self.considered[op] = list(considered_before(op))
@@ -210,17 +209,17 @@ class Decisions:
             entries.append(entry)
 
     def bars(self, op: Operation, path: str) -> bool:
-        """Whether the limits bar a path for an operation; the reason is recorded."""
+        """True if the limits forbid a path for an operation; records the reason."""
         reason = self.limits.against(path, op)
         if reason is not None:
             self.note(op, path, reason)
         return reason is not None
 
     def repeat(self, op: Operation, other: Operation) -> None:
-        """Copies the recorded decisions for one operation to another."""
+        """Copies the decisions on operation `other` to `op`."""
         self.considered[op] = self.considered.get(other, [])
 
     def write(self) -> None:
-        """Write the recorded decisions to the operations as attributes."""
+        """Writes the decisions to the operations as attributes."""
         for op, entries in self.considered.items():
             op.attributes[CONSIDERED] = ArrayAttr(dict.fromkeys((*considered_before(op), *entries)))

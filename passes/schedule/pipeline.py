@@ -1,12 +1,12 @@
 """
-The stages of a kernel's loop over tiles, in the order of an iteration.
+Defines the pipelines: the stages of a kernel's loop over tiles, in the order of an iteration.
 
-`read+1` reads the tile after the one that is multiplied. There are no other pipelines than these:
+`read+1` reads the tile after the tile that is multiplied. This module lists all pipelines.
 
     read: global memory -> registers     write: -> Workgroup memory     load: -> fragments
 
-An attention multiplies twice: `scores` multiplies queries by keys, `multiply` probabilities by
-values. Between them `maxima` and `powers` make probabilities of the scores.
+An attention has two products: `scores` multiplies queries by keys, `multiply` probabilities by
+values. Between them, `maxima` and `powers` compute probabilities from scores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from math import lcm
 
 
 class Stage(Enum):
-    """A step of an iteration: a move of a tile, a computation, or a barrier."""
+    """A step of an iteration: a copy of a tile, a computation, or a barrier."""
 
     READ = "read"
     WRITE = "write"
@@ -36,7 +36,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The stages of an iteration, each with the number of tiles by which it is ahead."""
+    """The stages of an iteration, each with its number of tiles ahead of the multiplication."""
 
     steps: tuple[tuple[Stage, int], ...]
 
@@ -45,7 +45,7 @@ class Pipeline:
         return tuple(stage for stage, _ in self.steps)
 
     def tiles_ahead(self, stage: Stage) -> int:
-        """Counts the tiles by which a stage is ahead of the multiplication."""
+        """Returns the number of tiles by which a stage is ahead; 0 if it is absent."""
         return dict(self.steps).get(stage, 0)
 
     @cached_property
@@ -62,29 +62,29 @@ class Pipeline:
 
     @property
     def reach(self) -> int:
-        """The most tiles by which a stage is ahead."""
+        """Largest number of tiles by which a stage is ahead."""
         return max(ahead for _, ahead in self.steps)
 
     @property
     def buffers(self) -> int:
-        """Tiles of an operand in Workgroup memory."""
+        """Number of an operand's tiles in Workgroup memory."""
         return 1 + self.write
 
     @property
     def unroll(self) -> int:
-        """The number of tiles in an iteration: each names its buffer; registers alternate."""
+        """Number of tiles per iteration, so that each tile has fixed buffers and registers."""
         return lcm(self.buffers, max(1, self.read - self.write))
 
 
 def pipeline(text: str) -> Pipeline:
-    """Reads a pipeline, as `barrier write barrier read+1 multiply`."""
+    """Parses a pipeline such as `barrier write barrier read+1 multiply`."""
     steps = (word.partition("+") for word in text.split())
     return Pipeline(tuple((Stage(name), int(ahead or 0)) for name, _, ahead in steps))
 
 
 UNSTAGED = pipeline("multiply")
 ONE_TILE = pipeline("read write barrier multiply")
-"""A K tile that is all of K."""
+"""Pipeline for a K tile that covers all of K."""
 IN_TURN = pipeline("read barrier write barrier multiply")
 READ_AHEAD = pipeline("read+1 barrier write barrier multiply")
 WRITTEN_FIRST = pipeline("barrier write barrier read+1 multiply")
@@ -92,7 +92,7 @@ TWO_BUFFERS = pipeline("read+1 multiply write+1 barrier")
 
 
 def loaded_ahead(stages: int, write_first: bool) -> Pipeline:
-    """The pipeline of `stages` tiles in flight whose fragments are loaded a tile ahead."""
+    """Returns a pipeline with `stages` tiles in flight that loads fragments one tile ahead."""
     moves = f"write+1 read+{stages}" if write_first else f"read+{stages} write+1"
     return pipeline(f"{moves} barrier load+1 multiply")
 
@@ -100,7 +100,7 @@ def loaded_ahead(stages: int, write_first: bool) -> Pipeline:
 READS = {Stage.READ_KEYS: "k", Stage.READ_VALUES: "v"}
 WRITES = {Stage.WRITE_KEYS: "k", Stage.WRITE_VALUES: "v"}
 FIRST_STAGES = (*READS, Stage.BARRIER, *WRITES, Stage.SCORES)
-"""The order of an attention's stages that run before the loop, for tiles that are read ahead."""
+"""Order of an attention's stages in the prologue, for the tiles that are read ahead."""
 
 ATTENTION = {
     "none": pipeline("read_keys scores maxima powers read_values multiply"),
@@ -110,14 +110,14 @@ ATTENTION = {
     "scores": pipeline("read_keys+1 read_values maxima scores+1 powers multiply"),
     "all": pipeline("read_values maxima scores+1 powers read_keys+2 multiply"),
 }
-"""The pipelines of an attention by its schedule's `ahead`."""
+"""Pipelines of an attention on matrices, by the schedule's `ahead`."""
 
 LANES_ATTENTION = (
     pipeline("read_keys read_values scores maxima powers multiply"),
     pipeline("read_keys+1 read_values scores maxima powers multiply"),
     pipeline("read_keys+1 read_values+1 scores maxima powers multiply"),
 )
-"""The pipelines of an attention without matrices by its schedule's `ahead`."""
+"""Pipelines of an attention without matrices, by the schedule's `ahead`."""
 
 STAGED_ATTENTION = {
     ("none", 1): pipeline(
@@ -137,4 +137,4 @@ STAGED_ATTENTION = {
         "scores maxima powers multiply"
     ),
 }
-"""The pipelines of tiles in Workgroup memory, by the schedule's `ahead` and `buffers`."""
+"""Pipelines of an attention with staged tiles, by the schedule's (`ahead`, `buffers`)."""

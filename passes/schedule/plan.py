@@ -1,9 +1,8 @@
 """
-Derives bytes and counts of a schedule for one contraction on one target.
+Plans a contraction on tiles: derives sizes and counts from its schedule and target.
 
-Everything that more than one pass needs to agree on (Workgroup memory, the grid, whether a result
-tile can be stored directly) is computed here, once, from the contraction, the schedule and the
-target.
+Quantities that several passes must agree on (Workgroup memory, the grid, whether a result tile can
+be stored directly) are computed here only.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ from xdsl_spirv.passes.schedule.tiles import (
 from xdsl_spirv.targets import Fragment, Target
 
 UNROLLED = 16
-"""Most moves that an invocation makes for one tile without a loop."""
+"""Largest number of an invocation's copies for one tile without a loop."""
 
 
 class Rates(NamedTuple):
-    """Rates that were measured with a schedule; None for a rate that was not measured."""
+    """Measured rates of a schedule; None for a rate that was not measured."""
 
     rate: float | None = None
     """TFLOPS of large contractions."""
@@ -60,7 +59,7 @@ class Rates(NamedTuple):
     """TFLOPS of contractions with one workgroup for each compute unit."""
 
     stream: float | None = None
-    """TB/s at which weights come from memory."""
+    """TB/s at which weights are read from memory."""
 
 
 UNRATED = Rates()
@@ -68,7 +67,7 @@ UNRATED = Rates()
 
 @dataclass(frozen=True)
 class Plan(ContractionPlan):
-    """A contraction with its schedule on a target."""
+    """A contraction with a schedule of tiles on a target."""
 
     contraction: Contraction
     schedule: ContractionAttr
@@ -81,18 +80,20 @@ class Plan(ContractionPlan):
 
     @property
     def staged(self) -> tuple[StagedTile, ...]:
-        """The operands' tiles that pass through Workgroup memory."""
+        """Tiles of the operands that go through Workgroup memory."""
         return tuple(tile for tile in (self.a, self.b) if isinstance(tile, StagedTile))
 
     def moves(self, tile: StagedTile) -> int:
-        """Vectors, or units, of a tile that each invocation moves."""
+        """Returns the number of a tile's pieces that each invocation copies."""
         return ceil_div(tile.pieces, self.invocations)
 
     @property
     def fragment_bytes(self) -> int:
         """
-        Bytes of a subgroup's registers for fragments: results, the fragments of A and B in a K
-        tile, which drivers load early, and words that wait to be staged.
+        Bytes of a subgroup's registers for fragments.
+
+        Includes the results, the fragments of A and B of a K tile, which drivers load early, and
+        values that wait to be staged.
         """
         m, n, k = self.schedule.instruction.sizes
         along_m, along_n, along_k = self.schedule.fragments
@@ -104,21 +105,21 @@ class Plan(ContractionPlan):
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of the next tile that an invocation holds in registers while it multiplies."""
+        """Bytes of the next tile in an invocation's registers during a multiplication."""
         waiting = self.staged if self.pipeline.read else ()
         return sum(self.moves(tile) * tile.vector * tile.element_bytes for tile in waiting)
 
     @property
     def is_looped(self) -> bool:
-        """True if K may be longer than one tile."""
+        """True if K may exceed one tile."""
         return is_dynamic(self.contraction.k) or self.contraction.k > self.schedule.tile[2]
 
     @property
     def ends_apart(self) -> bool:
         """
-        True if an incomplete last K tile is multiplied behind the loop.
+        True if an incomplete last K tile is multiplied after the loop.
 
-        This is more code, which pays if a subgroup waits for every tile of a long loop.
+        The additional code is worthwhile if a subgroup waits for every tile of a long loop.
         """
         k, (_, _, tile_k) = self.contraction.k, self.schedule.tile
         if is_dynamic(k) or k % tile_k == 0 or k < self.target.model.contraction.long_loop * tile_k:
@@ -147,7 +148,7 @@ class Plan(ContractionPlan):
 
     @property
     def raster_group(self) -> int:
-        """Rows or columns of tiles in a band; consecutive workgroups run across it first."""
+        """Width of a raster group, in tiles; consecutive workgroups fill a group across first."""
         length, width, _ = self.grid
         if is_dynamic(length) or is_dynamic(width):
             return 1
@@ -159,30 +160,30 @@ class Plan(ContractionPlan):
 
     @property
     def row_group(self) -> int:
-        """Rows of the result that lie side by side in an invocation's part."""
+        """Number of consecutive rows of the result in an invocation."""
         return self.a.vector if isinstance(self.a, StagedTile) and self.a.k_axis == 0 else 1
 
     @property
     def tiles(self) -> tuple[Size, Size]:
-        """Workgroup tiles along M and N."""
+        """Number of workgroup tiles along M and N."""
         tile_m, tile_n, _ = self.schedule.tile
         return ceil_div(self.contraction.m, tile_m), ceil_div(self.contraction.n, tile_n)
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        """Workgroups in x, y, z: neighbours in x lie along the raster's dimension, z is batch."""
+        """Number of workgroups: along the raster's dimension, across it, and of the batch."""
         rows, columns = self.tiles
         by_rows = self.schedule.raster.data == "rows"
         return (*((columns, rows) if by_rows else (rows, columns)), self.contraction.batch)
 
     @cached_property
     def result(self) -> StoredResult:
-        """The result in memory, and the way there."""
+        """Describes how the result is stored."""
         return StoredResult(self.contraction, self.schedule, self.target, self.b.k_axis != 1)
 
     @cached_property
     def sums(self) -> PartialSums | None:
-        """The exchange of partial sums; None if K has one slice."""
+        """Describes the exchange of partial sums; None if K has one slice."""
         if self.schedule.slices == 1:
             return None
         result, memory = self.result, self.target.workgroup_memory_bytes
@@ -191,7 +192,7 @@ class Plan(ContractionPlan):
 
     @property
     def slice_depth(self) -> int:
-        """Elements of a K tile that a subgroup multiplies."""
+        """Size along K of the part of a tile that a subgroup multiplies."""
         return self.schedule.tile[2] // self.schedule.slices
 
     @property
@@ -201,7 +202,6 @@ class Plan(ContractionPlan):
 
     @property
     def _tile_sizes(self) -> tuple[int, int]:
-        """Bytes of the tiles of A and B with their own elements."""
         return self.a.workgroup_bytes, self.b.workgroup_bytes
 
     @property
@@ -211,24 +211,24 @@ class Plan(ContractionPlan):
 
     @property
     def smaller(self) -> str:
-        """Names the largest K depth of the tile that fits, if any."""
+        """Text for errors that names the largest tile depth that fits, if any."""
         tile_k, step = self.schedule.tile[2], self.schedule.instruction.sizes[2]
         tiles = sum(self._tile_sizes)
         room = self.target.workgroup_memory_bytes - (self.workgroup_bytes - tiles)
         depth = int(room / (tiles / tile_k)) // step * step
         if depth <= 0:
-            return "a smaller workgroup_tile is needed"
+            return "use a smaller workgroup_tile"
         return f"workgroup_tile K = {depth} instead of {tile_k} would fit"
 
     @property
     def _tiles_bytes(self) -> int:
-        """Bytes of Workgroup memory used by the operand tiles."""
         return sum(map(self._tile_bytes, (self.a, self.b)))
 
     def _tile_bytes(self, tile: Tile) -> int:
         """
-        Bytes of an operand's tile in Workgroup memory; small integers without arithmetic of their
-        width are words.
+        Returns the bytes of a tile in Workgroup memory.
+
+        Small integers take a word each if the target has no arithmetic of their width.
         """
         size, words = tile.workgroup_bytes, isinstance(tile, StagedTile) and tile.packed
         feature = f"int{8 * tile.element_bytes}"
@@ -246,7 +246,7 @@ class Plan(ContractionPlan):
 def plan(
     contraction: Contraction, schedule: ContractionAttr, target: Target, rates: Rates = UNRATED
 ) -> Plan:
-    """Builds the plan; call `fit.check` to test that it fits."""
+    """Builds the plan without checking that it fits; see `fit.problems_of`."""
     unpacked = [_unpacked_tile(contraction, schedule, target, operand) for operand in (0, 1)]
     a, b = (
         own or _stored_tile(contraction, schedule, target, operand, unpacked[1 - operand])
@@ -262,7 +262,7 @@ def _stored_tile(
     operand: int,
     other: UnpackedTile | None,
 ) -> StagedTile | PackedTile:
-    """Returns the tile of an operand that fragments are loaded from, beside an unpacked one."""
+    """Returns the tile of a stored operand; `other` is the other operand if it is unpacked."""
     element, path = contraction.element_types[operand], schedule.paths[operand]
     value, packing = (contraction.a, contraction.b)[operand], None
     if path.packs:
@@ -276,7 +276,7 @@ def _stored_tile(
     if packing is not None:
         layout = panel_layout(packing) if packing.is_panels else fragment_layout(packing)
         depth = 1 if packing.is_panels else packing.fragment_sizes[1]
-        # A row of fragments is as long as all its elements, and one step along K.
+        # A tile row contains whole fragments of one step along K.
         outer = outer[0] * depth, walk_size(layout.walks[OUTER])
         inner = inner[0] // depth, walk_size(layout.walks[INNER])
     return staged_tile(
@@ -298,7 +298,7 @@ def _stored_tile(
 def _unpacked_tile(
     contraction: Contraction, schedule: ContractionAttr, target: Target, operand: int
 ) -> UnpackedTile | None:
-    """Returns the tile of an operand whose fragments are computed from planes."""
+    """Returns the tile of an operand whose fragments are computed from planes, else None."""
     unpacking, path = contraction.unpackings[operand], schedule.paths[operand]
     if unpacking is None or not isinstance(path, DirectAttr):
         return None
@@ -316,14 +316,14 @@ def _unpacked_tile(
 def fragment_of(
     contraction: Contraction, target: Target, shape: tuple[int, int, int], operand: int
 ) -> Fragment | None:
-    """Returns where components of A's (0) or B's (1) fragments lie, if the target says it."""
+    """Returns the component positions of A's (0) or B's (1) fragments; None if unknown."""
     m, n, k = shape
     use, sizes = (("A", (m, k)), ("B", (k, n)))[operand]
     return target.fragment(use, sizes, bit_width(contraction.element_types[operand]))
 
 
 def packings_of(plan: Plan) -> Iterator[tuple[int, PackingAttr, Sequence[Size]]]:
-    """Lists the operands that a schedule reads direct or in panels: number, packing, open sizes."""
+    """Yields the operands to pack: operand index, packing and its dynamic sizes."""
     contraction = plan.contraction
     for at, path in enumerate(plan.schedule.paths):
         if path.packs and contraction.unpackings[at] is None:
@@ -335,7 +335,7 @@ def packings_of(plan: Plan) -> Iterator[tuple[int, PackingAttr, Sequence[Size]]]
 def packing_for(
     contraction: Contraction, schedule: ContractionAttr, operand: int, target: Target
 ) -> PackingAttr:
-    """Returns the packing of A (0) or B (1) for a schedule that reads it direct or in panels."""
+    """Returns the packing of A (0) or B (1) that the schedule needs."""
     sizes, tile = schedule.instruction.sizes, schedule.tile
     in_panels = schedule.paths[operand].in_panels
     fragment = (1, tile[2]) if in_panels else (sizes[operand], sizes[2])

@@ -1,9 +1,9 @@
 """
-Derives units of K, places of columns and the cost of a schedule of few rows for one contraction.
+Plans a contraction with few rows: units of K, distribution of columns, sums, and cost.
 
-One operand streams: it is read once, in loads of up to 16 bytes. A *unit* is the elements of one
-such load: neighbours along K, or along the columns where the operand's elements lie side by side
-there. The other operand has few rows, which every invocation reads beside it.
+One operand is streamed: it is read once, by loads of up to 16 bytes. A *unit* is the elements of
+one such load: neighbours along K, or along the columns if the operand is contiguous there. The
+other operand has few rows, which every invocation reads too.
 """
 
 from __future__ import annotations
@@ -45,28 +45,28 @@ if TYPE_CHECKING:
     from xdsl_spirv.passes.analysis.leaves import Leaf
 
 TYPES = ("f16", "f32", "f64", "bf16", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
-"""Element types of operands."""
+"""Element types that operands may have."""
 
 FEATURES: dict[str, str] = {"f16": "float16", "f64": "float64"}
 
 EXCHANGES = ("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle")
-"""Features by which the invocations of a subgroup add up."""
+"""Target features that allow a subgroup to add up sums."""
 
 MOST_ELEMENTS = 64
-"""Most elements of a unit."""
+"""Largest number of elements in a unit."""
 
 MOST_SUMS, MOST_PRODUCTS = 1024, 1 << 14
-"""Most sums of an invocation, and most products of a step, for which code is written."""
+"""Largest number of sums of an invocation, and of unrolled products in a step."""
 
 WORD = 32
 
 QUAD = 4
-"""Bytes of a word: it holds one digit of each of four elements."""
+"""Number of elements in a quad. A word holds one 8-bit digit of each of them."""
 
 
 @dataclass(frozen=True)
 class Digit:
-    """A digit of a lane's number: it counts `count` steps of `scale` iterations of a loop."""
+    """A mixed-radix digit of the lane index: `count` steps of `scale` iterations of a loop."""
 
     loop: int
     count: int
@@ -76,20 +76,22 @@ class Digit:
 
 @dataclass(frozen=True)
 class RowsOperands:
-    """The operands of a contraction of few rows, their loops, and the units of K."""
+    """The operands of a contraction with few rows, their loops, and the units of K."""
 
     contraction: Contraction
     schedule: RowsAttr
 
     @cached_property
     def streamed(self) -> int:
-        """The operand that is read once: A (0) or B (1), the one with more rows or columns."""
+        """Index of the streamed operand: the one with more rows or columns, A (0) or B (1)."""
         contraction = self.contraction
         return 0 if typical(contraction.m) > typical(contraction.n) else 1
 
     @cached_property
     def leaves(self) -> tuple[tuple[Leaf, ...], tuple[Leaf, ...]]:
-        """The tensors from which A and B are read; raises `NotAContraction` for another operand."""
+        """
+        Stored tensors of A and B; raises `NotAContraction` for operands that are not supported.
+        """
         from xdsl_spirv.passes.analysis.leaves import leaves_of
 
         contraction = self.contraction
@@ -101,7 +103,7 @@ class RowsOperands:
 
     @cached_property
     def main(self) -> Leaf:
-        """The tensor of the streamed operand that has the most bytes."""
+        """The streamed operand's tensor with the most bytes."""
         sizes = self.contraction.sizes
 
         def weight(leaf: Leaf) -> int:
@@ -115,17 +117,17 @@ class RowsOperands:
 
     @property
     def row_loops(self) -> range:
-        """The loops of the few rows."""
+        """Loops along the few rows."""
         return self.contraction.groups[2 - self.streamed]
 
     @property
     def column_loops(self) -> range:
-        """The loops of the streamed operand other than K's."""
+        """Loops of the streamed operand, without the loops of K."""
         return self.contraction.groups[1 + self.streamed]
 
     @cached_property
     def unit(self) -> dict[int, int]:
-        """Maps loops of K and of the columns to the number of their iterations in a unit."""
+        """Number of iterations in a unit, for each loop of K and of the columns."""
         sizes, main = self.contraction.sizes, self.main
         own = self.reduced if main.fast_loop in self.reduced else self.column_loops[-1:]
         unit = main.piece(sizes, own, self.schedule.bytes.data)
@@ -140,7 +142,7 @@ class RowsOperands:
         return {loop: count for loop, count in unit.items() if count > 1}
 
     def _pair(self, elements: int) -> dict[int, int]:
-        """Joins two units of `elements` elements whose 16-bit scales form one word."""
+        """Joins two units of `elements` elements if their 16-bit scales then form one word."""
         for leaf in self.leaves[self.streamed]:
             loop = leaf.fast_loop
             if leaf is self.main or loop is None or loop not in self.reduced:
@@ -153,12 +155,12 @@ class RowsOperands:
 
     @property
     def side_by_side(self) -> int:
-        """Columns of a unit."""
+        """Number of columns in a unit."""
         return prod(count for loop, count in self.unit.items() if loop in self.column_loops)
 
     @property
     def steps_along(self) -> tuple[Size, ...]:
-        """Units along each loop of K."""
+        """Number of units along each loop of K."""
         sizes = self.contraction.sizes
         return tuple(sizes[loop] // self.unit.get(loop, 1) for loop in self.reduced)
 
@@ -182,25 +184,25 @@ class RowsOperands:
 
 @dataclass(frozen=True)
 class RowsSums:
-    """The sums of a contraction of few rows."""
+    """Describes how the sums of a contraction with few rows are added up."""
 
     plan: RowsPlan
 
     @property
     def parts(self) -> int:
-        """Invocations of a workgroup that divide K."""
+        """Number of a workgroup's invocations that divide K."""
         return self.plan.lanes * self.plan.schedule.grid[0]
 
     @property
     def in_subgroup(self) -> bool:
-        """True if the invocations of a subgroup add up their sums without Workgroup memory."""
+        """True if subgroups add up sums without Workgroup memory."""
         exchanges = any(name in self.plan.target.features for name in EXCHANGES)
         several = self.plan.lanes * self.plan.schedule.within.data > 1
         return several and self.plan.beside == 1 and exchanges
 
     @property
     def in_halves(self) -> bool:
-        """True if each lane adds up different sums, which takes fewer exchanges."""
+        """True if each lane adds up a different sum (`reduce_by_halves`)."""
         sums = self.plan.schedule.rows.data * self.plan.schedule.columns.data
         shuffles = "subgroup-shuffle" in self.plan.target.features
         few = 1 < sums <= self.plan.target.subgroup_size and sums & (sums - 1) == 0
@@ -208,17 +210,17 @@ class RowsSums:
 
     @property
     def partial(self) -> int:
-        """Partial sums of a result that meet in Workgroup memory; 1: none do."""
+        """Number of a result's partial sums in Workgroup memory; 1 if none are stored there."""
         return self.plan.schedule.grid[0] if self.in_subgroup else self.parts
 
     @property
     def meets_in_memory(self) -> bool:
-        """Whether sums go through Workgroup memory: partial sums, or sums of neighbours."""
+        """True if sums go through Workgroup memory."""
         return self.partial > 1 or self.plan.contraction.epilogue.source is not None
 
     @property
     def type(self) -> Attribute:
-        """The type of the sums: small floats are summed in binary32."""
+        """Type of the sums: f32 for 16-bit floats, else the result's type."""
         result = self.plan.contraction.element_types[2]
         return f32 if isinstance(result, Float16Type | BFloat16Type) else result
 
@@ -231,20 +233,22 @@ class RowsSums:
 
 @dataclass(frozen=True)
 class RowsDigits:
-    """The digits of floats that the subgroups of a workgroup share in Workgroup memory."""
+    """Digits of the rows' floats that a workgroup's subgroups share in Workgroup memory."""
 
     plan: RowsPlan
 
     @property
     def quads(self) -> int:
-        """The number of words of a unit's digits, for each digit."""
+        """Number of quads in a unit."""
         return prod(self.plan.operands.unit.values()) // QUAD
 
     @property
     def stride(self) -> int:
         """
-        The distance between quads, in units. Invocations write neighbouring quads of neighbouring
-        units side by side: with this stride they lie in different banks.
+        Distance between quads in memory, in units.
+
+        Invocations write neighbouring quads of neighbouring units at the same time. With this
+        stride these are in different banks.
         """
         assert isinstance(self.plan.operands.units, int)
         apart = max(1, self.plan.target.subgroup_size // self.quads)
@@ -253,7 +257,7 @@ class RowsDigits:
 
     @cached_property
     def keeps_sums(self) -> bool:
-        """True if Workgroup memory has room for sums of quads beside the digits."""
+        """True if the sums of quads fit into Workgroup memory in addition to the digits."""
         bytes = self.plan.sums.bytes + self._bytes(1)
         return bytes <= self.plan.target.workgroup_memory_bytes
 
@@ -267,7 +271,7 @@ class RowsDigits:
 
     @cached_property
     def are_shared(self) -> bool:
-        """Whether several subgroups multiply the same digits, and make them together."""
+        """True if several subgroups multiply equal digits and compute them together."""
         plan, operands = self.plan, self.plan.operands
         several = plan.schedule.digits.data > 0 and plan.schedule.grid[1] > 1
         if not several or not plan.is_stationary or is_dynamic(operands.units):
@@ -285,7 +289,7 @@ class RowsDigits:
 
 @dataclass(frozen=True)
 class RowsPlan(ContractionPlan):
-    """A contraction with its schedule on a target."""
+    """A contraction with a schedule of few rows on a target."""
 
     contraction: Contraction
     schedule: RowsAttr
@@ -298,31 +302,33 @@ class RowsPlan(ContractionPlan):
 
     @cached_property
     def sums(self) -> RowsSums:
-        """The sums and their way to the invocations that store results."""
+        """The way in which sums are added up."""
         return RowsSums(self)
 
     @cached_property
     def digits(self) -> RowsDigits:
-        """The digits of floats that subgroups share."""
+        """Digits of floats that subgroups share."""
         return RowsDigits(self)
 
     # Distribution of the work
 
     @property
     def lanes(self) -> int:
-        """Invocations of a subgroup that divide K."""
+        """Number of a subgroup's lanes that divide K."""
         return self.schedule.lanes.data
 
     @property
     def beside(self) -> int:
-        """Invocations of a subgroup that have other columns."""
+        """Number of a subgroup's lanes that have different columns."""
         return self.target.subgroup_size // (self.lanes * self.schedule.within.data)
 
     @cached_property
     def lane_digits(self) -> tuple[Digit, ...]:
         """
-        Divides a unit among the lanes that share it: along the elements of a word first, then along
-        the unit's other loops, then along further words.
+        Division of a unit among its lanes, as digits of the lane index.
+
+        The unit is divided along the elements of a word first, then along the unit's other loops,
+        then along further words.
         """
         main, unit, left = self.operands.main, self.operands.unit, self.schedule.within.data
         if left == 1:
@@ -342,18 +348,15 @@ class RowsPlan(ContractionPlan):
 
     @property
     def lane_iterations(self) -> dict[int, int]:
-        """
-        Maps loops whose iterations in a unit lanes share to the iterations that all lanes have
-        together.
-        """
+        """Number of iterations of each shared loop that all lanes process together."""
         return {digit.loop: digit.count * digit.scale for digit in self.lane_digits}
 
     @cached_property
     def readers(self) -> ColumnReaders | None:
         """
-        The values stored instead of the columns, if the kernel reads the columns.
+        The readers of the columns in this kernel; None if the columns are stored.
 
-        Raises `NotFused` for values that cannot be computed there.
+        Raises `NotFused` for readers that the kernel cannot compute.
         """
         source = self.contraction.epilogue.source
         if source is None:
@@ -362,27 +365,27 @@ class RowsPlan(ContractionPlan):
         from xdsl_spirv.passes.analysis.epilogue import NotFused
 
         if is_dynamic(self.operands.columns):
-            raise NotFused("the number of columns is known only at run time")
+            raise NotFused("the number of columns is dynamic")
         return column_readers(source.value)
 
     @property
     def together(self) -> int:
-        """The number of neighbouring columns that one invocation adds up."""
+        """Number of neighbouring columns that one invocation adds up."""
         return 1 if self.readers is None else self.readers.count
 
     @property
     def group_columns(self) -> int:
-        """Columns that a workgroup computes at a time."""
+        """Number of columns in a group, which a workgroup computes at a time."""
         return self.schedule.columns.data * self.beside * self.schedule.grid[1]
 
     @property
     def tile_columns(self) -> int:
-        """Columns of a workgroup."""
+        """Number of columns of a workgroup."""
         return self.group_columns * self.schedule.groups.data
 
     @property
     def is_stationary(self) -> bool:
-        """Whether an invocation has the same units of K for several groups of columns."""
+        """True if an invocation has equal units of K in several groups of columns."""
         most = self.sums.parts * self.schedule.steps.data
         return self.schedule.groups.data > 1 and surely_below(self.operands.units, most + 1)
 
@@ -397,7 +400,7 @@ class RowsPlan(ContractionPlan):
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        """Workgroups: those that read the same columns follow each other."""
+        """Number of workgroups: tiles of rows, tiles of columns, batch."""
         columns = ceil_div(self.operands.columns, self.tile_columns)
         return self.row_tiles, columns, self.contraction.batch
 
@@ -413,7 +416,7 @@ class RowsPlan(ContractionPlan):
 
     @property
     def seconds_of_reading(self) -> float:
-        """Seconds in which a copy reads the streamed operand."""
+        """Seconds to read the streamed operand at the rate of a copy."""
         sizes = self.contraction.sizes
         bits = sum(
             bit_width(leaf.element) * prod(typical(sizes[loop]) for loop in leaf.loops)
@@ -424,10 +427,10 @@ class RowsPlan(ContractionPlan):
     @cached_property
     def seconds(self) -> float:
         """
-        Estimates the duration on a device whose target file gives rates.
+        Estimated duration in seconds.
 
-        The streamed operand is read at the rate of a copy, once for each tile of rows, if there are
-        enough subgroups to hide latency. Multiply-adds and conversions to floats overlap with it.
+        The streamed operand is read at the rate of a copy, once for each tile of rows, if enough
+        subgroups hide latency. Multiply-adds and conversions to float overlap with it.
         """
         contraction, target, model = self.contraction, self.target, self.target.model.rows
         tiles = typical(self.row_tiles * contraction.batch)
@@ -445,7 +448,7 @@ class RowsPlan(ContractionPlan):
     # Whether it fits
 
     def problems(self) -> Iterator[str]:
-        """Lists the problems of this schedule; each names a value that fits."""
+        """Yields the reasons why the schedule does not fit, each with a fitting value."""
         try:
             yield from self._problems()
         except NotLinear as error:
@@ -457,38 +460,36 @@ class RowsPlan(ContractionPlan):
         yield from self._problems_of_readers()
         schedule, size = self.schedule, self.target.subgroup_size
         if size % self.lanes:
-            yield f"lanes = {self.lanes} do not divide a subgroup of {size}"
+            yield f"lanes = {self.lanes} does not divide the subgroup size {size}"
             return
         if schedule.within.data > 1:
             yield from self._problems_within_units()
         if schedule.columns.data % self.operands.side_by_side:
             yield (
-                f"columns = {schedule.columns.data} are not a multiple of the "
-                f"{self.operands.side_by_side} that one load has"
+                f"columns = {schedule.columns.data} is not a multiple of the "
+                f"{self.operands.side_by_side} columns in one load"
             )
         if schedule.digits.data and self.sums.type != f32:
-            yield f"digits are added up in f32, not in {self.sums.type}: use digits = 0"
+            yield f"digits need sums in f32, not {self.sums.type}: use digits = 0"
         yield from self.launch_problems()
 
     def _problems_of_length(self) -> Iterator[str]:
-        """Problems with the number of sums and products that are unrolled for an invocation."""
         rows, columns, steps = (
             number.data
             for number in (self.schedule.rows, self.schedule.columns, self.schedule.steps)
         )
         if rows * columns > MOST_SUMS:
             yield (
-                f"rows = {rows} and columns = {columns} are {rows * columns} sums of an "
-                f"invocation: {MOST_SUMS} at most are written out"
+                f"rows = {rows} and columns = {columns} give {rows * columns} sums of an "
+                f"invocation, more than {MOST_SUMS}"
             )
         elif rows * columns * steps > MOST_PRODUCTS:
             yield (
-                f"steps = {steps} of {rows * columns} sums are {rows * columns * steps} products "
-                f"of an invocation: {MOST_PRODUCTS} at most are written out"
+                f"steps = {steps} of {rows * columns} sums give {rows * columns * steps} products "
+                f"of an invocation, more than {MOST_PRODUCTS}"
             )
 
     def _problems_of_readers(self) -> Iterator[str]:
-        """Problems of a kernel that reads the columns."""
         contraction, source = self.contraction, self.contraction.epilogue.source
         if source is None:
             return
@@ -498,50 +499,50 @@ class RowsPlan(ContractionPlan):
         in_order = [e for e in source.map.results if e not in rows]
         is_row = in_order == list(map(AffineDimExpr, walked))
         if not is_row or operands.streamed != 1 or operands.rows != 1:
-            yield "columns are read in the kernel: that takes one row whose columns lie in order"
+            yield "readers of columns need a single row with columns in order"
         elif self.readers is not None and self.readers.parts > 1 and operands.side_by_side > 1:
             width = operands.side_by_side
-            yield f"columns are taken of parts in turns, but {width} are in one load"
+            yield f"readers of several parts of the columns need one column per load, not {width}"
         elif not is_multiple(operands.columns, count) or self.tile_columns % count:
             yield (
-                f"{operands.columns} columns in tiles of {self.tile_columns} are not groups of the "
-                f"{count} that are read together"
+                f"{operands.columns} columns in tiles of {self.tile_columns} are not multiples of "
+                f"the {count} columns that are read together"
             )
 
     def _problems_within_units(self) -> Iterator[str]:
         schedule, size, main = self.schedule, self.target.subgroup_size, self.operands.main
         if (self.lanes, schedule.within.data) != (1, size):
-            yield f"within = {schedule.within.data} is not a subgroup of {size} with lanes = 1"
+            yield f"within = {schedule.within.data} needs lanes = 1 and the subgroup size, {size}"
         elif schedule.digits.data:
-            yield f"within = {size} lanes multiply floats: use digits = 0"
+            yield f"within = {size} does not support digits: use digits = 0"
         elif not isinstance(main.element, IntegerType) or main.element.width.data >= WORD:
-            yield f"within = {size} lanes take apart words of small integers, not {main.element}"
+            yield f"within = {size} needs weights of small integers, not {main.element}"
         elif main.fast_loop not in self.operands.reduced or self.sums.type != f32:
-            yield f"within = {size} lanes share units along K that are summed in f32"
+            yield f"within = {size} needs units along K and sums in f32"
         elif (shared := prod(digit.count for digit in self.lane_digits)) != size:
-            yield f"a unit {self.operands.unit} is shared by {shared} lanes, not by within = {size}"
+            yield f"within = {size}, but {shared} lanes divide a unit {self.operands.unit}"
 
     def _problems_of_operands(self) -> Iterator[str]:
         types = self.contraction.types
         if unknown := {*types[:2]} - set(TYPES):
-            yield f"a schedule of rows takes {', '.join(TYPES)}, not {', '.join(sorted(unknown))}"
+            yield f"rows supports {', '.join(TYPES)}, not {', '.join(sorted(unknown))}"
         needed = {FEATURES[name] for name in types if name in FEATURES}
         for leaf in (*self.operands.leaves[0], *self.operands.leaves[1]):
             if isinstance(leaf.element, Float16Type):
                 needed.add(FEATURES["f16"])
             if leaf.guards and not self.target.processor:
-                yield "an operand is padded: tiles read it once for all of a window"
+                yield "an operand is padded: tiles read it only once"
             if isinstance(leaf.element, IntegerType) and leaf.element.width.data < 8:
-                yield f"a schedule of rows reads no elements of {leaf.element}"
+                yield f"a schedule of rows cannot read elements of {leaf.element}"
         for feature in sorted(needed - self.target.features):
-            yield f"it needs {feature}, which {self.target.name} does not list"
+            yield f"a schedule of rows needs {feature}, which {self.target.name} does not list"
         if types[2] == "bf16":
-            yield "a schedule of rows stores no bf16"
+            yield "a schedule of rows cannot store bf16"
 
 
 def rows_plan(dispatch: DispatchOp, target: Target) -> RowsPlan | None:
     """
-    Returns the plan of a dispatch's product by rows; None if it has none, or if it does not fit.
+    Returns the plan of a dispatch's product by rows; None if there is none or it does not fit.
     """
     root = root_of(dispatch)
     if root is None or kind_of(root) != "rows":
@@ -555,11 +556,7 @@ def rows_plan(dispatch: DispatchOp, target: Target) -> RowsPlan | None:
 
 
 def dispatches_beside_rows(module: ModuleOp, pass_name: str) -> Iterator[tuple[DispatchOp, Target]]:
-    """
-    Yields each dispatch, with the target, of a module that has products by rows.
-
-    Yields nothing for any other module, and needs no target then.
-    """
+    """Yields each dispatch of a module, with the target, if the module has a product by rows."""
     if not any(kind_of(op) == "rows" for op in module.walk()):
         return
     target = target_of(module, pass_name)

@@ -1,6 +1,7 @@
 """
-Lists the schedules of few rows that are tried for a contraction, the best one first, and recognizes
-contractions with few rows. `rows` defines the meaning and the cost of such a schedule.
+Lists candidate schedules of a contraction with few rows, the best first.
+
+`rows` defines the meaning and the cost of a schedule.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from xdsl_spirv.passes.schedule.rows import MOST_ELEMENTS, RowsPlan
 from xdsl_spirv.targets import Target
 
 MOST_HELD = 1 << 16
-"""Registers of an invocation, if a target's file does not say: more than any schedule takes."""
+"""Default number of registers of an invocation: more than any schedule needs."""
 
 LEAST_BYTES = 4
-"""Least bytes of a load."""
+"""Smallest load in bytes."""
 
 
 def list_plans(contraction: Contraction, target: Target) -> Iterator[Iterator[RowsPlan]]:
-    """Lists the plans of few rows, the best one first."""
+    """Yields one group of plans, the best first."""
     few = min(typical(contraction.m), typical(contraction.n))
     trial = RowsPlan(contraction, RowsAttr(1, 1, 1, 1, subgroups=(1, 1)), target)
     yield (replace(trial, schedule=schedule) for schedule in candidates(trial, few))
 
 
 def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
-    """Lists the candidate schedules, the best one first."""
+    """Yields the candidate schedules, the best first. `few` is the number of rows."""
     target, model = plan.target, plan.target.model.rows
     try:
         side_by_side, columns = plan.operands.side_by_side, typical(plan.operands.columns)
@@ -57,14 +58,14 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     bytes, unit_size = _load(plan, max(1, min(model.most_spread, beside)))
     units = typical(plan.operands.units) * prod(plan.operands.unit.values()) // unit_size
     wanted = model.busy * target.compute_units
-    # Packed weights have fewer bytes and more arithmetic: more loads in flight hide both.
+    # Packed weights need more loads in flight to hide latency and arithmetic.
     packed = any(unpacking is not None for unpacking in plan.contraction.unpackings)
     under_way = model.under_way * (2 if packed else 1)
     for width in (4, 2, 1):
         own = max(width, side_by_side)
         if rows * own > max(min(model.most_sums, room), rows * side_by_side):
             continue
-        # Registers of a step: the loads of the columns, and the elements of the rows beside them.
+        # Registers of a step: loads of the columns, and elements of the rows.
         held = (own * bytes // LEAST_BYTES + rows * unit_size) // side_by_side
         for lanes in (target.subgroup_size,) if side_by_side == 1 else (4, 1):
             subgroups = ceil_div(columns, own * target.subgroup_size // lanes)
@@ -88,10 +89,10 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """
-    Yields schedules of one or two rows whose columns lie side by side, for devices with
-    measurements in their file: enough subgroups divide K to keep the device busy.
+    Yields schedules of one or two rows for weights that are contiguous along the columns.
 
-    Loads of four columns leave room for the partial sums of all parts in Workgroup memory.
+    Enough subgroups divide K to keep the device busy. Loads of four columns leave Workgroup memory
+    for all partial sums. Only devices with measurements in their file use these schedules.
     """
     target, size, model = plan.target, plan.target.subgroup_size, plan.target.model.rows
     if few > 2 or target.measured_copy is None:
@@ -112,7 +113,7 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 
 def _digits_pay(plan: RowsPlan, few: int) -> bool:
-    """True if multiplying integers is faster than converting the weights to floats."""
+    """True if multiplying digits is faster than converting the weights to floats."""
     unpacking = plan.contraction.unpackings[plan.operands.streamed]
     model = plan.target.model.rows
     if unpacking is None or unpacking.bits >= model.most_bits * unpacking.size:
@@ -126,12 +127,12 @@ def _digits_pay(plan: RowsPlan, few: int) -> bool:
 
 def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """
-    Yields the schedule of one row in which several subgroups compute digits together, and read
-    units of the largest loads. Two columns at a time leave registers for as many subgroups as run
-    side by side.
+    Yields the schedule of one row in which several subgroups compute digits together.
 
-    Yields it only if two such workgroups run side by side (one, if K is long and it fills a compute
-    unit), and if the streamed operand has one plane of integers: nothing else was measured.
+    Units have the largest loads. Two columns at a time leave registers for all concurrent
+    subgroups. The schedule requires that two such workgroups are resident on a compute unit (or
+    one that fills it, for a long K), and a single plane of integers; other cases were not
+    measured.
     """
     target, size, model = plan.target, plan.target.subgroup_size, plan.target.model.rows
     if (
@@ -164,11 +165,11 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """
-    Yields schedules of digits in which the subgroups of a workgroup divide all of K, with as many
-    groups of columns as let the workgroups run side by side.
+    Yields schedules of digits in which a workgroup's subgroups divide all of K.
 
-    With units of 16 elements, each lane computes digits of half as many elements as with 32, in
-    pieces that lie half as far apart.
+    The number of column groups is the largest for which the workgroups are resident. With units of
+    16 elements, each lane computes half as many digits as with 32, and accesses are half as far
+    apart.
     """
     if not _digits_pay(plan, few):
         return
@@ -201,9 +202,6 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 
 def _widths(plan: RowsPlan, few: int, rows: int) -> Iterator[tuple[int, int]]:
-    """
-    Yields widths of a group of digits, each with the least columns for which it pays; best first.
-    """
     model = plan.target.model.rows
     yield max(1, min(4, model.most_sums // 2 // rows)), model.least_in_groups
     if few == 1:
@@ -211,7 +209,9 @@ def _widths(plan: RowsPlan, few: int, rows: int) -> Iterator[tuple[int, int]]:
 
 
 def _shorter(plan: RowsPlan) -> int:
-    """The factor by which code is shortened on a CPU if it is not worth its time to compile."""
+    """
+    Returns the divisor of the code size on a CPU, for products too small for long compilation.
+    """
     contraction = plan.contraction
     sizes = contraction.m, contraction.n, contraction.k, contraction.batch
     model = plan.target.model.rows.on_processor if plan.target.processor else None
@@ -220,10 +220,10 @@ def _shorter(plan: RowsPlan) -> int:
 
 def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) -> Iterator[RowsAttr]:
     """
-    Yields candidates for processors: each invocation has its own columns and reads the few rows.
+    Yields candidates for CPUs: each invocation has different columns and reads the few rows.
 
-    One row of a short K is multiplied without a loop: if no lane can be inactive, the device's
-    compiler omits the checks before each load. All lanes then load the same word.
+    One row with a short K is multiplied without a loop: if no lane can be inactive, the driver
+    omits the checks before each load. All lanes then load the same word.
     """
     model = plan.target.model.rows.on_processor
     assert model is not None
@@ -237,7 +237,7 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
             yield RowsAttr(1, 1, 1, 1, within=plan.target.subgroup_size, subgroups=(1, model.turns))
     most_sums = plan.target.model.rows.most_sums // _shorter(plan)
     while side_by_side > 1 and rows * side_by_side > most_sums:
-        # Takes fewer elements of few bits at a time, so that the code for each sum stays small.
+        # Fewer elements per load keep the code of each sum short.
         side_by_side //= 2
     most = model.most_integer_sums if isinstance(plan.sums.type, IntegerType) else most_sums
     rows = ceil_div(rows, ceil_div(rows * side_by_side, most))
@@ -253,9 +253,7 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
 
 
 def _shares_words(plan: RowsPlan) -> bool:
-    """
-    True if neighbouring words of the streamed operand have elements for all lanes of a subgroup.
-    """
+    """True if a unit of the streamed operand has elements for all lanes of a subgroup."""
     within = plan.target.subgroup_size
     plan = replace(plan, schedule=plan.schedule.replace_values(within=within))
     main, reduced = plan.operands.main, plan.operands.reduced
@@ -265,9 +263,7 @@ def _shares_words(plan: RowsPlan) -> bool:
 
 
 def _load(plan: RowsPlan, most: int, most_columns: int = MOST_ELEMENTS) -> tuple[int, int]:
-    """
-    Returns the bytes and elements of the largest load within these limits, or of the smallest load.
-    """
+    """Returns bytes and elements of the largest load within the limits, else of the smallest."""
     bytes = MOST_BYTES
     while bytes > LEAST_BYTES and (
         prod(plan.operands.unit.values()) > most or plan.operands.side_by_side > most_columns

@@ -1,12 +1,11 @@
 """
-Every schedule that a tuner may try for a contraction: shapes, tiles, grids, paths, depths, stages.
+Lists every schedule that a tuner may try for a contraction.
 
-Schedules that do not fit are left out by the rules of `assign-schedule` (`fit`), and so are
-schedules that are slow by the memory of a compute unit: workgroups of which only one is resident.
-The rest comes in the order of the estimated cost, so that a search that is cut short has seen the
-likely ones: first what the target's file lists with measured rates, then one schedule of each tile
-and grid after the other. `neighbours` are those that differ in one decision, for a search to go on
-from the best.
+Schedules that do not fit (`fit`) are left out, and so are schedules with a single resident
+workgroup per compute unit, which are slow. The others are sorted by estimated cost, so that a
+shortened search tries the most promising ones: first schedules with measured rates in the target
+file, then one schedule of each tile and grid in turn. `neighbours` lists the schedules that differ
+in one decision, to continue a search from the best one.
 """
 
 from __future__ import annotations
@@ -43,17 +42,17 @@ from xdsl_spirv.targets import Target
 EXTENTS = (8, 16, 32, 64, 96, 128, 192, 256)
 GRIDS = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2), (1, 8), (8, 1), (4, 4))
 SLICES = (1, 2, 4, 8)
-"""Parts of a K tile: only neighbours of a schedule try more than one."""
+"""Numbers of slices of a K tile. Only `neighbours` tries more than one."""
 DEPTHS = (1, 2, 4)
-"""Instructions along K that are staged at a time."""
+"""Depths of a K tile, in instructions."""
 MOST_ACCUMULATORS = 16
-"""Fragments of the result in one subgroup: beyond it registers spill on every device measured."""
+"""Largest number of a subgroup's result fragments. With more, registers spill."""
 STAGES = (1, 2)
 RASTER_GROUPS = (1, 4, 8, 16)
 
 
 def candidates(contraction: Contraction, target: Target, most: int) -> list[ContractionAttr]:
-    """Returns up to `most` schedules that fit; the first is the one of `assign-schedule`."""
+    """Returns up to `most` fitting schedules, the default of `assign-schedule` first."""
     default = choose(contraction, target, Decisions(), TILED).schedule
     assert isinstance(default, ContractionAttr)
     schedules = {default: None}
@@ -66,7 +65,6 @@ def candidates(contraction: Contraction, target: Target, most: int) -> list[Cont
 
 
 def _rated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
-    """Plans the schedules with rates in the target's file, all with the first instruction."""
     for kind in islice(candidates_of(contraction, target), 1):
         yield from _in_order(
             (cost(planned, Rates(planned.rates.rate)), number, planned)
@@ -76,7 +74,7 @@ def _rated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
 
 
 def _unrated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
-    """Plans every schedule, taking one of each tile and grid in turn."""
+    """Yields plans of all schedules, one of each tile and grid in turn."""
     priced = (
         (planned.seconds, number, planned)
         for number, schedule in enumerate(_all(contraction, target))
@@ -90,7 +88,7 @@ def _in_order(priced: Iterable[tuple[float, int, Plan]]) -> list[Plan]:
 
 
 def _in_turn(ordered: Iterable[Plan]) -> Iterator[Plan]:
-    """Orders schedules: the first of each tile and grid, then the second of each, and so on."""
+    """Yields the first plan of each tile and grid, then the second of each, and so on."""
     groups: dict[object, list[Plan]] = {}
     for planned in ordered:
         groups.setdefault((planned.schedule.tile[:2], planned.schedule.counts), []).append(planned)
@@ -101,12 +99,12 @@ def _in_turn(ordered: Iterable[Plan]) -> Iterator[Plan]:
 def neighbours(
     contraction: Contraction, target: Target, schedule: ContractionAttr
 ) -> Iterator[ContractionAttr]:
-    """The schedules that fit and differ from this one in a single decision."""
+    """Yields the fitting schedules that differ from `schedule` in a single decision."""
     for changed in _changes(contraction, target, schedule):
         try:
             neighbour = plan(contraction, changed(), target)
         except VerifyException:
-            continue  # Its tile is not a multiple of its instruction.
+            continue  # The tile is not a multiple of the instruction.
         if (
             neighbour.schedule != schedule
             and _is_resident(neighbour)
@@ -118,7 +116,6 @@ def neighbours(
 def _changes(
     contraction: Contraction, target: Target, one: ContractionAttr
 ) -> Iterator[Callable[[], ContractionAttr]]:
-    """Yields the schedule with each single decision changed, whether the result fits or not."""
     m, n, k = one.tile
     for tile in ((m, n, 2 * k), (m, n, k // 2), (2 * m, n, k), (m // 2, n, k)):
         yield partial(one.replace_values, workgroup_tile=tile)
@@ -157,20 +154,19 @@ def _changes(
 
 
 def _packed_paths(contraction: Contraction, operand: int) -> list[StagedAttr | DirectAttr]:
-    """A (0) or B (1) in fragments: straight to registers, or through Workgroup memory."""
     vector = 16 * 8 // bit_width(contraction.element_types[operand])
     staged = [StagedAttr(0, vector, buffers, layout="fragments") for buffers in (1, 2)]
     return [DirectAttr(), DirectAttr(1), *staged]
 
 
 def _is_resident(planned: Plan) -> bool:
-    """True if enough workgroups fit a compute unit to keep it busy."""
+    """True if enough workgroups fit on a compute unit to keep it busy."""
     room = planned.target.residency.bytes_for(planned.schedule.subgroup_count)
     return planned.workgroup_bytes <= room
 
 
 def _all(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
-    """All schedules with cooperative matrices, or else the heuristics' candidates."""
+    """Yields all schedules of cooperative matrices; without matrices, the default candidates."""
     listed = target.properties_for(contraction.types)
     if not listed:
         for candidate in chain.from_iterable(candidates_of(contraction, target)):
@@ -194,7 +190,7 @@ def _all(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
 
 
 def _tiles(whole: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """Tiles with an aspect ratio of at most four, and less than twice as large as the result."""
+    """Yields tiles with an aspect ratio of at most 4 that are less than twice the result."""
     for tile_m, tile_n in product(EXTENTS, EXTENTS):
         if max(tile_m, tile_n) <= 4 * min(tile_m, tile_n):
             if tile_m < 2 * whole[0] and tile_n < 2 * whole[1]:
@@ -208,19 +204,18 @@ def _is_sensible(
     shape: tuple[int, int, int],
     whole: tuple[int, int],
 ) -> bool:
-    """Whether subgroups divide the tile and have few enough fragments, but not one of many."""
+    """True if subgroups divide the tile and have a suitable number of fragments."""
     unit_m, unit_n = grid[0] * shape[0], grid[1] * shape[1]
     if tile_m % unit_m or tile_n % unit_n:
         return False
     fragments = tile_m // unit_m * (tile_n // unit_n)
-    # Single fragments reuse nothing: they are for results that have no more.
+    # A single fragment does not reuse operands: only small results justify it.
     return fragments <= MOST_ACCUMULATORS and (fragments > 1 or min(whole) <= 64)
 
 
 def _variants(
     contraction: Contraction, operand: int, path: StagedAttr, k: int, packable: bool
 ) -> Iterator[StagedAttr | DirectAttr]:
-    """The paths of A (0) or B (1) to fragments: staged, or packed."""
     yield path
     if packable:
         yield DirectAttr()

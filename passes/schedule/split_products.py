@@ -1,14 +1,14 @@
 """
-Products of f32 by matrices of bf16, where a user allows it.
+Computes products of f32 by bf16 matrices, if the user allows it.
 
     %r = linalg.matmul %a, %b    ->    %x = high, high and low part of %a : tensor<3x...xbf16>
                                        %y = high, low and high part of %b : tensor<3x...xbf16>
                                        %r = sum over the three and over k of %x * %y
 
-The high part of a number is the nearest bf16, the low part the nearest bf16 of the rest. The
-product of two low parts is left out, so a product is off by 3 * 2^-16 of itself at most (in f32 by
-2^-24, in TF32 by 2^-10). Sums stay in f32. Numbers beyond bf16's largest, and infinite ones, give
-NaN. XLA calls this algorithm BF16_BF16_F32_X3.
+The high part of a number is the nearest bf16, the low part the nearest bf16 of the remainder. The
+product of two low parts is omitted, so the relative error of a product is at most 3 * 2^-16 (f32:
+2^-24, TF32: 2^-10). Sums stay in f32. Infinite numbers, and numbers beyond bf16's range, give NaN.
+XLA calls this algorithm BF16_BF16_F32_X3.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.schedule.paths import BF16X3, note_before_schedules
 
 PARTS = 3
-"""Products of parts in place of one of f32."""
+"""Number of bf16 products that replace one f32 product."""
 LEAST = 16
-"""Rows and columns of a result that fill a matrix; smaller products wait for memory."""
+"""Least number of result rows and columns. Smaller products are limited by memory."""
 TYPES = ("bf16", "bf16", "f32")
 
 
 @dataclass(frozen=True)
 class SplitProductsPass(ModulePass):
-    """Computes products of f32 by three products of bf16 parts."""
+    """Replaces products of f32 by three products of bf16 parts."""
 
     name = "split-products"
 
     target: str = ""
     """
-    A device's name or a target file. If empty, the module's target; if the module has none,
-    all products are split.
+    Name of a known device or path of a target file; default: the module's target. Without a
+    target, all products are split.
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -65,7 +65,7 @@ class SplitProductsPass(ModulePass):
 
 
 def _split(op: LinalgStructuredOperation) -> None:
-    """Replaces a product of f32; the loop over the parts is the first of K."""
+    """Replaces a product of f32. The loop over the parts becomes the first loop of K."""
     contraction = as_contraction(op)
     if contraction is None:
         return
@@ -95,7 +95,7 @@ def _split(op: LinalgStructuredOperation) -> None:
 
 
 def _parts(code: Code, value: SSAValue, low: int) -> SSAValue:
-    """Writes the three parts of every element: the one numbered `low` is the low one."""
+    """Emits the three parts of every element; part `low` is the low part."""
     sizes, body = extents(value), BodyCode()
     whole = AffineMap.identity(len(sizes) + 1)
     x = body.read(value, AffineMap(len(sizes) + 1, 0, whole.results[1:]))

@@ -1,15 +1,15 @@
 """
-Contractions over many products of few results, cut along K into parts that run side by side.
+Splits contractions with few results along K into parts that are computed concurrently.
 
     %r = contraction %a[m, k], %b[k, n]     %p = contraction %a[m, s, k'], %b[s, k', n] -> [s, m, n]
                                       ->    %r = sum of %p over s
 
-The parts are a batch like any other, the operands are read where they lie (`tensor.expand_shape`),
-and the contraction's epilogue follows the sum. A result of 64 x 64 is one workgroup, which a device
-of a hundred units computes on one of them; in 16 parts it keeps 16 busy, for the traffic of the
-sums. Whether that pays is estimated as schedules are (see `cost`).
+The parts are batch loops, the operands are read in place (`tensor.expand_shape`), and the epilogue
+follows the sum. A result of 64 x 64 is one workgroup, which uses only one of a hundred compute
+units; 16 parts use 16, at the cost of storing and adding partial sums. The schedules' estimates
+(see `cost`) decide whether that is faster.
 
-An operand in packed planes is cut by whole blocks, and an open M stays open:
+An operand in packed planes is split by whole blocks. M may be dynamic.
 
     %w = linalg.generic (n, b, h, j) of %q[n, b, j]
     sum over b, h, j of %x[m, 32 * b + 16 * h + j] * %w[n, b, h, j]
@@ -18,8 +18,8 @@ An operand in packed planes is cut by whole blocks, and an open M stays open:
     %w' = linalg.generic (n, s, b', h, j) of %q'
     sum over b', h, j of %x[m, 32 * (size * s + b') + 16 * h + j] * %w'[n, s, b', h, j]
 
-Sums of floats are taken in another order, as any schedule may; partial ones are kept in the
-result's type, so only binary32 and integers are cut, and only where the sum begins at 0.
+Float sums change their order, as with any schedule. Partial sums have the result's type, so only
+f32 and integer results are split, and only sums that start at 0.
 """
 
 from __future__ import annotations
@@ -68,26 +68,26 @@ from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
 
 PARTS = (2, 4, 8, 16)
-"""Into how many parts K may be cut: few enough that an invocation sums them by itself."""
+"""Allowed numbers of parts: few enough that one invocation adds up all parts of an element."""
 
 WRITTEN_OUT = 8
-"""Parts that are summed by an operation on elements, which joins what reads the sum."""
+"""Largest number of parts that one elementwise operation adds up, which can fuse with readers."""
 
 
 @dataclass(frozen=True)
 class SplitReductionsPass(LimitedPass):
-    """Cuts contractions along K where workgroups are too few for the device."""
+    """Splits contractions along K if the device has more compute units than workgroups."""
 
     name = "split-reductions"
 
     target: str = ""
     """
-    A device's name or a target file. If empty, the module's target; if the module has none,
-    no reduction is cut.
+    Name of a known device or path of a target file; default: the module's target. Without a
+    target, no reduction is split.
     """
 
     parts: int = 0
-    """If not 0, cuts every contraction for which this is possible into this number of parts."""
+    """If not 0, splits every contraction for which it is possible into this number of parts."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = find_target(self.target, op, self.name)
@@ -106,7 +106,7 @@ class SplitReductionsPass(LimitedPass):
                 Rewriter.replace_op(cut.op, [], [total])
 
     def _key(self, cut: _Cut) -> tuple[object, ...]:
-        """The key of the number of parts: with limits a contraction's own name, too."""
+        """Returns the cache key for the number of parts; with limits, per operation."""
         values = [*cut.op.inputs, *(cut.source.inputs if cut.source is not None else ())]
         own = cut.op if self.only or self.barred else str(cut.contraction)
         maps = cut.op.indexing_maps
@@ -121,19 +121,19 @@ class SplitReductionsPass(LimitedPass):
 
 @dataclass(frozen=True)
 class _Cut:
-    """A contraction, and the loop of K that may be cut into parts."""
+    """A contraction, and the loop of K that can be split."""
 
     op: linalg.ops.GenericOp
     contraction: Contraction
     loop: int
-    """The loop's number in the operation."""
+    """Index of the loop."""
     size: int
     unpacked: int | None = None
-    """The operand that is computed from packed planes, A (0) or B (1); the loop counts blocks."""
+    """Operand with packed planes, A (0) or B (1); the loop then counts blocks."""
 
     @property
     def source(self) -> linalg.ops.GenericOp | None:
-        """The operation that computes the operand in packed planes."""
+        """The operation that dequantizes the packed operand."""
         if self.unpacked is None:
             return None
         source = self.op.inputs[self.unpacked].owner
@@ -145,7 +145,7 @@ class _Cut:
 
 
 def _cut_of(op: linalg.ops.GenericOp) -> _Cut | None:
-    """Returns the cut of a contraction; None if it cannot be cut."""
+    """Returns the loop at which a contraction can be split, else None."""
     if SCHEDULE in op.attributes or not _sums_from_zero(op):
         return None
     contraction = as_contraction(op)
@@ -171,7 +171,7 @@ def _cut_of(op: linalg.ops.GenericOp) -> _Cut | None:
 
 
 def _sums_from_zero(op: linalg.ops.GenericOp) -> bool:
-    """Whether the result begins at 0 and has a type whose sums may be kept in parts."""
+    """True if the sums start at 0 and their type allows partial sums."""
     if len(op.outputs) != 1 or not isinstance(op.outputs[0].type, TensorType):
         return False
     element = op.outputs[0].type.element_type
@@ -182,7 +182,7 @@ def _sums_from_zero(op: linalg.ops.GenericOp) -> bool:
 
 
 def _is_plain(value: SSAValue) -> bool:
-    """True if an operand is stored in memory, not computed while it is read."""
+    """True if an operand is stored in memory, so that it need not be recomputed."""
     owner = value.owner
     if isinstance(owner, Block | arith.ConstantOp | tensor.ExpandShapeOp | tensor.CollapseShapeOp):
         return True
@@ -190,7 +190,7 @@ def _is_plain(value: SSAValue) -> bool:
 
 
 def _follows_sum(op: Operation) -> bool:
-    """Whether an operation is a sum, or reads a sum that has no other user."""
+    """True if an operation is a reduction, or the only reader of one."""
     if not isinstance(op, linalg.ops.GenericOp):
         return False
     return any(_reduced_loops(op)) or any(
@@ -200,14 +200,14 @@ def _follows_sum(op: Operation) -> bool:
 
 
 def _reduced_loops(op: linalg.ops.GenericOp) -> Iterator[tuple[int, int]]:
-    """Yields the summed loops of static size, each with its size."""
+    """Yields index and size of each reduction loop of static size."""
     for loop, (kind, size) in enumerate(zip(op.iterator_types, loop_extents(op), strict=True)):
         if kind == IteratorTypeAttr.reduction() and size is not None and not is_dynamic(size):
             yield loop, size
 
 
 def _best(cut: _Cut, target: Target, limits: Limits) -> int:
-    """The number of parts with the least estimated time; 1 where cutting is not worthwhile."""
+    """Returns the number of parts with the least estimated time; 1 if splitting does not pay."""
     contraction, model = cut.contraction, target.model.reductions
     batch, m, n = map(typical, (contraction.batch, contraction.m, contraction.n))
     tiles = ceil_div(m, model.usual_tile) * ceil_div(n, model.usual_tile) * batch
@@ -223,7 +223,7 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
         return 1
     whole, by_rows = estimate
     if by_rows and cut.source is None:
-        # It divides K within a workgroup.
+        # A schedule of few rows already divides K within a workgroup.
         return 1
     may_take_rows = may_take_rows and cut.source is not None
     from xdsl_spirv.passes.analysis.unpacking import unpacks
@@ -249,17 +249,16 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
 
 
 def seconds_of_sum(contraction: Contraction, parts: int, target: Target) -> float:
-    """Likely duration of the sum of a contraction's parts, a dispatch of its own."""
+    """Estimates the seconds of the dispatch that adds up a contraction's parts."""
     sizes = contraction.batch, contraction.m, contraction.n
     size = prod(map(typical, sizes)) * bit_width(contraction.element_types[2]) // 8
-    # For known sizes `cost` already has the time of storing the parts.
+    # With static sizes, `cost` already includes the time to store the parts.
     moves = 2 * parts if contraction.is_dynamic else parts + 1
     rate = target.model.reductions.cached * target.copy_bytes_per_second
     return target.model.dispatch_seconds + moves * size / rate
 
 
 def _bytes_read(cut: _Cut) -> int:
-    """Returns the bytes of both operands as stored in memory."""
     values = [*cut.op.inputs]
     if cut.source is not None and cut.unpacked is not None:
         values[cut.unpacked : cut.unpacked + 1] = cut.source.inputs
@@ -274,10 +273,9 @@ def _seconds(
     may_take_rows: bool,
 ) -> tuple[float, bool] | None:
     """
-    Likely duration of a contraction in a dispatch, where operands may be packed, and whether it
-    streams by few rows.
+    Estimates the seconds of a contraction; also returns True if its schedule is of few rows.
 
-    `source` computes an operand from packed planes; it comes into the dispatch.
+    `source` dequantizes an operand and moves into the dispatch. Returns None if no schedule fits.
     """
     fill = op.outputs[0].owner
     assert isinstance(fill, linalg.ops.FillOp)
@@ -309,7 +307,7 @@ def _seconds(
 
 
 def _parts_of(cut: _Cut, parts: int) -> tuple[Code, linalg.ops.GenericOp, SSAValue]:
-    """Writes the operations that replace the contraction: the product of all parts, and its sum."""
+    """Emits the product of all parts, and their sum."""
     op, code = cut.op, Code(cut.op)
     unpacked = None if cut.unpacked is None else op.inputs[cut.unpacked]
 
@@ -318,7 +316,7 @@ def _parts_of(cut: _Cut, parts: int) -> tuple[Code, linalg.ops.GenericOp, SSAVal
             return _with_loop_cut(code, value, dim, parts)
         return _split(code, value, dim, parts) if _is_static(value) else None
 
-    # The new loop, over the parts, comes first; the others keep their order.
+    # The new loop over the parts comes first.
     operands, maps = _split_operands(op, cut.loop, 0, cut.size // parts, split)
     write, count = maps_of(op)[-1], len(op.iterator_types) + 1
     out = write.replace_dims_and_symbols([AffineDimExpr(d) for d in range(1, count)], [], count, 0)
@@ -354,10 +352,10 @@ def _split_operands(
     split: Callable[[SSAValue, int], SSAValue | None],
 ) -> tuple[list[SSAValue], list[AffineMap]]:
     """
-    Splits a loop of an operation: loop number `outer` counts pieces of `size` iterations.
+    Splits a loop of an operation; the new loop `outer` counts pieces of `size` iterations.
 
-    `split` splits a dimension of an operand; where it returns None, both loops count through the
-    dimension.
+    `split` splits a dimension of an operand. If it returns None, the dimension is indexed by both
+    loops.
     """
     count = len(op.iterator_types) + 1
     moved: list[AffineExpr] = [AffineDimExpr(d + (d >= outer)) for d in range(count - 1)]
@@ -383,9 +381,10 @@ def _split(code: Code, value: SSAValue, dim: int, parts: int) -> SSAValue:
 
 def _loop_over_blocks(op: linalg.ops.GenericOp, operand: int) -> list[tuple[int, int]]:
     """
-    Returns size and number of the outermost loop of K if the operand may be cut there.
+    Returns (size, index) of K's outermost loop if the packed operand can be split there, else [].
 
-    It may not if its values depend on the loop's count, or the loop counts through units' elements.
+    The operand's values must not depend on the loop's index, and the loop must not count elements
+    of a unit.
     """
     source, map_ = op.inputs[operand].owner, maps_of(op)[operand]
     assert isinstance(source, linalg.ops.GenericOp)
@@ -402,7 +401,7 @@ def _loop_over_blocks(op: linalg.ops.GenericOp, operand: int) -> list[tuple[int,
 
 
 def _with_loop_cut(code: Code, value: SSAValue, dim: int, parts: int) -> SSAValue:
-    """Writes an operand's operations with loop `dim` split in two: `parts`, and inside one."""
+    """Emits an operand's dequantization with loop `dim` split into `parts` and the rest."""
     op = value.owner
     assert isinstance(op, linalg.ops.GenericOp)
     shape = list(static(shape_of(value)))
@@ -423,7 +422,7 @@ def _is_static(value: SSAValue) -> bool:
 
 
 def _sum_of(code: Code, parts: SSAValue, init: SSAValue, add: Body) -> SSAValue:
-    """The sum over the first dimension, in the innermost loop, which begins at `init`'s zeros."""
+    """Emits the sum over the first dimension, as the innermost loop, starting from `init`."""
     rank = tensor_type(init).get_num_dims()
     results = tuple(AffineDimExpr(d) for d in range(rank))
     read = AffineMap(rank + 1, 0, (AffineDimExpr(rank), *results))
@@ -434,7 +433,9 @@ def _sum_of(code: Code, parts: SSAValue, init: SSAValue, add: Body) -> SSAValue:
 def _sum_by_elements(
     code: Code, parts: SSAValue, empty: SSAValue, count: int, add: Body
 ) -> SSAValue:
-    """Sums the first dimension by one elementwise operation, which its reader can fuse."""
+    """
+    Emits the sum over the first dimension as an elementwise operation, which readers can fuse.
+    """
     identity = AffineMap.identity(tensor_type(empty).get_num_dims())
     reads = [
         AffineMap(identity.num_dims, 0, (AffineConstantExpr(n), *identity.results))

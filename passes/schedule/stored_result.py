@@ -1,7 +1,4 @@
-"""
-Derives how the result of a contraction lies in memory, the ways by which it gets there, and where
-slices of K exchange the sums of its fragments.
-"""
+"""Describes how a contraction's result is stored, and how slices of K exchange partial sums."""
 
 from __future__ import annotations
 
@@ -17,14 +14,14 @@ from xdsl_spirv.passes.schedule.tiles import BATCH, COLUMNS, ROWS, WORD_BYTES, S
 from xdsl_spirv.targets import Fragment, Target
 
 MOST_BYTES = 16384
-"""Workgroup memory for sums of slices of K beside tiles; larger sums are exchanged in rounds."""
+"""Workgroup memory for partial sums in bytes; larger sums are exchanged in rounds."""
 
 STRIP_BYTES = 16
-"""Bytes that an invocation moves at a time where results are stored row by row."""
+"""Size of one store in bytes, if results are stored row by row."""
 
 
 def row_stride(layout: Layout) -> Size | None:
-    """Elements from row to row if a batch's part of a result's layout is one row-major matrix."""
+    """Returns the row stride in elements if a batch's result is a row-major matrix, else None."""
     rows, columns = layout.walks[ROWS], layout.walks[COLUMNS]
     if len(rows) > 1 or len(columns) > 1 or (columns and columns[0].stride != 1):
         return None
@@ -35,9 +32,9 @@ def row_stride(layout: Layout) -> Size | None:
 
 def moves_together(layout: Layout, element_bytes: int, width: int) -> bool:
     """
-    Whether `width` elements of a row may always be moved as one vector of at most 16 bytes.
+    True if `width` elements of a row can always be stored as one vector of at most 16 bytes.
 
-    They lie side by side, and every place where they can begin is a multiple of their size.
+    The elements must be contiguous, and every start must be a multiple of the vector's size.
     """
     stride = row_stride(layout)
     if stride is None or width * element_bytes > 16 or not layout.walks[COLUMNS]:
@@ -55,15 +52,15 @@ class StoredResult:
     target: Target
     in_vectors: bool
     """
-    Whether an invocation may keep neighbours in N in one vector.
+    True if an invocation may hold neighbours along N in one vector.
 
-    Not where B's tile lies along K: neighbours in N are then a row of Workgroup memory apart, and
-    invocations next to each other had better read rows next to each other.
+    False if B's tile is contiguous along K: neighbours along N are then in different rows of
+    Workgroup memory, and neighbouring invocations should read neighbouring rows.
     """
 
     @property
     def layout(self) -> Layout:
-        """Returns where the result lies: walks `BATCH`, `ROWS`, `COLUMNS`."""
+        """The result's layout, with walks `BATCH`, `ROWS`, `COLUMNS`."""
         return self.contraction.layouts[2]
 
     @property
@@ -78,13 +75,13 @@ class StoredResult:
 
     @property
     def stride(self) -> Size | None:
-        """Elements from row to row if the result of a batch is one row-major matrix."""
+        """Row stride in elements if a batch's result is a row-major matrix, else None."""
         return row_stride(self.layout)
 
     @property
     def is_aligned(self) -> bool:
         """
-        Whether a fragment of the result may be loaded and stored directly in global memory.
+        True if fragments are aligned for cooperative loads and stores in global memory.
 
         Pointer and stride must be multiples of min(16, bytes of a fragment's row).
         """
@@ -94,7 +91,7 @@ class StoredResult:
 
     @property
     def stored_directly(self) -> bool:
-        """Whether fragments that lie inside the result are stored without looking at elements."""
+        """True if fragments inside of the result are stored as whole matrices."""
         if self.stores_elements and not self.contraction.epilogue.is_empty:
             from xdsl_spirv.passes.analysis.componentwise import are_stored_as_matrices
 
@@ -106,7 +103,7 @@ class StoredResult:
 
     @cached_property
     def is_componentwise(self) -> bool:
-        """True if the epilogue is computed on whole fragments."""
+        """True if the epilogue can be computed on whole fragments."""
         if not self.schedule.is_cooperative:
             return False
         from xdsl_spirv.passes.analysis.componentwise import is_componentwise
@@ -114,10 +111,7 @@ class StoredResult:
         return is_componentwise(self.contraction, self.schedule.instruction.sizes, self.target)
 
     def _steps_are_multiples(self, of_bytes: int) -> bool:
-        """
-        Whether all strides between rows of fragments of a row-major result are multiples of so many
-        bytes.
-        """
+        """True if all offsets between rows of fragments are multiples of `of_bytes`."""
         if self.stride is None:
             return False
         _, n = self.fragment
@@ -127,7 +121,7 @@ class StoredResult:
 
     @property
     def width(self) -> int:
-        """Elements of the result that an invocation keeps in one vector."""
+        """Number of result elements in one vector of an invocation."""
         if not self.in_vectors:
             return 1
         _, n = self.fragment
@@ -135,7 +129,7 @@ class StoredResult:
 
     @property
     def vector(self) -> int:
-        """Elements that an invocation moves at a time between its registers and the result."""
+        """Number of elements in one load or store of the result."""
         width = self.width
         bytes = width * self.element_bytes
         whole = is_multiple(self.contraction.n, width) and bytes <= 16
@@ -143,21 +137,21 @@ class StoredResult:
 
     @property
     def stored_width(self) -> int:
-        """Elements side by side that an invocation computes and stores at a time."""
+        """Number of neighbouring elements that an invocation computes and stores together."""
         if self.contraction.epilogue.is_empty:
             return self.vector
         return self.width if is_multiple(self.contraction.n, self.width) else 1
 
     @property
     def whole_tiles(self) -> bool:
-        """Whether every workgroup tile lies inside the result."""
+        """True if every workgroup tile lies inside of the result."""
         tile_m, tile_n, _ = self.schedule.tile
         contraction = self.contraction
         return is_multiple(contraction.m, tile_m) and is_multiple(contraction.n, tile_n)
 
     @property
     def whole_fragments(self) -> bool:
-        """Whether every fragment lies inside the result or outside it, and is stored directly."""
+        """True if no fragment crosses the result's edge, and all are stored directly."""
         m, n = self.fragment
         whole = is_multiple(self.contraction.m, m) and is_multiple(self.contraction.n, n)
         return whole and self.stored_directly
@@ -165,9 +159,9 @@ class StoredResult:
     @property
     def scratch_shape(self) -> tuple[int, int] | None:
         """
-        Rows and columns of Workgroup memory through which result fragments pass, if they must.
+        Shape of the Workgroup memory for result fragments; None if it is not needed.
 
-        Each subgroup has room for one fragment.
+        Each subgroup has memory for one fragment.
         """
         inside = (self.stored_directly and self.whole_tiles) or self.whole_fragments
         if not self.schedule.is_cooperative or inside or self.stores_rows or self.component_places:
@@ -179,15 +173,12 @@ class StoredResult:
 
     @property
     def stores_rows(self) -> bool:
-        """Whether the result passes through Workgroup memory, to be stored row by row."""
+        """True if the result is stored row by row, through Workgroup memory."""
         return self.schedule.result.data == "rows"
 
     @property
     def component_places(self) -> Fragment | None:
-        """
-        Returns where components of results lie, if fragments that reach beyond the result are
-        stored one component after the other; None where they pass through Workgroup memory.
-        """
+        """Component positions if fragments at the edge are stored by components, else None."""
         if self.schedule.result.data != "components":
             return None
         return self.target.fragment("Acc", self.fragment, 8 * self.element_bytes)
@@ -199,16 +190,16 @@ class StoredResult:
 
     @property
     def strip_width(self) -> int:
-        """Results that an invocation moves at a time where they are stored row by row."""
+        """Number of results in one store, if results are stored row by row."""
         results = self.contraction.epilogue.results
         return STRIP_BYTES * 8 // max(bit_width(result.element_type) for result in results)
 
     @property
     def strip_shape(self) -> tuple[int, int]:
         """
-        Rows and columns, in vectors, of the Workgroup memory for results that are stored by rows.
+        Shape, in vectors, of the Workgroup memory for results that are stored row by row.
 
-        Each subgroup has room for a row of its fragments, and each row a vector of padding.
+        Each subgroup has memory for one row of fragments, and each memory row a vector of padding.
         """
         m, n = self.fragment
         _, count, _ = self.schedule.fragments
@@ -227,25 +218,25 @@ class StoredResult:
 
 @dataclass(frozen=True)
 class PartialSums:
-    """The sums that more than one slice of K has of a subgroup's fragments."""
+    """The partial sums of a subgroup's fragments that slices of K exchange."""
 
     schedule: ContractionAttr
     tiles: tuple[Tile, Tile]
     element_bytes: int
     left: int
-    """Bytes of Workgroup memory beside the operands' tiles and the result's scratch."""
+    """Bytes of Workgroup memory that the operands' tiles and the result's scratch leave."""
 
     @property
     def fragments(self) -> int:
-        """Counts the fragments of a subgroup whose sums slices of K exchange at a time."""
+        """Number of a subgroup's fragments whose sums are exchanged in one round."""
         return self._apart if self.tile is None else self._most(self._buffer_bytes(self.tile))
 
     @property
     def tile(self) -> int | None:
         """
-        The tile in Workgroup memory that partial sums of K slices overwrite: A's (0) or B's (1).
+        Index of the operand whose tile the sums overwrite, A (0) or B (1).
 
-        It is None unless the tile holds more sums than fit beside both tiles.
+        None unless the tile holds more sums than the remaining Workgroup memory.
         """
         for number, tile in enumerate(self.tiles):
             if self._takes_sums(tile) and self._most(self._buffer_bytes(number)) > self._apart:
@@ -253,7 +244,7 @@ class PartialSums:
         return None
 
     def _takes_sums(self, tile: Tile) -> bool:
-        """True if a fragment's rows fill whole pieces of the tile, and pieces are whole words."""
+        """True if a fragment's rows are whole pieces of the tile, and pieces are whole words."""
         if not isinstance(tile, StagedTile):
             return False
         _, n, _ = self.schedule.instruction.sizes
@@ -261,24 +252,22 @@ class PartialSums:
         return piece % WORD_BYTES == 0 and n * self.element_bytes % piece == 0
 
     def _buffer_bytes(self, number: int) -> int:
-        """Counts the bytes of one buffer of A's (0) or B's (1) tile in Workgroup memory."""
         tile = self.tiles[number]
         return tile.workgroup_bytes // tile.buffers if isinstance(tile, StagedTile) else 0
 
     @property
     def _apart(self) -> int:
-        """Counts the fragments whose partial sums fit beside the tiles and the result scratch."""
         return self._most(min(MOST_BYTES, self.left))
 
     @property
     def _others(self) -> int:
-        """The number of subgroups that hold partial sums but do not finish the fragment."""
+        """Number of subgroups with partial sums that do not complete the fragment."""
         return self.schedule.subgroup_count - prod(self.schedule.grid)
 
     def _most(self, bytes: int) -> int:
         """
-        The largest divisor of the number of fragments for which that many partial sums fit next to
-        the operand tiles and the result scratch; at least one.
+        Returns the largest divisor of the number of fragments whose sums fit into `bytes`; at
+        least 1.
         """
         m, n, _ = self.schedule.instruction.sizes
         along_m, along_n, _ = self.schedule.fragments
@@ -289,14 +278,14 @@ class PartialSums:
     @property
     def shape(self) -> tuple[int, int, int]:
         """
-        Fragments, rows and columns of the Workgroup memory for partial sums of slices of K.
+        Fragments, rows and columns of the Workgroup memory for partial sums.
 
-        All slices but a fragment's finisher store their sums of it.
+        The slice that completes a fragment does not store its sums.
         """
         m, n, _ = self.schedule.instruction.sizes
         return self._others * self.fragments, m, n
 
     @property
     def workgroup_bytes(self) -> int:
-        """Bytes of Workgroup memory beside the tiles."""
+        """Bytes of additional Workgroup memory, besides the tiles."""
         return prod(self.shape) * self.element_bytes if self.tile is None else 0

@@ -1,8 +1,8 @@
 """
-Describes the layout of an operand's tile on its way to the multiplication.
+Describes an operand's tile between memory and multiplication.
 
-Through Workgroup memory, packed in global memory, or computed from packed planes: sizes and types
-that more than one pass needs, computed from the operand's layout and its path in the schedule.
+A tile goes through Workgroup memory, is packed in global memory, or is computed from packed
+planes. Its sizes and types follow from the operand's layout and its path in the schedule.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def vector_type(element_type: Attribute, count: int) -> Attribute:
     """
-    The type of `count` elements moved as one: SPIR-V vectors have at most 4 components.
+    Returns the type of `count` elements in one access. SPIR-V vectors have at most 4 components.
 
     >>> from xdsl.dialects.builtin import f16
     >>> print(vector_type(f16, 4), vector_type(f16, 8))
@@ -44,14 +44,14 @@ def vector_type(element_type: Attribute, count: int) -> Attribute:
 WORD_BYTES = 4
 
 BATCH, OUTER, INNER = range(3)
-"""The walks of an operand's layout: batch, its M or N, and K."""
+"""Walks of an operand's layout: along the batch, along M or N, and along K."""
 
 ROWS, COLUMNS = 1, 2
-"""The walks of the result's layout after its batch: M and N."""
+"""Walks of the result's layout along M and N, after `BATCH`."""
 
 
 class OperandTile:
-    """A tile of one operand, on its way to the multiplication."""
+    """A tile of one operand."""
 
     element_type: Attribute
 
@@ -63,11 +63,11 @@ class OperandTile:
 @dataclass(frozen=True)
 class StagedTile(OperandTile):
     """
-    One operand's tile as it lies in Workgroup memory: rows of elements that lie side by side.
+    An operand's tile in Workgroup memory: rows of contiguous elements.
 
-    `shape` is the tile's (rows, columns), `extent` how many of both the whole operand has.
-    `k_axis` says which of the two is K: 1 (columns) as A usually lies, 0 (rows) as B does.
-    `layout` is the operand's in global memory; its walks are `BATCH`, `OUTER`, `INNER`.
+    `shape` is the tile's number of rows and columns, `extent` the operand's. `k_axis` is the axis
+    along K: 1 (columns, usual for A) or 0 (rows, usual for B). `layout` is the operand's layout in
+    global memory, with walks `BATCH`, `OUTER`, `INNER`.
     """
 
     shape: tuple[int, int]
@@ -78,36 +78,36 @@ class StagedTile(OperandTile):
     padding: int
     vector: int
     as_bits: bool = False
-    """True if elements are moved as integers: bfloat16 that no instruction multiplies."""
+    """True if elements are copied as integers: bfloat16 that no instruction multiplies."""
     packed: bool = False
-    """Whether elements along K are words in Workgroup memory: four 8-bit ones, for dot products."""
+    """True if four 8-bit elements along K form a word, for dot products."""
     prologue: Prologue = ()
-    """The operations on every element on its way to Workgroup memory, last operation first."""
+    """Elementwise operations between load and store in Workgroup memory, the last one first."""
     fill: int = 0
-    """The fill around the operand in memory where it is padded."""
+    """Padding value around the operand."""
     buffers: int = 1
-    """Copies of the tile in Workgroup memory, which take turns."""
+    """Number of the tile's buffers in Workgroup memory."""
     packing: PackingAttr | None = None
-    """The panels or fragments that the operand lies in, if it does not lie in its own rows."""
+    """Packing of the operand in panels or fragments; None if it is not packed."""
     unpacking: Unpacking | None = None
-    """The computation of its elements from packed planes on their way, if there is one."""
+    """Computation of the elements from packed planes, if any."""
     reads_ahead: bool = False
-    """Whether the fragments of a tile are loaded before the tile before is multiplied."""
+    """True if fragments are loaded one tile ahead."""
     order: KOrder | None = None
-    """The order along K in Workgroup memory, if it is that of the other operand's fragments."""
+    """Order along K in Workgroup memory, if the other operand's fragments require one."""
     beyond: tuple[bool, bool] = (False, False)
-    """For rows and for columns, True if whole tiles may lie outside the operand."""
+    """For rows and for columns: True if a whole tile may lie outside of the operand."""
 
     @property
     def in_fragments(self) -> bool:
         """
-        True if the tile lies in fragments: a row has the consecutive fragments of one step along K.
+        True if the operand is packed in fragments: a tile row has the fragments of one K step.
         """
         return self.packing is not None and not self.packing.is_panels
 
     @property
     def moved_type(self) -> Attribute:
-        """The type of the value that an invocation moves at once."""
+        """Type of one vector that an invocation copies."""
         element = self.element_type
         bits = IntegerType(bit_width(element)) if self.as_bits else element
         if self.packed:
@@ -116,52 +116,52 @@ class StagedTile(OperandTile):
 
     @property
     def piece_type(self) -> Attribute:
-        """The type of a value in Workgroup memory."""
+        """Element type of the tile's Workgroup memory."""
         return self.moved_type if self.order is None else vector_type(self.element_type, self.piece)
 
     @property
     def gathered(self) -> bool:
-        """True if a moved vector is built from single elements."""
+        """True if a vector is built from single elements."""
         return self.packed and self.run % self.vector != 0
 
     @property
     def source_type(self) -> Attribute:
-        """The type of the value that one load reads."""
+        """Type of one load from global memory."""
         if self.prologue:
             return vector_type(self.stored_type, 1 if self.gathered else self.vector)
         return self.element_type if self.gathered else self.moved_type
 
     @property
     def stored_type(self) -> Attribute:
-        """The type of the operand's elements in global memory."""
+        """Element type of the operand in global memory."""
         if not self.prologue:
             return self.element_type
         return element_type(self.prologue[-1].inputs[0])
 
     @property
     def moved_layout(self) -> Layout:
-        """The operand's layout in units of one load."""
+        """Layout of the operand, in units of one load."""
         width = 1 if self.gathered else self.vector
         return self.layout.in_vectors(column_walk(self.k_axis), width)
 
     @property
     def run(self) -> int:
-        """Elements of a row that lie side by side in global memory wherever a vector may begin."""
+        """Number of contiguous elements of a row in global memory, at every vector's start."""
         return self.layout.run(column_walk(self.k_axis))
 
     @property
     def row_vectors(self) -> int:
-        """Vectors in a row of the tile, without its padding."""
+        """Number of vectors in a row of the tile, without padding."""
         return self.shape[1] // self.vector
 
     @property
     def piece(self) -> int:
-        """The number of a vector's elements that are consecutive in Workgroup memory."""
+        """Number of a vector's elements that are contiguous in Workgroup memory."""
         return self.vector if self.order is None else len(self.order.runs(self.vector)[0])
 
     @property
     def stride(self) -> int:
-        """Pieces from one row to the next in Workgroup memory."""
+        """Distance between rows in Workgroup memory, in pieces."""
         return (self.shape[1] + self.padding) // self.piece
 
     @property
@@ -170,7 +170,7 @@ class StagedTile(OperandTile):
 
     @property
     def pieces(self) -> int:
-        """The number of separately moved pieces: vectors, or units of packed numbers."""
+        """Number of copies for the tile: vectors, or units of packed numbers."""
         if self.unpacking is None:
             return self.vectors
         return ceil_div(self.shape[0] * self.shape[1], self.unpacking.size)
@@ -181,7 +181,7 @@ class StagedTile(OperandTile):
 
     @property
     def guarded(self) -> tuple[bool, bool]:
-        """For rows and for columns, True if a tile may reach beyond the operand."""
+        """For rows and for columns: True if a tile may exceed the operand."""
         rows, columns = zip(self.extent, self.shape, strict=True)
         beyond_rows, beyond_columns = self.beyond
         return beyond_rows or not is_multiple(*rows), beyond_columns or not is_multiple(*columns)
@@ -190,11 +190,11 @@ class StagedTile(OperandTile):
 @dataclass(frozen=True)
 class UnpackedTile(OperandTile):
     """
-    One operand whose fragments invocations compute from packed planes.
+    A tile of an operand whose fragments invocations compute from packed planes.
 
-    `shape` is the tile's along M or N, and along K; `extent` how many of both the operand has.
-    `order` is that of its elements along K; None where the target does not say where components
-    lie, or units do not fit the tile.
+    `shape` is the tile's size along M or N, and along K; `extent` is the operand's. `order` is the
+    order of elements along K; None if component positions are unknown or units do not fit the
+    tile.
     """
 
     unpacking: Unpacking
@@ -204,7 +204,7 @@ class UnpackedTile(OperandTile):
     fragment: Fragment | None
     order: KOrder | None
     ahead: int = 0
-    """If not 0, planes are read a K tile before they are multiplied."""
+    """1 if planes are read one K tile ahead, else 0."""
 
     workgroup_bytes = 0
     k_axis = 1
@@ -212,7 +212,7 @@ class UnpackedTile(OperandTile):
 
     @property
     def guarded(self) -> tuple[bool, bool]:
-        """For M or N, and for K, True if a tile may reach beyond the operand."""
+        """For M or N, and for K: True if a tile may exceed the operand."""
         outer, inner = zip(self.extent, self.shape, strict=True)
         return not is_multiple(*outer), not is_multiple(*inner)
 
@@ -220,28 +220,28 @@ class UnpackedTile(OperandTile):
 @dataclass(frozen=True)
 class PackedTile(OperandTile):
     """
-    One operand that is read from global memory in fragments, as the device holds them.
+    A tile of an operand that is packed in global memory in fragments.
 
-    An invocation's share of a fragment lies side by side, moved as 32-bit words.
+    An invocation's components of a fragment are contiguous and loaded as 32-bit words.
     """
 
     packing: PackingAttr
     element_type: Attribute
     subgroup_size: int
     ahead: int = 0
-    """Instructions along K by which fragments are read before they are multiplied."""
+    """Number of instructions along K by which fragments are read ahead."""
 
     workgroup_bytes = 0
     k_axis = 1
 
     @property
     def components(self) -> int:
-        """Elements of a fragment that an invocation holds."""
+        """Number of a fragment's elements in one invocation."""
         return prod(self.packing.fragment_sizes) // self.subgroup_size
 
     @property
     def words(self) -> int:
-        """32-bit words of an invocation's share."""
+        """Number of 32-bit words of an invocation's components."""
         return self.components * self.element_bytes // WORD_BYTES
 
 
@@ -249,12 +249,12 @@ Tile: TypeAlias = StagedTile | PackedTile | UnpackedTile
 
 
 def k_axis_of(layout: Layout) -> int:
-    """Returns the axis of a tile that is K. Rows lie along K if K is contiguous or no axis is."""
+    """Returns the tile axis along K: 0 only if the operand is contiguous along M or N, not K."""
     return 0 if layout.is_contiguous(OUTER) and not layout.is_contiguous(INNER) else 1
 
 
 def column_walk(k_axis: int) -> int:
-    """Returns the walk along a tile's rows."""
+    """Returns the layout's walk along a tile's rows."""
     return INNER if k_axis == 1 else OUTER
 
 
@@ -267,8 +267,10 @@ def staged_tile(
     **more: Any,
 ) -> StagedTile:
     """
-    `outer` and `inner` are (tile, extent) of the operand's M or N, and of K; `more` are other
-    fields of the tile.
+    Builds a staged tile.
+
+    `outer` and `inner` are (tile size, operand size) along M or N, and along K. `more` are other
+    fields.
     """
     k_axis = 1 if more.get("packed") else k_axis_of(layout)
     rows, columns = (inner, outer) if k_axis == 0 else (outer, inner)
@@ -288,7 +290,7 @@ def staged_tile(
 
 
 def panel_layout(packing: PackingAttr) -> Layout:
-    """Returns where the elements of an operand in panels lie, zeros around it included."""
+    """Returns the layout of an operand in panels, including zero padding."""
     batch, panels, rows, depth = packing.shape
     axes = (
         (Axis(batch, panels * rows * depth),),
@@ -300,10 +302,7 @@ def panel_layout(packing: PackingAttr) -> Layout:
 
 
 def fragment_layout(packing: PackingAttr) -> Layout:
-    """
-    Returns where an operand in fragments lies: the fragments of a step along K are a row, elements
-    in their order.
-    """
+    """Returns the layout of an operand in fragments: a row has the fragments of one K step."""
     batch, steps, count, elements = packing.shape
     row = count * elements
     axes = ((Axis(batch, steps * row),), (Axis(row, 1),), (Axis(steps, row),))

@@ -1,9 +1,9 @@
 """
-Schedules that were measured: a table for each target, which `assign-schedule` asks first.
+Looks up measured schedules: a table for each target, with priority over estimates.
 
-`targets/tuned/NAME.json` (or the folder that XDSL_SPIRV_TUNED names) maps a contraction's key, its
-types, loops and index maps, to the schedule that `xdsl-spirv tune` found fastest, as text. A
-schedule that no longer fits, because the contraction has grown an epilogue, say, is passed over.
+`targets/tuned/NAME.json` (or the folder in XDSL_SPIRV_TUNED) maps a contraction's key (types,
+loops and index maps) to the text of the schedule that `xdsl-spirv tune` found fastest. A schedule
+that no longer fits is ignored, for example after an epilogue was fused.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ SCHEMA_VERSION = 1
 VARIABLE = "XDSL_SPIRV_TUNED"
 
 TUNED = "schedule.tuned"
-"""The attribute that gives a module a table of its own: schedules by key, asked first."""
+"""Attribute with a module's own table of schedules by key, which has priority."""
 
 
 def key_of(contraction: Contraction) -> str:
     """
-    The key that a schedule is chosen by: types, sizes of the loops, and who indexes what.
+    Returns the key of a contraction: types, loop sizes, index maps, weights and stored types.
 
-    Weights are packed once, and a result that is stored in another type takes another time.
+    Weights matter because they are packed only once; stored types affect the time.
     """
     a, b, result = contraction.types
     loops = "x".join(map(str, contraction.sizes))
@@ -54,7 +54,7 @@ def key_of(contraction: Contraction) -> str:
 
 
 def _stored_types(contraction: Contraction) -> list[str]:
-    """The types in which results are stored, where they are not the contraction's own."""
+    """Returns the types of the stored results if they differ from the contraction's."""
     try:
         stored = [str(result.element_type) for result in contraction.epilogue.results]
     except NotFused:
@@ -63,7 +63,7 @@ def _stored_types(contraction: Contraction) -> list[str]:
 
 
 def folder() -> Path:
-    """The folder of the tables."""
+    """Returns the folder of the tables."""
     named = os.environ.get(VARIABLE)
     return Path(named) if named else Path(targets.__file__).parent / "tuned"
 
@@ -83,8 +83,8 @@ def read_entries(path: Path) -> Mapping[str, str]:
         table = json.loads(path.read_text())
         if table["schema_version"] != SCHEMA_VERSION:
             raise TargetError(
-                f"{path}: schema_version is {table['schema_version']}, but {SCHEMA_VERSION} is "
-                "read: tune again"
+                f"{path}: schema_version is {table['schema_version']}, but this version reads "
+                f"{SCHEMA_VERSION}: tune again"
             )
         entries: Mapping[str, Any] = table["entries"]
         return {key: str(entry["schedule"]) for key, entry in entries.items()}
@@ -101,12 +101,12 @@ def parse_schedule(text: str) -> ContractionAttr:
     except (ParseError, VerifyException) as error:
         raise TargetError(f"{text!r} is not a schedule: {error}") from error
     if not isinstance(schedule, ContractionAttr):
-        raise TargetError(f"{text!r} is no #schedule.contraction")
+        raise TargetError(f"{text!r} is not a #schedule.contraction")
     return schedule
 
 
 def lookup(contraction: Contraction, target: Target) -> ContractionAttr | None:
-    """Returns the measured schedule of a contraction; None if there is none that fits."""
+    """Returns the measured schedule of a contraction if it fits, else None."""
     key = key_of(contraction)
     schedule = _schedule_of_module(contraction.op, key) or _schedule_of_target(target, key)
     if schedule is None or any(plan(contraction, schedule, target).problems()):
@@ -115,12 +115,11 @@ def lookup(contraction: Contraction, target: Target) -> ContractionAttr | None:
 
 
 def give_schedules(module: ModuleOp, schedules: Mapping[str, ContractionAttr]) -> None:
-    """Gives a module its own table of schedules, to compile a tuner's candidate."""
+    """Sets a module's own table of schedules, to compile a tuner's candidate."""
     module.attributes[TUNED] = DictionaryAttr(schedules)
 
 
 def _schedule_of_module(op: Operation, key: str) -> ContractionAttr | None:
-    """Looks up the schedule in the table of the operation's module."""
     table = op.get_toplevel_object()
     table = table.attributes.get(TUNED) if isinstance(table, Operation) else None
     schedule = table.data.get(key) if isinstance(table, DictionaryAttr) else None
@@ -128,7 +127,6 @@ def _schedule_of_module(op: Operation, key: str) -> ContractionAttr | None:
 
 
 def _schedule_of_target(target: Target, key: str) -> ContractionAttr | None:
-    """Looks up the schedule in the target's file."""
     path = path_for(target.name)
     if not path.is_file():
         return None

@@ -1,14 +1,14 @@
 """
-Weights that lie across K are turned once, where products of few rows read them.
+Transposes weights that are not contiguous along K, for products with few rows.
 
     %r = schedule.dispatch(%x, %w) {    %t = schedule.dispatch(%w) { linalg.transpose }
       ... %x[m, k] * %w[k, n]       ->  %r = schedule.dispatch(%x, %t) { ... %x[m, k] * %t[n, k] }
     }
 
-A load of 16 bytes along K has elements of one sum, which one invocation adds up by itself. A load
-across K has elements of neighbouring sums, each of which many invocations share. Weights are turned
-before the first run only. They are turned if the target's file says how fast memory is, and if the
-new product is scheduled as one of few rows.
+A load of 16 bytes along K has elements of one sum, which one invocation adds up. A load across K
+has elements of neighbouring sums, each of which many invocations share. Weights are transposed
+once, before the first run. The pass requires a measured memory rate in the target file and a
+schedule of few rows for the new product.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
 
 Turned = dict[tuple[SSAValue, tuple[int, ...]], SSAValue]
-"""(weight, the order of its dimensions) -> the result of the dispatch that turns it."""
+"""Maps (weight, order of its dimensions) to the result of the dispatch that transposes it."""
 
 
 @dataclass(frozen=True)
 class TurnWeightsPass(LimitedPass):
-    """Turns weights so that they lie along K where few rows are multiplied by them."""
+    """Transposes weights of products with few rows, so that they are contiguous along K."""
 
     name = "turn-weights"
 
     target: str = ""
     """
-    A device's name or a target file. If empty, the module's target; if the module has none,
-    no weight is turned.
+    Name of a known device or path of a target file; default: the module's target. Without a
+    target, no weight is transposed.
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -83,7 +83,7 @@ def _turn(
     limits: Limits,
     turned: Turned,
 ) -> None:
-    """Lets a product read its weight transposed, if that makes it one of few rows."""
+    """Transposes the weight of a product if the product then has a schedule of few rows."""
     contraction = as_contraction(root)
     if contraction is None:
         return
@@ -94,7 +94,7 @@ def _turn(
     assert isinstance(weight, BlockArgument)
     source, block = dispatch.inputs[weight.index], dispatch.body.block
     number, maps = list(root.inputs).index(weight), root.indexing_maps
-    # Tried on the product itself: schedules are chosen by the contents of a dispatch.
+    # Modifies the product for the trial: schedules depend on the contents of its dispatch.
     argument = dispatch.add_operand(source)
     Rewriter.replace_value_with_new_type(argument, _turned_type(weight.type, order))
     argument = block.args[-1]
@@ -113,9 +113,10 @@ def _turn(
 
 def _order(contraction: Contraction, much: int) -> tuple[int, ...] | None:
     """
-    The dimensions of B with K's dimensions last, if each is indexed by a single loop.
+    Returns the order of B's dimensions with K's last, if a single loop indexes each.
 
-    None if B already lies along K, is not a weight, or has not `much` more columns than A has rows.
+    Returns None if B already runs along K, is not a weight, or has fewer than `much` columns for
+    each row of A.
     """
     weight, map = contraction.b, contraction.maps[1]
     few, many = typical(contraction.m), typical(contraction.n)
@@ -134,7 +135,6 @@ def _order(contraction: Contraction, much: int) -> tuple[int, ...] | None:
 
 
 def _is_of_few_rows(root: linalg.ops.GenericOp, target: Target, decisions: Decisions) -> bool:
-    """True if the estimate schedules the product as one of few rows."""
     try:
         choose(contraction_of(root), target, decisions, (ROWS,))
     except (NotAContraction, ScheduleDoesNotFit):
@@ -143,7 +143,6 @@ def _is_of_few_rows(root: linalg.ops.GenericOp, target: Target, decisions: Decis
 
 
 def _read(root: linalg.ops.GenericOp, number: int, value: SSAValue, order: tuple[int, ...]) -> None:
-    """Lets a product read `value`: operand `number` with its dimensions in this order."""
     maps = list(root.indexing_maps)
     old = maps[number].data
     results = tuple(old.results[n] for n in order)
@@ -159,7 +158,6 @@ def _turned_type(type: Attribute, order: tuple[int, ...]) -> TensorType:
 
 
 def _turning(dispatch: DispatchOp, source: SSAValue, order: tuple[int, ...]) -> SSAValue:
-    """Builds the dispatch that transposes a weight; returns its result."""
     type = _turned_type(source.type, order)
     block = Block(arg_types=[source.type])
     block.args[0].name_hint = source.name_hint

@@ -1,11 +1,11 @@
 """
-Windows of few channels get more of them, where that is estimated to pay.
+Adds zero channels to convolutions of few channels, or merges their groups, if it is faster.
 
     image of 3 channels, weights of 3    ->  both of 4, zeros behind: vectors of 4 move
     32 groups of 4 channels by 4 filters ->  8 groups of 16 by 16, zeros between: matrices are full
 
-A cooperative matrix has 16 rows and columns, and memory moves vectors: products with zeros cost
-less than rows that stay empty. Weights are computed once; the image is copied, if at all.
+A cooperative matrix has 16 rows and columns, and memory is accessed by vectors: products with
+zeros cost less than unused rows. Weights are computed once; the image is copied if necessary.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.graph.layouts import weight_of, with_type
 
 VECTOR = 4
-"""Least channels of an image after widening: 8 bytes of f16 move at once."""
+"""Least number of an image's channels after widening: 8 bytes of f16 form one access."""
 
 FULL = 64
-"""The number of a group's channels that fills a matrix."""
+"""Number of channels in a group that fills a matrix."""
 
 
 class WideCode(Code):
-    """Writes tensors with more channels."""
+    """Emits operations that widen tensors."""
 
     def with_zeros_behind(self, value: SSAValue, dimension: int, size: int) -> SSAValue:
-        """Copies a tensor with zeros behind a dimension; readers are not fused through the copy."""
+        """Copies a tensor and appends zeros to a dimension. Readers are not fused through it."""
         shape = list(_shape(value))
         wide = [size if at == dimension else n for at, n in enumerate(shape)]
         around = self.fill(wide, tensor_type(value).element_type, 0)
@@ -76,7 +76,7 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
 
 
 def widen_contraction(op: linalg.ops.GenericOp, code: WideCode) -> linalg.ops.GenericOp | None:
-    """Inserts a contraction with more channels before the operation; None if it needs none."""
+    """Inserts a widened contraction before the operation; returns None if widening is useless."""
     weight = weight_of(op)
     operands = [*op.operands]
     if not is_weight(weight) or any(size < 0 for value in operands for size in _shape(value)):
@@ -106,7 +106,6 @@ def widen_contraction(op: linalg.ops.GenericOp, code: WideCode) -> linalg.ops.Ge
 def _of_vectors(
     op: linalg.ops.GenericOp, code: WideCode, channel: int, count: int
 ) -> linalg.ops.GenericOp:
-    """Pads the channels of image and weights with zeros at the end."""
     size = -(-count // VECTOR) * VECTOR
     inputs: list[SSAValue] = []
     for value, map in zip(op.inputs, maps_of(op), strict=False):
@@ -132,7 +131,7 @@ def _inside_padding(
     source = change(owner.source)
     low, high = (list(n.get_values()) for n in (owner.static_low, owner.static_high))
     more = len(_shape(source)) - len(low)
-    # Dimensions that were taken apart are not padded: both of the two have no padding.
+    # A dimension that was split has no padding.
     place = next((n for n, s in enumerate(_shape(owner.source)) if s != _shape(source)[n]), 0)
     low[place:place] = [0] * more
     high[place:place] = [0] * more
@@ -151,10 +150,10 @@ def _inside_padding(
 def _of_groups(
     op: linalg.ops.GenericOp, code: WideCode, group: int, count: int
 ) -> linalg.ops.GenericOp | None:
-    """Merges `count` groups to one, whose weights are zero between different groups."""
+    """Merges `count` groups to one group, with weights of zero between different groups."""
     maps, loops = maps_of(op), op.get_num_loops()
     weight = weight_of(op)
-    # The loops of the groups' members: of the result, and summed over.
+    # New loops over the merged groups: of the result, and of the sum.
     made, read = loops, loops + 1
     inputs: list[SSAValue] = []
     new_maps: list[AffineMap] = []
@@ -194,7 +193,7 @@ def _of_groups(
 
 
 def _block_diagonal(value: SSAValue, place: int, code: WideCode) -> SSAValue:
-    """Doubles a dimension: elements on the diagonal, zeros elsewhere."""
+    """Repeats a dimension: elements on the diagonal, zeros elsewhere."""
     shape, element = list(_shape(value)), tensor_type(value).element_type
     shape.insert(place + 1, shape[place])
     rank, zero = len(shape), code.constant(0, element)

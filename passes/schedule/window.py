@@ -1,9 +1,9 @@
 """
-Derives the sliding loop and what subgroups share from a window schedule of one contraction.
+Plans a contraction over sliding windows: the sliding loop and the distribution to subgroups.
 
-The result's last loop slides over the last dimension of an operand (B, which owns that loop), step
-by step, and one loop of K walks the window there: X[..., w + dilation * k]. A subgroup takes a
-*segment* of the result's row, an element for each invocation; all other parallel loops are *tasks*.
+The result's last loop slides over the last dimension of B, the input, with step 1, and one loop of
+K indexes the window there: X[..., w + dilation * k]. A subgroup computes a *segment* of a result
+row, one element per invocation. All other parallel loops are *tasks*.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from xdsl_spirv.targets import Target
 
 FEATURE = "subgroup-rotate"
 TYPES = ("f16", "f32", "s8", "u8", "s16", "u16", "s32", "u32")
-"""Element types whose values kernels extend to the result's; bfloat16 is not."""
+"""Element types that kernels can extend to the result's type; bfloat16 is not supported."""
 
 
 def seconds_of_taps(contraction: Contraction, target: Target, more: float = 0) -> float:
-    """Estimated seconds of reading: windows from the cache, and `more` elements for each result."""
+    """Estimates the seconds to read windows from the cache, plus `more` elements per result."""
     results = typical(contraction.batch * contraction.m * contraction.n)
     size = bit_width(contraction.element_types[0]) / 8 / target.copy_bytes_per_second
     return results * (typical(contraction.k) / target.model.window.cached + more) * size
 
 
 def elements_of(contraction: Contraction, operand: int) -> RowMajor:
-    """Returns how A (0), B (1) or the result (2) lies in memory."""
+    """Returns the memory layout of A (0), B (1) or the result (2)."""
     value = (contraction.a, contraction.b, contraction.init)[operand]
     stored, low = (value, None) if operand == 2 else storage(value)
     shape = static(shape_of(stored))
@@ -53,18 +53,18 @@ class WindowPlan(ContractionPlan):
 
     @cached_property
     def operands(self) -> tuple[RowMajor, RowMajor, RowMajor]:
-        """The filters, the input that they slide over, and the result."""
+        """Memory layouts of the filters, the input and the result."""
         a, b, result = (elements_of(self.contraction, operand) for operand in range(3))
         return a, b, result
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The loops' sizes: a window schedule is only for static ones."""
+        """Sizes of all loops; a window schedule needs static sizes."""
         return static(self.contraction.sizes)
 
     @property
     def sliding(self) -> int:
-        """The loop that slides: the result's last."""
+        """Index of the sliding loop, the result's last."""
         last = self.contraction.maps[2].results[-1]
         assert isinstance(last, AffineDimExpr)
         return last.position
@@ -75,7 +75,7 @@ class WindowPlan(ContractionPlan):
 
     @property
     def window(self) -> int | None:
-        """The loop of K that walks the window; None if no loop does so by itself."""
+        """Index of K's loop along the window; None if no single loop indexes the window."""
         factors = self.operands[1].indices[-1].factors
         loops = [loop for loop in self.reduced if factors[loop]]
         return loops[0] if len(loops) == 1 else None
@@ -87,18 +87,18 @@ class WindowPlan(ContractionPlan):
 
     @property
     def width(self) -> int:
-        """Elements of a window's row."""
+        """Number of elements in a window's row."""
         assert self.window is not None
         return self.sizes[self.window]
 
     @property
     def reach(self) -> int:
-        """Distance of the last element of a window from its first."""
+        """Distance from the first to the last element of a window's row."""
         return self.dilation * (self.width - 1)
 
     @property
     def row(self) -> int:
-        """The number of results in a row that the window slides over."""
+        """Number of results in a row."""
         return self.sizes[self.sliding]
 
     @property
@@ -106,13 +106,13 @@ class WindowPlan(ContractionPlan):
         return ceil_div(self.row, self.target.subgroup_size)
 
     def spills(self, distance: int) -> bool:
-        """True if the element `distance` ahead of a result may lie in the next segment."""
+        """True if the element `distance` further may belong to the next segment."""
         beyond = self.segments > 1 or self.row > self.target.subgroup_size - distance
         return distance > 0 and beyond
 
     @property
     def selects(self) -> bool:
-        """True if a result needs elements behind its segment that lie inside the input."""
+        """True if a result may need input elements beyond its segment."""
         _, row, _ = self.operands
         first = row.indices[-1].start + self.target.subgroup_size
         inside = self.segments > 1 or surely_below(first, row.shape[-1])
@@ -120,13 +120,13 @@ class WindowPlan(ContractionPlan):
 
     @property
     def filters(self) -> int | None:
-        """The loop along which an invocation computes `outputs` results: the innermost of M."""
+        """Index of M's innermost loop, along which an invocation computes `outputs` results."""
         m = self.contraction.groups[1]
         return m[-1] if m else None
 
     @property
     def outer(self) -> list[tuple[int, int]]:
-        """The loops that tasks are made of, outermost first, each with its number of steps."""
+        """Loops of the tasks with their numbers of steps, outermost first."""
         _, _, _, k = self.contraction.groups
         tasks: list[tuple[int, int]] = []
         for loop in range(k.start):
@@ -142,7 +142,7 @@ class WindowPlan(ContractionPlan):
 
     @property
     def tasks(self) -> int:
-        """Segments that subgroups take, one each."""
+        """Number of segments of all rows; each subgroup computes one."""
         return self.segments * prod(steps for _, steps in self.outer)
 
     @property
@@ -166,9 +166,9 @@ class WindowPlan(ContractionPlan):
     # Whether it fits
 
     def problems(self) -> Iterator[str]:
-        """The problems of this schedule; each names a fitting value."""
+        """Yields the reasons why the schedule does not fit, each with a fitting value."""
         if self.contraction.is_dynamic:
-            yield "a window schedule needs sizes that are known before the program runs"
+            yield "a window schedule needs static sizes"
             return
         try:
             a, b, result = self.operands
@@ -179,12 +179,12 @@ class WindowPlan(ContractionPlan):
         yield from self._problems_of_target()
         contraction = self.contraction
         if any(contraction.prologues):
-            yield "a window schedule does not compute its operands"
+            yield "a window schedule does not support computed operands"
         if any(packing_of(value) for value in (contraction.a, contraction.b)):
-            yield "a window schedule reads operands as they are, not packed ones"
+            yield "a window schedule does not support packed operands"
         types = {contraction.types[0], contraction.types[1], contraction.types[2]}
         if unknown := types - set(TYPES):
-            yield f"a window schedule takes {', '.join(TYPES)}, not {', '.join(sorted(unknown))}"
+            yield f"a window schedule supports {', '.join(TYPES)}, not {', '.join(sorted(unknown))}"
         count = 1 if self.filters is None else self.sizes[self.filters]
         if count % self.outputs:
             yield f"outputs = {self.outputs} does not divide the {count} filters"
@@ -194,21 +194,21 @@ class WindowPlan(ContractionPlan):
     def _problems_of_window(self, a: RowMajor, b: RowMajor, result: RowMajor) -> Iterator[str]:
         sliding = self.sliding
         if self.window is None:
-            yield "no single loop of K walks a window along B's last dimension: NCHW has one"
+            yield "B's last dimension must be indexed by a single loop of K, as in NCHW"
             return
         if b.indices[-1].factors[sliding] != 1 or result.step(sliding) != 1:
             yield "windows must slide by 1 along the last dimension of B and of the result"
         if any(index.factors[sliding] for index in (*b.indices[:-1], *a.indices)):
-            yield "the loop that slides must walk B's last dimension alone"
+            yield "the sliding loop must index only B's last dimension"
         if any(index.factors[self.window] for index in b.indices[:-1]):
-            yield "the loop that walks the window must walk B's last dimension alone"
+            yield "the window's loop must index only B's last dimension"
         if self.dilation < 0:
-            yield "a window is walked backwards"
+            yield "the dilation of a window must not be negative"
         if any(a.leaves(d, self.sizes) for d in range(len(a.shape))):
-            yield "the filters are padded"
+            yield "the filters must not be padded"
         size = self.target.subgroup_size
         if self.reach > size:
-            yield f"windows reach {self.reach} elements further, but subgroups have {size}"
+            yield f"windows reach {self.reach} elements further, more than the subgroup size {size}"
 
     def _problems_of_target(self) -> Iterator[str]:
         target = self.target
@@ -217,8 +217,8 @@ class WindowPlan(ContractionPlan):
         halves = self.contraction.types[2] == "f16"
         if halves and not target.selected_halves and self._selects_a_pair():
             yield (
-                f"{target.name}'s compiler takes one half for another where windows of two go "
-                f"beyond {target.subgroup_size} elements (selected_halves in its file)"
+                f"{target.name}'s compiler confuses the halves of a word in windows of two beyond "
+                f"{target.subgroup_size} elements (selected_halves in the target file)"
             )
 
     def _selects_a_pair(self) -> bool:
@@ -232,10 +232,10 @@ SUBGROUPS = 4
 
 def list_plans(contraction: Contraction, target: Target) -> Iterator[Iterator[WindowPlan]]:
     """
-    Lists the plans of windows, the best one first, for depthwise convolutions.
+    Yields one group of plans, the best first, for depthwise convolutions.
 
-    Each channel is a batch there, and has so few filters that tiles of M rows would be nearly
-    empty. Measured on lavapipe, the kernel is 20 times as fast as multiply-adds from staged tiles.
+    Each channel is a batch, with so few filters that tiles of M rows would be nearly empty.
+    Measured on lavapipe: 20 times as fast as multiply-adds on staged tiles.
     """
     schedules = (WindowAttr(outputs, SUBGROUPS) for outputs in OUTPUTS)
     yield (WindowPlan(contraction, schedule, target) for schedule in schedules)

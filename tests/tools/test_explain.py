@@ -177,7 +177,7 @@ def test_text_names_each_layer_and_each_reason_once(
     text = capsys.readouterr().out
     assert re.search(r"^0 +cooperative-matrix .* half$", text, re.MULTILINE)
     assert re.search(r"^1 +rows .* full$", text, re.MULTILINE)
-    assert text.count("rows: few rows of the result: the other operand is read once") == 1
+    assert text.count("rows: the result has few rows: the larger operand is streamed once") == 1
     assert "measured" in text
     assert "no roofline: lavapipe's file holds no measured rates" in text
 

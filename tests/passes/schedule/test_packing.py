@@ -60,7 +60,7 @@ def _compiled(workload: Workload, a: str, b: str, **weights: np.ndarray) -> Prog
 @pytest.mark.parametrize("direct", ["b", "ab"])
 def test_packed_operands_are_read_as_they_are(workload: Workload, direct: str):
     if workload.name == "convolution" and "a" in direct:
-        with pytest.raises(PassFailedException, match=r"a: direct, .* read through windows"):
+        with pytest.raises(PassFailedException, match=r"a = direct, .* read through windows"):
             _compiled(workload, "direct", "direct")
         return
     staged = "staged<padding = 8>"
@@ -93,7 +93,7 @@ def test_panels_hold_the_operand(workload: Workload, paths: tuple[str, str]):
 
 
 def test_windows_are_in_no_panels():
-    with pytest.raises(PassFailedException, match=r"a: panels, .* read through windows"):
+    with pytest.raises(PassFailedException, match=r"a = panels, .* read through windows"):
         _compiled(WORKLOADS[3], PANELS, "staged<padding = 8>")
 
 

@@ -87,5 +87,5 @@ def test_a_layer_says_that_it_is_split() -> None:
 
 
 def test_another_arithmetic_is_refused() -> None:
-    with pytest.raises(DiagnosticException, match="'tf32' is not an arithmetic"):
+    with pytest.raises(DiagnosticException, match="unknown arithmetic 'tf32'"):
         Limits(allowed="tf32")
