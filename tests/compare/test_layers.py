@@ -1,4 +1,4 @@
-"""`run --compare-layers`: which layer differs is found, whichever it is."""
+"""`run --compare-layers` finds the first layer that differs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def inputs() -> dict[str, Any]:
 
 
 def damaged(program: Program, number: int, old: str, new: str) -> Program:
-    """The program with another instruction in the kernel of one dispatch."""
+    """Returns the program with a changed instruction in the kernel of one dispatch."""
     name = program.manifest.dispatches[number].kernel
     code = program.code[name]
     assert old in code.text
@@ -116,7 +116,7 @@ def test_the_command_stops_there(
 
 
 def residuals() -> Any:
-    """An f16 model whose residuals grow until layer 4 overflows."""
+    """Returns an f16 model whose residuals grow until layer 4 overflows."""
     onnx = pytest.importorskip("onnx")
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT16
     nodes, current = list[Any](), "x"
@@ -132,7 +132,7 @@ def residuals() -> Any:
 
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_whichever_layer_overflows_first_is_named():
-    """The model is linear: larger inputs overflow in earlier layers."""
+    """The model is linear, so that larger inputs overflow in earlier layers."""
     program = compile_model(import_onnx(residuals()), "lavapipe")
     named = set[int]()
     for scale in 2.0 ** np.arange(-2, 16, 3):

@@ -1,4 +1,4 @@
-"""A quantized result may be off by the model's own step, and by no more."""
+"""A quantized result may differ by one step of the model, and by no more."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ h, T = onnx.helper, onnx.TensorProto
 
 
 def model_of(scale: Any, behind: list[tuple[str, dict[str, Any]]]) -> bytes:
-    """Resize, quantize and dequantize by `scale`, then some operators."""
     axis = {"axis": 1} if np.ndim(scale) else {}
     zero = np.zeros(np.shape(scale), np.int8)
     constants = {"s": np.asarray(scale, np.float32), "z": zero, "sizes": np.array([1, 2, 1, 9])}
@@ -41,7 +40,7 @@ BEHIND: dict[str, tuple[dict[str, Any], float]] = {
     **{name: ({}, 1.0) for name in ("Relu", "Identity", "Neg", "Flatten", "Softmax")},
     "Transpose": ({"perm": [0, 2, 3, 1]}, 1.0), "Clip": ({}, 1.0),
 }  # fmt: skip
-"""Operators behind a quantization, and the factor by which they pass its step on."""
+"""Operators after a quantization, and the factor by which they scale its step."""
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -1,4 +1,4 @@
-"""Checks the next call on a GPU: kernels by hand on our operands, schedules that fit."""
+"""Kernels of benchmarks/by_hand.py read our packed operands, and their schedules fit."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_kernel_by_hand_takes_the_place_of_the_multiplication_only(by_hand: An
     assert step.bindings == ((0, 2, "result"),)
     assert step.addresses == ((0, "A"), (8, "packed"))
     assert changed.kernels == {"pack": b"p", "own": b"code"}
-    # It reads ahead of packed operands, not of the caller's.
+    # The kernel prefetches beyond packed operands, but not beyond the caller's buffers.
     assert [buffer.size for buffer in changed.buffers] == [64, 64 + by_hand.BEYOND]
 
 

@@ -1,4 +1,4 @@
-"""Long chains of values that are used twice: a walk over all ways through them would never end."""
+"""Long chains of values with two uses each compile, although they have exponentially many paths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LENGTH = 60
 
 
 def chain(step: str) -> str:
-    """The steps, each of which reads `%v` of the one before, and gives the one behind."""
+    """Returns a chain of `step`, which computes `{r}` from `%v` of the previous step."""
     lines = [f"func.func @main(%v0: {TYPE}) -> {TYPE} {{", f"  %e = tensor.empty() : {TYPE}"]
     for number in range(LENGTH):
         before, behind = f"%v{number}", f"%v{number + 1}"

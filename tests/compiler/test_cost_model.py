@@ -1,4 +1,4 @@
-"""The cost model beside measurements: what benchmarks/cost_model.py makes of them."""
+"""benchmarks/cost_model.py evaluates measurements correctly."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_estimate_has_the_sum_of_parts(model: Any, packed: dict[str, list[Any
     cut = next(row for row in packed[case] if row.schedule.startswith("8 parts "))
     whole = next(row for row in packed[case] if row.schedule.startswith("#"))
     more = 1e6 * seconds_of_sum(model.contraction(case), 8, TARGET)
-    # Nine times 16 x 4096 results move, and a dispatch begins.
+    # The extra time is moving 9 * 16 * 4096 results and one launch.
     assert 4 < more < 4 + 9 * 16 * 4096 * 4 / 4.27e6
     assert cut.on_top * 1e6 == pytest.approx(model.START_US + more)
     assert whole.on_top * 1e6 == pytest.approx(model.START_US)

@@ -1,6 +1,4 @@
-"""
-Programs with sizes that are known only when they run: one compilation, every size.
-"""
+"""Programs with dynamic sizes are right for every size after one compilation."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ def tensor(shape: Shape, element: str) -> str:
 
 
 def matmul(a: Shape, b: Shape, c: Shape, types: tuple[str, str], name: str = "matmul") -> str:
-    """A product whose dimensions of one letter are equal and dynamic."""
+    """Returns a product. Dimensions with equal letters are equal and dynamic."""
     ta, tb, tc = tensor(a, types[0]), tensor(b, types[0]), tensor(c, types[1])
     lines: list[str] = []
     sizes: list[str] = []
@@ -72,7 +70,7 @@ def inputs_of(program: Program, sizes: Mapping[str, int]) -> dict[str, Array]:
 
 
 def assert_right(program: Program, sizes: Mapping[str, int]) -> None:
-    """The interpreter's results are within their bound, and its checks find nothing."""
+    """Checks the interpreter's results and that its checks find nothing."""
     inputs = inputs_of(program, sizes)
     checks = Checks.of("all")
     results = run(program, inputs, checks=checks)
@@ -369,7 +367,7 @@ def test_on_vulkan(name: str, lavapipe: Path, layered: dict[str, str], tmp_path:
             env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")} | layered,
         )
         assert done.returncode == 0, done.stderr
-        # The validation layer's messages would be there.
+        # Messages of the validation layer would be on standard error.
         assert done.stderr == ""
         expected = run(program, inputs)["result0"].astype(np.float64)
         found = np.load(tmp_path / "r.npz")["result0"].astype(np.float64)
@@ -426,7 +424,7 @@ func.func @main(%x: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
 
 
 def test_every_process_makes_the_same_program():
-    """Products of sizes are ordered by first occurrence, not by addresses in memory."""
+    """Products of sizes are ordered by first occurrence, not by address."""
     programs = {
         subprocess.run(
             [sys.executable, "-c", REPRODUCED, str(count), EXPONENTIALS],

@@ -1,4 +1,4 @@
-"""Values that are known when a model is compiled are computed then, with the same results."""
+"""Values that are known at compile time are folded without changing results."""
 
 from __future__ import annotations
 

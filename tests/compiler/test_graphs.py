@@ -1,4 +1,4 @@
-"""Models as graphs (SPV_ARM_graph): against onnxruntime, and on disk."""
+"""Models as graphs (SPV_ARM_graph) give onnxruntime's results and can be saved and loaded."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Node = tuple[str, str, str, dict[str, Any]]
 
 
 def make_model(folder: Path, nodes: list[Node], weights: dict[str, Any], shape: list[int]) -> Path:
-    """An ONNX file from rows of operator, inputs, outputs, attributes."""
+    """Writes an ONNX file from rows (operator, inputs, outputs, attributes)."""
     graph = helper.make_graph(
         [helper.make_node(t, i.split(), o.split(), **a) for t, i, o, a in nodes],
         "g",
@@ -88,7 +88,7 @@ WEIGHTS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> tuple[GraphProgram, Any, Any]:
-    """A network's graph, an input, and onnxruntime's result."""
+    """Returns a network's graph, an input and onnxruntime's result."""
     nodes = [(t, i.replace("  ", " _ "), o, a) for t, i, o, a in NETWORK]
     path = make_model(tmp_path_factory.mktemp("graph"), nodes, WEIGHTS, [1, 3, 13, 14])
     model = onnx.load(path)

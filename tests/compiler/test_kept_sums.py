@@ -1,9 +1,9 @@
 """
-A sum and its norm are one kernel, which stores both; parts of one result are computed by one.
+One kernel stores a sum and its norm, and one kernel computes all parts of a concatenated result.
 
-Rows are open or known, whole vectors or not, kept in registers or too long for that. The
-interpreter runs the programs with all checks on, for devices with subgroups of 8 and of 32; results
-are compared with the operations' own results.
+Rows have dynamic or static sizes, divisible by vectors or not, in registers or too long for
+registers. The interpreter runs the programs with all checks for devices with subgroups of 8 and of
+32. Results are compared with the results of the operations.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ TARGETS = ("lavapipe", "nvidia-h200")
 
 
 def sum_and_norm(rows: int | None, columns: int, also: str = "") -> str:
-    """
-    x = a + b and x / sqrt(mean(x * x)) * w as f16, of which both are results; with `also`, which
-    makes %y of %x, that is a result and what is divided.
-    """
+    """Returns x = a + b, x / sqrt(mean(x * x)) * w as f16, and %y computed by `also`."""
     m = "?" if rows is None else rows
     x, half = f"tensor<{m}x{columns}xf32>", f"tensor<{m}x{columns}xf16>"
     row, size = f"tensor<{m}xf32>", "(%m)" if rows is None else "()"
@@ -110,7 +107,7 @@ func.func @main(%x: tensor<?x40xf16>, %w: tensor<40x192xf16>, %c: tensor<?x32xf3
 
 
 def assert_right(program: Program, sizes: Mapping[str, int]) -> None:
-    """The interpreter's results are within their bound, and its checks find nothing."""
+    """Checks the interpreter's results and that its checks find nothing."""
     generator, inputs = np.random.default_rng(1), dict[str, Array]()
     for buffer in program.manifest.inputs:
         shape = tuple(evaluate(size, sizes, buffer.name) for size in buffer.shape)
@@ -169,7 +166,7 @@ def test_not_few_rows_or_columns(rows: int, columns: int):
 
 @pytest.mark.parametrize(("element", "kernels"), [("f16", 1), ("f32", 2)])
 def test_few_rows_that_are_rounded(element: str, kernels: int):
-    """A norm of few rows in f32 may become a part of the product that reads it."""
+    """A norm of few f32 rows may become part of the product that reads it."""
     text = sum_and_norm(8, 64)
     if element == "f32":
         text = text.replace("f16", "f32").replace("arith.truncf %", "arith.negf %")

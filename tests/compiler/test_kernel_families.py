@@ -1,10 +1,11 @@
 """
-Every family of kernels: on lavapipe under the validation layer, and with subgroups of 4 to 64.
+Every family of kernels is right on lavapipe under the validation layer, and with subgroups of 4 to
+64.
 
-Each is a whole program, as `xdsl-spirv compile` makes it, of one dispatch or several. On lavapipe
-all run in one process, twice, and the layer with its synchronization checks must have nothing to
-say. The emulated devices are like lavapipe but for their subgroups; the interpreter runs their
-programs with all checks on. Results are compared with numpy's.
+Each case is a program of `xdsl-spirv compile` with one or several dispatches. On lavapipe all run
+in one process, twice, and the layer with its synchronization checks must report nothing. The
+emulated devices differ from lavapipe in their subgroups; the interpreter runs their programs with
+all checks. Results are compared with numpy's.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ RUNNER = Path(__file__).parents[1] / "runtime" / "vulkan" / "families.py"
 
 
 def script(name: str) -> ModuleType:
-    """A benchmark as a module; its own modules are beside it."""
+    """Imports a benchmark and the modules next to it."""
     path = ROOT / "benchmarks" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"benchmark_{name}", path)
     assert spec is not None
@@ -58,14 +59,14 @@ def script(name: str) -> ModuleType:
 
 @dataclass(frozen=True)
 class Family:
-    """A function on tensors; `right` says whether results are, without it `check` does."""
+    """A function on tensors. `right` checks its results (default: `check`)."""
 
     name: str
     text: str
     inputs: Callable[[], list[Array]]
     right: Callable[[list[Array], Array], bool] | None = None
     passes: tuple[ModulePass, ...] = ()
-    """Passes that run before the usual ones."""
+    """Passes that run before the default pipeline."""
 
     def compiled(self, target: str) -> Program:
         ctx = context()
@@ -217,7 +218,7 @@ def resized(inputs: list[Array], result: Array) -> bool:
 
 
 def product(inputs: list[Array], result: Array) -> bool:
-    """A product of small integers, whose sums are exact."""
+    """True if the result is the product. Operands are small integers, so that sums are exact."""
     a, b = (each.astype(np.float32) for each in inputs)
     return bool(np.array_equal(result, a @ b))
 
@@ -230,7 +231,6 @@ def attention() -> Iterable[Family]:
 
 
 def benchmarked() -> Iterable[Family]:
-    """The small cases of the benchmarks."""
     families, contractions = script("families"), script("contractions")
     for case in families.small():
         yield Family(
@@ -277,7 +277,7 @@ FAMILIES = {family.name: family for family in families()}
 
 
 def emulated(size: int, folder: Path) -> str:
-    """A target file like lavapipe's, whose subgroups have that many invocations."""
+    """Writes a copy of lavapipe's target file with another subgroup size."""
     known = json.loads(Path(targets.__file__).with_name("lavapipe.json").read_text())
     known["subgroup_size"] = {"default": size, "min": size, "max": size}
     path = folder / f"subgroups{size}.json"
@@ -294,13 +294,13 @@ FEW = {
     *(("sum and norm", size) for size in (4, 64)),
     *(("chain", 64), ("depthwise 3x3 10x10x24 batch 2 f16 -> f16", 64)),
 }
-"""Emulated devices that `make test` covers: who has the most to do with subgroups."""
+"""Families for emulated devices in `make test`: those that use subgroups most."""
 
 ALONE = (
     *("split along K", "chain", "sum and norm", "resize", "quantized convolution", "matmul bf16"),
     "attention",
 )
-"""Families that no other test runs on lavapipe, and one that relies on its component map."""
+"""Families that no other test runs on lavapipe, and one that depends on its component map."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Several processes lower kernels to the same result as one."""
+"""Several processes lower kernels to the same results as one process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAP = "affine_map<(d0, d1) -> (d0, d1)>"
 
 
 def network(rows: str = "8") -> str:
-    """Matmuls of two widths, one of four operations with a number of its own behind each."""
+    """Returns matmuls of two widths, each followed by one of four elementwise operations."""
     widths = [16] * 7 + [20] * (LAYERS - 6)
     given = [f"%w{n}: tensor<{widths[n]}x{widths[n + 1]}xf32>" for n in range(LAYERS)]
     lines = ["%zero = arith.constant 0.0 : f32"]
@@ -70,7 +70,7 @@ def files_of(program: Program, folder: Path) -> dict[str, bytes]:
 @forks
 @pytest.mark.parametrize("rows", ["8", "?"])
 def test_the_program_does_not_depend_on_the_number(rows: str, tmp_path: Path):
-    """To the last byte, sizes that are passed and kernels that are shared included."""
+    """The programs are equal byte for byte, with dynamic sizes and shared kernels."""
     one = compile_module(parse_text(network(rows)), "lavapipe")
     many = compile_module(parse_text(network(rows)), "lavapipe", jobs=3)
     assert rows == "?" or 4 < len(one.code) < len(one.manifest.dispatches)
@@ -80,7 +80,7 @@ def test_the_program_does_not_depend_on_the_number(rows: str, tmp_path: Path):
 
 @forks
 def test_forks_do_it(monkeypatch: pytest.MonkeyPatch):
-    """The passes do not run in this process, and the other processes' kernels are right."""
+    """No pass runs in this process, and the kernels of the forks are right."""
     here: list[int] = []
     apply = KernelToSPIRVPass.apply
     monkeypatch.setattr(
@@ -104,7 +104,7 @@ def test_forks_do_it(monkeypatch: pytest.MonkeyPatch):
 @forks
 @pytest.mark.parametrize("how", ["raises", "dies"])
 def test_a_failure_is_the_one_of_one_process(how: str, monkeypatch: pytest.MonkeyPatch):
-    """A kernel that a fork cannot lower is tried again here: the same error, or the program."""
+    """A kernel that a fork cannot lower is lowered again in this process, with the same error."""
     parent = os.getpid()
     apply = KernelToSPIRVPass.apply
 
@@ -126,7 +126,7 @@ def test_a_failure_is_the_one_of_one_process(how: str, monkeypatch: pytest.Monke
 
 @forks
 def test_no_process_to_be_had(monkeypatch: pytest.MonkeyPatch):
-    """Where the system starts no more processes, this one does the work."""
+    """If no process can be started, this process lowers all kernels."""
     fork = os.fork
     children: list[int] = []
 
@@ -145,7 +145,7 @@ def test_no_process_to_be_had(monkeypatch: pytest.MonkeyPatch):
 
 @forks
 def test_nothing_is_left_of_forks(monkeypatch: pytest.MonkeyPatch):
-    """Neither processes nor open files."""
+    """Neither processes nor open files remain."""
     fork = os.fork
     children: list[int] = []
 
@@ -162,7 +162,7 @@ def test_nothing_is_left_of_forks(monkeypatch: pytest.MonkeyPatch):
 
 
 def assert_ended(children: list[int], count: int) -> None:
-    """So many, and each was waited for: this process may have others that are not of these."""
+    """Checks that `count` of the children started and that each was waited for."""
     assert len(children) == count
     for child in children:
         with pytest.raises(ChildProcessError):
@@ -170,7 +170,7 @@ def assert_ended(children: list[int], count: int) -> None:
 
 
 def test_few_kernels_need_no_forks(monkeypatch: pytest.MonkeyPatch):
-    """A process costs as much as lowering a few of them."""
+    """A fork costs as much as lowering a few kernels."""
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("forked"), raising=False)
     text = "func.func @main(%a: tensor<4x4xf32>, %o: tensor<4x4xf32>) -> tensor<4x4xf32> {\n"
     text += "%r = linalg.matmul ins(%a, %a : tensor<4x4xf32>, tensor<4x4xf32>) "
@@ -179,7 +179,7 @@ def test_few_kernels_need_no_forks(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_alike_kernels_stay_together():
-    """Parts are of about the same size, and none separates kernels that may become one."""
+    """Parts have about equal sizes, and kernels that may be shared are in one part."""
     module, ctx = parse_text(network()), context()
     passes = linalg_to_spirv("lavapipe")
     for each in split_after(passes, OUTLINED)[0]:
@@ -193,7 +193,6 @@ def test_alike_kernels_stay_together():
 
 
 def test_jobs_that_are_no_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """The command says so, and writes nothing."""
     (tmp_path / "m.mlir").write_text(network())
     given = ["compile", str(tmp_path / "m.mlir"), "--target", "lavapipe", "-o", str(tmp_path / "p")]
     assert main([*given, "--jobs", "0"]) == 1

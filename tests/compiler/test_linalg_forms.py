@@ -1,5 +1,6 @@
 """
-Winograd's transforms, parallel loops, sums in bf16 and attributes behind operands.
+Winograd transforms, parallel loops, bf16 sums and attributes after operands compile to right
+programs.
 
 Covers: graph/winograd.
 """
@@ -142,7 +143,7 @@ func.func @main(%x: tensor<4x?xf32>, %y: tensor<4x?xi32>)
 
 
 def test_reductions_by_name_and_of_several_tensors():
-    """The total is the operation's first operand, so that `arith.subf` subtracts."""
+    """The accumulator is the first operand, so `arith.subf` subtracts from it."""
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     y = np.arange(-6, 6, dtype=np.int32).reshape(4, 3)
     wanted = x.sum(1), np.maximum(y.max(1), 3), -x.sum(1)

@@ -1,9 +1,9 @@
 """
-Matmuls of many shapes, through the whole house: compiled, validated, interpreted, run on lavapipe.
+Matmuls of many shapes are compiled, validated, interpreted and run on lavapipe.
 
-Shapes are random (M, N, K in 1 to 300, both type pairs, both transpositions) besides a few chosen
-edges. Where a result is f16, operands are small integers, so that every order of accumulation is
-exact and the results must be equal; else they must be within the bound of docs/numerics.md.
+Shapes are random (M, N, K from 1 to 300, both type pairs, both transpositions), with some chosen
+edge cases. For f16 results, operands are small integers, so that every order of accumulation is
+exact and results must be equal. Other results must be within the bound of docs/numerics.md.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DTYPES = {"f16": np.float16, "f32": np.float32}
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """result (m x n) = A (m x k, stored k x m if transposed) * B (k x n, stored n x k)."""
+    """result (m x n) = A (m x k, or k x m if transposed) * B (k x n, or n x k if transposed)."""
 
     m: int
     n: int
@@ -62,7 +62,7 @@ class Case:
         return a, b
 
     def operands(self) -> list[Array]:
-        """f16 operands; integers from -2 to 2 (sums of 300 products are below 2048) for f16."""
+        """Returns f16 operands. For f16 results they are small integers with exact sums."""
         generator = np.random.default_rng((self.m, self.n, self.k))
         if self.result == "f16":
             return [generator.integers(-2, 3, s).astype(np.float16) for s in self.shapes]
@@ -83,7 +83,6 @@ class Case:
         assert comparison.passed, f"{self} on {where}: {comparison}"
 
     def text(self) -> str:
-        """The case as a `linalg.matmul`, or a `linalg.generic` where an operand is transposed."""
         (a, b), element = self.shapes, self.result
         types = [f"tensor<{x}x{y}xf16>" for x, y in (a, b)]
         out = f"tensor<{self.m}x{self.n}x{element}>"
@@ -134,7 +133,7 @@ CHUNKS = [_cases()[i : i + CHUNK] for i in range(0, len(_cases()), CHUNK)]
 
 
 def chunks(quick: int) -> pytest.MarkDecorator:
-    """Each chunk; chunks from `quick` on are left to `make test-long`."""
+    """Parametrizes by chunk. Chunks from `quick` on run in `make test-long` only."""
     numbers = range(len(CHUNKS))
     marked = [pytest.param(i, marks=[pytest.mark.long] * (i >= quick)) for i in numbers]
     return pytest.mark.parametrize("chunk", marked)
@@ -173,6 +172,6 @@ def test_lavapipe_agrees(chunk: int, run_on_lavapipe: RunOnLavapipe, dispatch_of
 
 
 def _job(dispatch_of: DispatchOf, program: Program, arrays: Sequence[Array]) -> Dispatch:
-    """The one dispatch of a program; its buffers are the operands and the result, in this order."""
+    """Returns the program's only dispatch with operands and result as buffers 0, 1, 2."""
     names = *program.manifest.arguments, *program.manifest.results
     return dispatch_of(program, dict(zip(names, arrays, strict=True)))

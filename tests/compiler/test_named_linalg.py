@@ -1,4 +1,4 @@
-"""`linalg`'s named operations as MLIR 22 has them, scalar arguments, and types without kernels."""
+"""MLIR 22's named `linalg` operations, scalar arguments and unusual types compile."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "max": np.maximum, "min": np.minimum,
 }  # fmt: skip
 SIGNED = {"max": "max_signed", "min": "min_signed"}
-"""Their names in `linalg.elementwise`."""
+"""Names of signed operations in `linalg.elementwise`."""
 
 
 def all_kinds() -> str:
-    """A function with a result for each operation, by name and by kind in turns."""
+    """Returns a function that computes each operation, alternately by name and by kind."""
     lines: list[str] = []
     for number, name in enumerate([*UNARY, *BINARY]):
         operands, types = ("%x", F) if name in UNARY else ("%x, %y", f"{F}, {F}")
@@ -74,7 +74,7 @@ func.func @main(%x: tensor<4xi1>, %y: tensor<4xi1>) -> (tensor<4xi1>, tensor<4xi
 
 
 def test_one_bit_is_added_modulo_2():
-    """`linalg.add` of truth values is `or` in MLIR, `arith.addi` is arithmetic."""
+    """MLIR's `linalg.add` of i1 is `or`, while `arith.addi` is arithmetic."""
     x, y = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
     both = run(compile_module(parse_text(TRUTHS), "lavapipe"), {"x": x, "y": y}).values()
     for results in (both, interpret(parse_text(TRUTHS), [x, y])):
@@ -148,7 +148,7 @@ SCALARS = {"f16": np.float16, "f32": np.float32, "i8": np.int8, "i32": np.int32,
 
 @pytest.mark.parametrize("element", SCALARS)
 def test_scalar_arguments_are_inputs(element: str):
-    """To fill, to multiply, and read inside a body, before and behind the tensors."""
+    """Scalars fill, multiply and are read in bodies, before and after the tensors."""
     t, kind = f"tensor<8x{element}>", "f" if element[0] == "f" else "i"
     text = f"""
     func.func @main(%c: {element}, %x: {t}, %s: {element}) -> ({t}, {t}, {t}) {{
@@ -175,7 +175,7 @@ def test_scalar_arguments_are_inputs(element: str):
 
 @pytest.mark.parametrize("element", SCALARS)
 def test_scalar_results_are_outputs(element: str):
-    """From a tensor, an argument, a constant, arithmetic, a sum and a loop."""
+    """Results come from a tensor, an argument, a constant, arithmetic, a sum and a loop."""
     t, kind = f"tensor<4x{element}>", "f" if element[0] == "f" else "i"
     five = "5.0" if kind == "f" else "5"
     text = f"""
@@ -223,7 +223,7 @@ STARTS = {
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
 def test_sums_begin_at_any_value(name: str, element: str, target: str):
-    """At a constant, at a row for all rows, and at an argument."""
+    """Initial values are a constant, a row for all rows, and an argument."""
     shapes = [[int(size) for size in part.split("x") if size] for part in PRODUCTS[name]]
     a, b, t = (f"tensor<{''.join(f'{size}x' for size in shape)}{element}>" for shape in shapes)
     row = f"tensor<{''.join(f'{size}x' for size in shapes[2][-1:])}{element}>"
@@ -271,7 +271,7 @@ func.func @main(%x: tensor<f32>) -> (tensor<1x1xf32>, tensor<f32>) {
 
 
 def test_no_dimensions_are_expanded_and_mappings_kept():
-    """Neither verifies in xDSL 0.75."""
+    """xDSL 0.75 verifies neither form."""
     module = parse_text(RANKS)
     assert str(parse_text(str(module))) == str(module)
     compiled = run(compile_module(parse_text(RANKS), "lavapipe"), {"x": np.float32(2)}).values()
@@ -307,7 +307,7 @@ def test_types_without_kernels_are_refused(element: str, form: str):
 
 
 def test_operations_are_those_of_xdsl():
-    """A pattern for xDSL's `linalg.MatmulOp` matches what is read here."""
+    """A pattern on xDSL's `linalg.MatmulOp` matches the parsed operation."""
     ctx = context()
     for op in vars(ops).values():
         name = getattr(op, "name", "")
@@ -347,7 +347,7 @@ OPEN_OUTPUTS = {
 
 @pytest.mark.parametrize("name", OPEN_OUTPUTS)
 def test_an_output_of_another_size_is_refused(name: str):
-    """By the program before it runs, and by the interpreter, with both sizes."""
+    """The program (before it runs) and the interpreter refuse and name both sizes."""
     text, right, wrong = OPEN_OUTPUTS[name]
     program = compile_module(parse_text(text), "lavapipe")
     for shapes in [*right, *wrong]:

@@ -1,5 +1,6 @@
 """
-Integers of widths that kernels lack, and elements of type `index`, beside Python's integers.
+Integers of widths without kernels, and elements of type `index`, give the results of Python's
+integers.
 
 Covers: graph/widen_integers.
 """
@@ -24,7 +25,7 @@ WIDTHS = (2, 3, 4, 7, 9, 24, 48)
 
 
 def low(number: int, width: int) -> int:
-    """The number without a sign that has the same bits."""
+    """Returns the unsigned number with the same low bits."""
     return number & ((1 << width) - 1)
 
 
@@ -57,13 +58,13 @@ def storage(width: int) -> str:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_arithmetic_keeps_the_lower_bits(width: int):
-    """Every operation, of numbers whose upper bits the caller left undefined."""
+    """The upper bits of the caller's numbers are arbitrary."""
     kind, numbers = f"i{width}", np.random.default_rng(width)
     t, count = f"tensor<16x{kind}>", len(MEANINGS)
     lines = [f"%r{n} = arith.{name} %x, %b : {kind}" for n, name in enumerate(MEANINGS)]
     for n, name in enumerate(MEANINGS):
         if name.startswith("sh"):
-            # The amount of a shift is below the width.
+            # A shift amount must be below the width.
             lines[n] = lines[n].replace("%b", "%shift")
     maps = ", ".join(["affine_map<(d0) -> (d0)>"] * (2 + count))
     outs = ", ".join(["%e"] * count)
@@ -102,7 +103,7 @@ def test_arithmetic_keeps_the_lower_bits(width: int):
 
 @pytest.mark.parametrize("width", [w for w in WIDTHS if w < 32])
 def test_products_of_narrow_integers(width: int):
-    """Extended to i32 with and without a sign, and summed in the narrow type."""
+    """Factors are sign- or zero-extended to i32, and products summed in the narrow type."""
     kind = f"i{width}"
     a, b, c = (f"tensor<{sizes}x{kind}>" for sizes in ("5x6", "6x3", "5x3"))
     text = f"""
@@ -205,7 +206,7 @@ SHAPES = [(1, 1), (4, 3), (5, 7), (9, 2)]
 
 
 def check(text: str, given: dict[str, Array], wanted: Array) -> None:
-    """Compares the program and the interpreter with an expected result."""
+    """Compares the results of program and interpreter with the expected result."""
     (compiled,) = run(compile_module(parse_text(text), "lavapipe"), given).values()
     (interpreted,) = interpret(parse_text(text), list(given.values()))
     np.testing.assert_array_equal(compiled, wanted)
@@ -214,7 +215,7 @@ def check(text: str, given: dict[str, Array], wanted: Array) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_tiles_of_open_sizes(shape: tuple[int, int]):
-    """The last tile is padded; a packed tensor may have surplus tiles, which are not read."""
+    """The last tile is padded. Surplus tiles of a packed tensor are not read."""
     m, n = shape
     x, p = np.random.default_rng(m).random(shape, np.float32), np.array(2.5, np.float32)
     whole = np.pad(x, [(0, -m % 4), (0, -n % 3)], constant_values=p)
@@ -228,7 +229,7 @@ def test_tiles_of_open_sizes(shape: tuple[int, int]):
 
 
 def test_paddings_of_open_sizes():
-    """Also one of 0; a negative one is refused before the program runs."""
+    """Paddings may be 0. A negative one is refused before the program runs."""
     p = np.array(2.5, np.float32)
     program = compile_module(parse_text(PADDED_OPEN), "lavapipe")
     for m, left in ((2, 0), (3, 2), (7, 1)):
@@ -260,7 +261,6 @@ func.func @main(%x: tensor<3x4xf32>, %e: tensor<3x4xf32>, %s: tensor<3xf32>)
 
 
 def test_a_reduction_loop_may_index_an_output():
-    """Its dictionary is an alias; no kernel has this form, and the refusal names the operation."""
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     squares, sums = interpret(parse_text(TRAITS), [x, x * 0, np.ones(3, np.float32)])
     np.testing.assert_array_equal(squares, x * x)

@@ -1,6 +1,4 @@
-"""
-Sizes that are known only when a program runs, where kernels end: borders, casts, slices, sums.
-"""
+"""Kernels at the borders of dynamic sizes are right: padding, casts, slices, sums."""
 
 from __future__ import annotations
 
@@ -52,7 +50,7 @@ func.func @main(%x: tensor<?x5x3xf32>) -> tensor<?x9x5xf32> {{
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
 @pytest.mark.parametrize("rows", [1, 4, 40])
 def test_all_of_a_border_is_written(target: str, rows: int):
-    """A border has more elements than the tensor inside has rows: workgroups count both."""
+    """The border has more elements than the tensor inside has rows."""
     program = compile_module(parse_text(PADDED), target)
     x = np.random.default_rng(rows).integers(-9, 9, (rows, 5, 3)).astype(np.float32)
     (result,) = run(program, {"x": x}).values()
@@ -108,7 +106,7 @@ MOVES = [
 
 @pytest.mark.parametrize(("moved", "result"), MOVES)
 def test_a_size_that_does_not_fit_is_refused(moved: str, result: str):
-    """At every size, the program and the interpreter give equal results, or both refuse it."""
+    """At every size, program and interpreter give equal results, or both refuse the size."""
     text = double_then(moved, result)
     program = compile_module(parse_text(text), "lavapipe")
     refused: set[int] = set()
@@ -179,7 +177,7 @@ func.func @main(%x: tensor<?xf32>) -> tensor<f32> {
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_a_part_behind_the_start_may_be_empty(size: int):
-    """`x[1:]` of one element has none, so nothing is read where its first one would be."""
+    """`x[1:]` of one element is empty, and nothing is read."""
     x = np.arange(1, size + 1, dtype=np.float32)
     program = compile_module(parse_text(ROTATED), "lavapipe")
     (total,) = run(program, {"x": x}, "interpreter").values()
@@ -205,7 +203,7 @@ KNOWN = {
         "%r", "tensor<?xf32>", lambda x: x.ravel(),
     ),
 }  # fmt: skip
-"""Operations on a constant of open sizes, their result, its type and its meaning."""
+"""Operations on a constant with dynamic sizes: result, type and meaning."""
 
 
 @pytest.mark.parametrize("name", KNOWN)

@@ -1,4 +1,4 @@
-"""Compares the result of `compile` with the documented list of passes: the same kernels."""
+"""`compile` makes the same kernels as the documented list of passes."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ LIST = re.search(r"^xdsl-opt x.mlir -p '(lift-weights,.*)'$", DOCS, re.MULTILINE
 
 
 def documented(target: str) -> str:
-    """The list of docs/passes/README.md, for a target."""
+    """Returns the list of docs/passes/README.md for a target."""
     assert LIST is not None
     return LIST[1].replace("lavapipe", target)
 
 
 def kernels_of(module: ModuleOp, target: str) -> dict[str | None, bytes]:
-    """The kernels that the documented passes make of a module."""
+    """Returns the kernels that the documented passes make from a module."""
     pipeline_of(documented(target)).apply(context(), module)
     return {name: encode(op, names=True) for name, op in modules_by_name(module).items()}
 
@@ -53,7 +53,7 @@ def same(compiled: dict[str, bytes], kernels: dict[str | None, bytes]) -> None:
 
 
 def inputs() -> dict[str, str]:
-    """The modules of FileCheck tests with a host function of tensors, by file and number."""
+    """Returns FileCheck modules with a host function on tensors, by file and index."""
     return {
         f"{path.stem}-{number}": part
         for path in sorted(FILECHECKS.rglob("*.mlir"))
@@ -89,7 +89,7 @@ def test_compile_runs_the_documented_passes_on_every_input(name: str, target: st
 
 
 def check_weighted(text: str, weights: dict[str, Any], target: str) -> None:
-    """Compare the kernels of a module whose weights are given from outside."""
+    """Compares the kernels of a module with external weights."""
     program = compile_module(parse_text(text), target, weights=weights)
     module = parse_text(text)
     give_weights(host_function(module), weights)
@@ -112,7 +112,7 @@ def test_compile_runs_the_documented_passes_on_the_demo(target: str):
 
 
 def check_model(load: Callable[[], ImportedModel], target: str) -> None:
-    """Compare the kernels of a model, whose weights are put into the module."""
+    """Compares the kernels of a model whose weights are inserted into the module."""
     program = compile_model(load(), target)
     model = load()
     give_weights(host_function(model.module, model.function), model.weights)
@@ -154,7 +154,7 @@ func.func @main(%x: tensor<8x16xf32>, %w: tensor<12x16xf32>) -> tensor<8x12xf32>
 
 
 def test_a_model_with_weights_goes_through_xdsl_opt(tmp_path: Path):
-    """Weights from outside are in the module's text, and its compiled kernels are the same."""
+    """The module's text contains the weights, and its kernels are equal."""
     w = np.arange(192, dtype=np.float32).reshape(12, 16)
     program = compile_module(parse_text(WEIGHTED), "lavapipe", weights={"w": w})
     assert np.array_equal(program.weights["w.folded"], w.T)
@@ -178,7 +178,7 @@ def test_a_model_with_weights_goes_through_xdsl_opt(tmp_path: Path):
 
 @pytest.mark.parametrize("name", sorted(INPUTS)[::2])
 def test_a_pass_that_is_left_out_would_change_nothing(name: str):
-    """`universe.NEEDS` is true of a module at every step of its lowering."""
+    """`universe.NEEDS` holds for a module at every step of its lowering."""
     ctx, module = context(), parse_text(INPUTS[name])
     for member in lowering("lavapipe"):
         text = None

@@ -1,4 +1,4 @@
-"""A host function's operations that no pass lowers are refused by name, with a remedy."""
+"""Operations of a host function that no pass lowers are refused with their name and a remedy."""
 
 from __future__ import annotations
 

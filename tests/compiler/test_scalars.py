@@ -1,6 +1,4 @@
-"""
-Numbers of type `index` that the caller gives: sizes, offsets, masks and grids follow from them.
-"""
+"""`index` arguments of the caller determine sizes, offsets, masks and grids."""
 
 from __future__ import annotations
 
@@ -127,7 +125,7 @@ def test_every_pass_keeps_what_follows_from_a_number() -> None:
 def test_numbers_of_other_types_are_given_as_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A scalar argument of a function on tensors, which fills one, from Python and the command."""
+    """A scalar argument that fills a tensor can be passed from Python and from the command line."""
     text = """
     func.func @f(%a: tensor<4xf32>, %s: f32, %n: i32) -> tensor<4xf32> {
       %e = tensor.empty() : tensor<4xf32>

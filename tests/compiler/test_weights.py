@@ -1,4 +1,4 @@
-"""Weights travel with a module by reference, and are written as text only where it is printed."""
+"""A module refers to its weights, which are written as text only when the module is printed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ W = "0x04000000" + np.arange(4, dtype=np.float32).tobytes().hex()
 
 
 def with_resource(key: str, blob: str = "") -> ModuleOp:
-    """The function with a resource for a weight; xDSL wants another key in every text it reads."""
+    """Returns the function with a resource. xDSL requires a unique key in each parsed text."""
     body = ADD.replace(
         ", %w: tensor<4xf32>) -> tensor<4xf32> {",
         ") -> tensor<4xf32> {\n  %w = arith.constant dense_resource<KEY> : tensor<4xf32>",
@@ -46,7 +46,7 @@ def with_resource(key: str, blob: str = "") -> ModuleOp:
 
 
 def printed(module: ModuleOp) -> str:
-    """A module's text with its resources."""
+    """Returns a module's text with its resources."""
     ctx, output = context(), StringIO()
     ctx.get_dialect("builtin")
     printer = Printer(output)
@@ -104,7 +104,7 @@ def test_an_unknown_weight_is_refused():
 
 
 def test_arguments_that_differ_in_a_number_are_told_apart() -> None:
-    """xDSL reads `%w_0` and `%w_1` as two values called `w`."""
+    """xDSL reads `%w_0` and `%w_1` as two values with the name hint `w`."""
     text = """func.func @main(%w_0: tensor<4xf32>, %x: tensor<4xf32>, %w_1: tensor<4xf32>) -> tensor<4xf32> {
       %e = tensor.empty() : tensor<4xf32>
       %s = linalg.sub ins(%w_0, %w_1 : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>

@@ -1,4 +1,4 @@
-"""Functions as people write them for MLIR: arithmetic on whole tensors, sizes that do not agree."""
+"""Arithmetic on whole tensors compiles, and disagreeing sizes are refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xdsl_spirv.runtime.modules import parse_text
 
 
 def check(text: str, inputs: dict[str, Any], wanted: Sequence[Any]) -> None:
-    """Compare the reference's and the compiled program's results with those that are wanted."""
+    """Compares the results of the reference and of the program with the expected ones."""
     compiled = run(compile_module(parse_text(text), "lavapipe"), inputs, "interpreter").values()
     for results in (interpret(parse_text(text), [*inputs.values()]), compiled):
         for got, expected in zip(results, wanted, strict=True):
@@ -117,7 +117,7 @@ def test_zero_points_are_arguments_and_unused_operations_vanish():
 
 
 def test_a_window_that_leaves_its_input_is_refused():
-    """A convolution's result has an open size that its input is too small for."""
+    """The convolution's result has a dynamic size for which the input is too small."""
     text = """
     func.func @main(%x: tensor<?xf32>, %w: tensor<3xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
       %r = linalg.conv_1d ins(%x, %w : tensor<?xf32>, tensor<3xf32>) outs(%y : tensor<?xf32>)

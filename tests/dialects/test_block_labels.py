@@ -1,4 +1,4 @@
-"""Blocks may be labelled with numbers, as MLIR's grammar has it."""
+"""Block labels may be numbers, as in MLIR's grammar."""
 
 import pytest
 from xdsl.context import Context

@@ -1,8 +1,8 @@
 """
-Every compute instruction of the grammar has an operation, every other one a reason not to.
+Every compute instruction of the grammar has an operation, and every other instruction a reason.
 
-A grammar update that brings an instruction fails here and names it: type it, or say in
-`scripts/compute_instructions.py` why not.
+A grammar update with a new instruction fails here. Declare an operation for the instruction, or
+add a reason to `scripts/compute_instructions.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xdsl_spirv.grammar import grammar
 
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "compute_instructions.py"
 CARRIERS = {"OpDecorate"}
-"""Instructions that an operation carries where no attribute holds them."""
+"""Instructions that an operation carries if no attribute can represent them."""
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_named_instructions_exist(script: ModuleType):
 
 
 def test_declared_types_are_forms(script: ModuleType):
-    """A type made of its declaration's operands has as many as the grammar says at least."""
+    """A type with operands has at least as many as the grammar requires."""
     declared = [cls for cls in ATTRIBUTES if issubclass(cls, DeclaredType)]
     assert {cls.INSTRUCTION for cls in declared} <= set(script.FORMS)
 

@@ -1,4 +1,4 @@
-"""Every operation of the dialect is declared as the grammar has it, and is in a FileCheck test."""
+"""Every operation of the dialect agrees with the grammar and occurs in a FileCheck test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CARRIERS = {
     "spirv.RawGlobal",
     "spirv.RawTerminator",
 }
-"""Instructions that no operation declares, kept as their names or words."""
+"""Instructions without an operation, which are kept as names or words."""
 
 STRUCTURAL = {
     "spirv.mlir.addressof",
@@ -37,7 +37,7 @@ STRUCTURAL = {
     "spirv.mlir.yield",
     "spirv.module",
 }
-"""MLIR's structure for facts that SPIR-V expresses by the order of its instructions."""
+"""MLIR's structural operations for facts that SPIR-V expresses by instruction order."""
 
 BY_HAND = {
     "spirv.ARM.Graph",
@@ -66,7 +66,7 @@ BY_HAND = {
     "spirv.NV.CooperativeMatrixLength",
     "spirv.ArrayLength",
 }
-"""Operations that name symbols, blocks or types, which the grammar has as plain ids."""
+"""Operations that name symbols, blocks or types, where the grammar has ids."""
 
 
 def test_every_operation_is_in_a_filecheck_test():
@@ -81,7 +81,7 @@ DECLARED = [op for op in OPERATIONS if op.name not in STRUCTURAL | BY_HAND | CAR
 
 @pytest.mark.parametrize("cls", DECLARED, ids=lambda cls: cls.name)
 def test_declaration_agrees_with_the_grammar(cls: type[IRDLOperation]):
-    """SSA operands stand in the grammar's order, optional ones and lists where it has them."""
+    """SSA operands have the grammar's order and quantifiers."""
     in_set, name = instruction_of(cls)
     instruction = grammar().instruction(name, in_set)
     fields = cls.FIELDS if issubclass(cls, SPIRVOp) else {}
@@ -113,14 +113,14 @@ def test_a_header_states_facts_of_its_families_only():
     with pytest.raises(TypeError, match="WrongOp: no family of its classes has a NEUTRAL"):
 
         class WrongOp(SPIRVOp, name="spirv.Wrong", neutral=0):  # pyright: ignore[reportUnusedClass]
-            """Nothing folds it."""
+            """Sets a fact that its families do not have."""
 
 
 def test_an_operation_has_the_facts_of_its_header():
-    """A class without ABC among its bases is an operation; its family keeps its own facts."""
+    """A class with ABC as a base is a family. Other classes are operations."""
 
     class SumOp(arithmetic.IntegerArithmetic, compute=max, neutral=7, commutative=True):
-        """Has a name that follows from the class's."""
+        """Has a name derived from the class name."""
 
     definition = SumOp.get_irdl_definition()
     assert (SumOp.name, SumOp.COMPUTE, SumOp.NEUTRAL) == ("spirv.Sum", max, 7)
@@ -130,7 +130,7 @@ def test_an_operation_has_the_facts_of_its_header():
 
 
 def test_every_declarative_format_parses():
-    """Formats are parsed when they are first used, so a mistake in one would wait for a user."""
+    """xDSL parses formats on first use, so only this test finds mistakes early."""
 
     operations = [op for op in SPIRV.operations if issubclass(op, IRDLOperation)]
     definitions = [op.get_irdl_definition() for op in operations]

@@ -1,7 +1,4 @@
-"""
-Hexadecimal literals: an element of a float is a bit pattern, in every dialect and syntax; a text
-of all elements is laid out as MLIR does it.
-"""
+"""Hexadecimal literals of floats are bit patterns, and raw bytes have MLIR's layout."""
 
 import math
 import random

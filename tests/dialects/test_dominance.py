@@ -1,4 +1,4 @@
-"""Operands dominate their uses: every pair of blocks of drawn flow graphs, in every construct."""
+"""Definitions must dominate uses, for every pair of blocks in random flow graphs and constructs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BLOCKS = 6
 
 
 def draw_edges(drawn: random.Random) -> list[list[int]]:
-    """Successors of each block but the last, three times as many forward; 0 is the entry."""
+    """Returns random successors of each block except the last. Most edges go forward."""
     return [
         [drawn.choice([*range(k + 1, BLOCKS)] * 3 + [*range(1, k + 1)]) for _ in range(1 + (k < 4))]
         for k in range(BLOCKS - 1)
@@ -21,7 +21,7 @@ def draw_edges(drawn: random.Random) -> list[list[int]]:
 
 
 def reached_without(edges: list[list[int]], avoided: int) -> set[int]:
-    """The blocks that a walk from block 0 comes to without entering one of them."""
+    """Returns the blocks reachable from block 0 without entering `avoided`."""
     found, waiting = set[int](), [0] if avoided else []
     while waiting:
         block = waiting.pop()
@@ -32,7 +32,7 @@ def reached_without(edges: list[list[int]], avoided: int) -> set[int]:
 
 
 def write(edges: list[list[int]], construct: str, defined: int, used: int) -> str:
-    """A function with a definition in one block, and a use in another."""
+    """Returns a function with a definition in one block and a use in another."""
     lines = list[str]()
     for k in range(BLOCKS):
         lines.append(f"^b{k}:")
@@ -56,7 +56,7 @@ def test_every_use_is_dominated(construct: str, seed: int):
     drawn = random.Random(seed)
     edges = draw_edges(drawn)
     reached = reached_without(edges, BLOCKS)
-    # A construct's last block holds the merge only.
+    # The last block of a construct contains only the merge.
     places = reached - {BLOCKS - 1} if construct else reached
     for defined in places:
         dominated = reached - reached_without(edges, defined)

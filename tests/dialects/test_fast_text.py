@@ -1,4 +1,4 @@
-"""Tokens equal what xDSL's own lexer gives."""
+"""The fast lexer returns the same tokens as xDSL's lexer."""
 
 import random
 from collections.abc import Callable
@@ -35,7 +35,7 @@ PIECES = [
 
 
 def tokens(lex: Callable[[Any], Any], text: str) -> list[object]:
-    """Lists kinds and places of all tokens, and the place where lexing fails."""
+    """Returns kind and position of all tokens, and the position at which the lexer fails."""
     lexer, found = MLIRLexer(Input(text, "text")), []
     try:
         while True:

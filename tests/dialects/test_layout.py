@@ -1,4 +1,4 @@
-"""Sizes, alignments and offsets, against figures worked out by hand from the specifications."""
+"""Sizes, alignments and offsets equal values computed manually from the specifications."""
 
 import pytest
 from xdsl.dialects.builtin import VectorType, f16, f32, f64, i1, i8, i32

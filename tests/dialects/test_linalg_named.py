@@ -1,4 +1,4 @@
-"""Every named contraction of `linalg` is the one that mlir-opt knows under that name."""
+"""Every named contraction of `linalg` means the same as in mlir-opt."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MATMULS = {name: line for name, line in MAPPED.items() if line is not None}
 LINES = {**CONTRACTIONS, **QUANTIZED, **POOLINGS, **MATMULS}
 
 WITHOUT_STEPS = ("conv_1d", "conv_2d", "conv_3d")
-"""Convolutions that mlir-opt knows without strides and dilations."""
+"""Convolutions that have neither strides nor dilations in mlir-opt."""
 
 
 def program(name: str, steps: bool, element: str = "f16", result: str = "f32") -> str:
-    """A function with the operation on tensors of random sizes."""
+    """Returns a function with the operation on tensors of random sizes."""
     loops, *operands = LINES[name]
     generator = np.random.default_rng(len(name))
     sizes = {loop: int(generator.integers(2, 6)) for loop in loops.split()}
@@ -80,7 +80,7 @@ def test_mlir_generalizes_to_the_same(steps: bool, types: tuple[str, str], mlir_
 
 
 def same_as_mlir(text: str, mlir_opt: str) -> None:
-    """mlir-opt reads what is printed, and makes of it the maps, loops and bodies that we have."""
+    """Checks that mlir-opt derives our maps, loops and bodies from the printed text."""
     command = [mlir_opt, "--linalg-generalize-named-ops", "--mlir-print-op-generic"]
     printed = text_of(parse_text(text))
     done = subprocess.run(command, input=printed, capture_output=True, text=True, check=False)
@@ -93,7 +93,7 @@ def same_as_mlir(text: str, mlir_opt: str) -> None:
 
 
 def shape_of_body(op: LinalgStructuredOperation) -> list[Any]:
-    """Each operation of the body with the numbers of its operands; operands of + and * sorted."""
+    """Returns each operation of the body with its operands' indices, sorted for + and *."""
     block = op.body.block
     numbers: dict[SSAValue, int] = {value: number for number, value in enumerate(block.args)}
     found: list[Any] = []
@@ -126,7 +126,7 @@ def test_maps_and_casts(name: str, cast: str, mlir_opt: str):
 
 
 def test_mlir_prints_what_we_read(mlir_opt: str):
-    """The way back: mlir-opt's own custom form of every operation."""
+    """We parse mlir-opt's custom form of every operation."""
     text = "".join(program(name, name not in WITHOUT_STEPS, "i8", "i32") for name in LINES)
     done = subprocess.run([mlir_opt], input=text, capture_output=True, text=True, check=True)
     for mine, theirs in zip(operations(text), operations(done.stdout), strict=True):
@@ -149,7 +149,7 @@ func.func @f(%a: tensor<4x3xf32>, %s: f32, %t: tensor<f32>, %c: tensor<4x3xf32>)
 
 
 def test_elementwise_operations_read_scalars(mlir_opt: str):
-    """xDSL asserts that there is none."""
+    """xDSL asserts that no operand is a scalar."""
     same_as_mlir(SPREAD, mlir_opt)
     a = np.arange(12, dtype=np.float32).reshape(4, 3)
     s, t = np.array(2.5, np.float32), np.array(0.75, np.float32)
@@ -158,7 +158,7 @@ def test_elementwise_operations_read_scalars(mlir_opt: str):
 
 
 def test_elementwise_operands_of_other_ranks():
-    """xDSL's maps would be the first operand's."""
+    """xDSL would take the first operand's rank for all maps."""
     row = SPREAD.replace("%t: tensor<f32>", "%t: tensor<3xf32>")
     with pytest.raises(ProgramError, match=r"ranks \[1, 2\] for a result of rank 2: give it scal"):
         parse_text(row.replace("ins(%t, %0 : tensor<f32>", "ins(%t, %0 : tensor<3xf32>"))

@@ -1,4 +1,4 @@
-"""Code written for plain xDSL does the same on `linalg` with this package installed."""
+"""Code written for plain xDSL has the same effect on `linalg` with this package installed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from xdsl_spirv.upstream.linalg_extensions import CONTRACTIONS, MAPPED, POOLINGS
 
 TABLES = {f"linalg.{name}" for name in (*CONTRACTIONS, *MAPPED, *POOLINGS, *QUANTIZED)}
 SHARED = [op for op in Linalg.operations if op.name in TABLES]
-"""xDSL's classes of the operations that the tables complete."""
+"""xDSL's classes of operations that our tables complete."""
 
 SQUARE = """
 func.func @f(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>, %c: tensor<4x4xf32>) -> tensor<4x4xf32> {

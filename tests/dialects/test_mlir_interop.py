@@ -1,9 +1,10 @@
 """
-MLIR reads what we print, and we read what MLIR prints: the same modules, in both syntaxes.
+MLIR and we parse each other's output to the same modules, in both syntaxes.
 
-The corpus is every module of tests/filecheck/dialects/spirv that stays inside MLIR's syntax. A
-module (between `// -----` lines) that does not says why in a comment: `// EXTENSION` where MLIR has
-no such syntax, `// MLIR-CUSTOM-ONLY` or `// MLIR-GENERIC-ONLY` where one of the two is left out.
+The corpus is every module of tests/filecheck/dialects/spirv within MLIR's syntax. A module
+(between `// -----` lines) outside of MLIR's syntax has a comment: `// EXTENSION` if MLIR has no
+syntax for it, `// MLIR-CUSTOM-ONLY` or `// MLIR-GENERIC-ONLY` if one of the syntaxes is not
+compared.
 """
 
 import os
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def sources(path: Path, *left_out: str) -> list[str]:
-    """The file's modules without comments (the checks are comments), less the marked ones."""
+    """Returns the file's unmarked modules without comments (the checks are comments)."""
     chunks = re.split(r"^// -----.*$", path.read_text(), flags=re.MULTILINE)
     kept = [c for c in chunks if not any(f"// {mark}" in c for mark in ("EXTENSION", *left_out))]
     return [re.sub(r"^\s*//.*\n", "", chunk, flags=re.MULTILINE) for chunk in kept]
@@ -60,7 +61,7 @@ def show(module: ModuleOp, *, generic: bool) -> str:
 
 
 def mlir(texts: list[str], *flags: str) -> list[str]:
-    """mlir-opt's output for each text."""
+    """Returns mlir-opt's output for each text."""
     command = [str(MLIR_OPT), "--split-input-file", "--allow-unregistered-dialect", *flags]
     done = subprocess.run(
         command, input=SEPARATOR.join(texts), capture_output=True, text=True, check=False
@@ -98,7 +99,7 @@ def test_generic_syntax(path: Path):
         check(texts, generic=True)
 
 
-# Every operation that both have is in the corpus.
+# Every operation of both dialects is in the corpus.
 
 LEFT_OUT: dict[str, dict[str, str]] = {
     "custom": {
@@ -109,11 +110,11 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "MLIR prints a graph's type as a function's, which its parser refuses",
     ),
 }
-"""Operations that MLIR and we share of which one of the syntaxes is not compared, and why."""
+"""Common operations that are not compared in one of the syntaxes, with the reason."""
 
 
 def theirs() -> set[str]:
-    """Our operations that mlir-opt knows; an unknown one has no custom syntax there."""
+    """Returns our operations that mlir-opt knows."""
     names = sorted(operation.name for operation in OPERATIONS)
     command = [str(MLIR_OPT), "--split-input-file"]
     text = SEPARATOR.join(names)
@@ -168,7 +169,7 @@ GENERIC = "--mlir-print-op-generic"
 
 
 def read_accepted(path: Path) -> list[str]:
-    """The pieces of one of LLVM's tests that mlir-opt accepts, without comments."""
+    """Returns the parts of an LLVM test that mlir-opt accepts, without comments."""
     chunks = re.split(r"^// -----.*$", path.read_text(), flags=re.MULTILINE)
     texts = [re.sub(r"^\s*//.*\n", "", chunk, flags=re.MULTILINE) for chunk in chunks]
     command = [str(MLIR_OPT), "--allow-unregistered-dialect", "-o", os.devnull]
@@ -183,7 +184,7 @@ def read_accepted(path: Path) -> list[str]:
 
 
 def is_kept(text: str) -> bool:
-    """Whether a piece is the same program for mlir-opt after we have read and printed it."""
+    """True if a text is the same program for mlir-opt after we parsed and printed it."""
     try:
         printed = show(parse(text), generic=False)
         return mlir([printed], GENERIC) == mlir([text], GENERIC)

@@ -1,4 +1,4 @@
-"""A module of the dialect is imported only when one of its names is met."""
+"""A module of the dialect is imported only on first use of one of its names."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_every_name_leads_to_its_module_alone(declared: Any):
 
 
 def test_every_instruction_leads_to_its_operation():
-    """The decoder finds classes by names, without importing the others."""
+    """The decoder finds classes by name without importing other modules."""
     for cls in OPERATIONS:
         in_set, instruction = instruction_of(cls)
         table = grammar().extended_names(in_set) if in_set else grammar()

@@ -1,4 +1,4 @@
-"""A line that repeats an earlier one is read as if it were the first of its kind."""
+"""A line that repeats an earlier one is parsed like its first occurrence."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """
-No rule of docs/rules.md without a test that names it.
+Every rule of docs/rules.md has a test that names it.
 
-A static rule (V) and a deduction rule (C) has a FileCheck test of its own under
-`tests/filecheck/rules`; the others are named by any test. Dynamic rules (D) are reported by the
-checking interpreter and are listed here until it does.
+A static rule (V) or deduction rule (C) has its own FileCheck test in `tests/filecheck/rules`.
+Other rules are named by any test. The checking interpreter reports dynamic rules (D).
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ RULES = dict(
 
 REASON = "reported by the checking interpreter"
 LATER = {rule: REASON for rule, kind in RULES.items() if kind == "D" and rule != "CM-12"}
-"""Rules without a test yet. CM-12's static part is the verifier's."""
+"""Rules without a test. The verifier checks the static part of CM-12."""
 
 NAME = re.compile(r"(?<![a-z])(dot|cm|rot|bf)[-_](\d\d)(?!\d)", re.I)
-"""`CM-20` in a text or a file's name, `test_CM_20_shapes` in an identifier."""
+"""Matches `CM-20` in a text or file name, and `test_CM_20_shapes` in an identifier."""
 
 
 def named() -> set[str]:
-    """Every rule that a test's file name or text names."""
+    """Returns every rule that a test's file name or text names."""
     found: set[str] = set()
     for file in TESTS.rglob("*"):
         if file.suffix in (".py", ".mlir") and file.name != Path(__file__).name:

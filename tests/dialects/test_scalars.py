@@ -1,7 +1,8 @@
 """
-Every function of `math` has a record, and the record is true.
+Every function of `math` has a record with true bounds.
 
-Its instructions err by no more than the record says, and its image has every value of the function.
+The errors of its instructions are at most the record's, and its range contains every value of the
+function.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def test_every_function_has_a_record():
 
 
 def points(record: ScalarFunction) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Numbers of every magnitude up to 80, more of them near 1, and the function's edges."""
+    """Returns numbers of every magnitude up to 80, many near 1, and the function's edge cases."""
     random = np.random.default_rng(len(name(record)))
     near = random.uniform(-2, 2, COUNT // 2)
     far = random.choice([-1, 1], COUNT // 2) * 2.0 ** random.uniform(-20, 6.3, COUNT // 2)
@@ -49,7 +50,7 @@ def points(record: ScalarFunction) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 def program(op: str, element: str = "f32") -> str:
-    """`op` of every element."""
+    """Returns a function that applies `op` to every element."""
     vector = f"tensor<{COUNT}x{element}>"
     return f"""
     func.func @main(%x: {vector}) -> {vector} {{
@@ -121,6 +122,6 @@ def test_the_image_has_every_value(record: ScalarFunction):
 
 @pytest.mark.parametrize("op", [math.LogOp, math.Log2Op, math.Log10Op])
 def test_logarithms_near_one_may_err_as_vulkan_allows(op: type[Operation]):
-    """By 2^-21 between 1/2 and 2 (Vulkan, Precision and Operation of SPIR-V Instructions)."""
+    """Vulkan allows an error of 2^-21 between 1/2 and 2."""
     (record,) = (record for record in RECORDS if record.op is op)
     assert record.absolute >= 2.0**-21

@@ -1,4 +1,4 @@
-"""Checks that are left out where a signature has passed: what is refused stays refused."""
+"""Checks that a verified signature makes unnecessary are skipped, and refusals stay the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.upstream.signatures import MOST, Signatures
 
 BEYOND = {"owner", "parent", "parent_op", "parent_block", "uses", "attributes", "next_op", "walk"}
-"""Attributes that lead from an operation to others, or to facts that no signature has."""
+"""Attributes that read other operations, or facts that a signature does not contain."""
 
 
 def value(type: Any = i32) -> SSAValue:
@@ -32,7 +32,7 @@ def value(type: Any = i32) -> SSAValue:
 
 
 def code_of(function: Callable[..., Any]) -> Iterator[types.CodeType]:
-    """The code of a function and of all it calls by a name of its module, ours only."""
+    """Yields the code of a function and of all our functions that it calls by name."""
     waiting: list[Any] = [function]
     seen: set[object] = set()
     while waiting:
@@ -51,7 +51,7 @@ def code_of(function: Callable[..., Any]) -> Iterator[types.CodeType]:
 
 
 def own_rules(cls: type[SPIRVOp]) -> list[Callable[..., Any]]:
-    """The `verify_` that a class was written with, which xDSL wraps, and we again."""
+    """Returns the `verify_` methods of a class without the wrappers of xDSL and us."""
     remembered = cls.verify_.__defaults__
     assert remembered is not None
     generated = remembered[0].__self__.check

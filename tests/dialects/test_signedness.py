@@ -1,4 +1,4 @@
-"""Integer instructions take operands and give results of one width and any signedness."""
+"""Integer instructions accept and return integers of one width and any signedness."""
 
 from __future__ import annotations
 

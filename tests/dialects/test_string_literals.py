@@ -1,4 +1,4 @@
-"""Strings beyond ASCII are read as they were printed; a literal that does not end is refused."""
+"""Printed strings with non-ASCII characters parse again, and unterminated literals are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ TEXTS = ("", "a", "café", 'Größe\n\t"quoted" \\ é', "\x7f\x00", "日本語",
 
 
 def context() -> Context:
-    """Builtin and spirv."""
     found = Context()
     for dialect in (Builtin, SPIRV):
         found.load_dialect(dialect)

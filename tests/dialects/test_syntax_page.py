@@ -1,4 +1,4 @@
-"""docs/syntax.md lists the operations that MLIR does not have: those, and no others."""
+"""docs/syntax.md lists exactly the operations that MLIR does not have."""
 
 import re
 import shutil

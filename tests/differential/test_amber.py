@@ -1,4 +1,4 @@
-"""The reader of Amber's language: data, layouts, expectations, and refusals by name."""
+"""Amber scripts are parsed, and unsupported parts are refused by name."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_script(tmp_path: Path):
     buffers = script.buffers
     assert buffers["plain"].data.view(np.int32).tolist() == [1, -2, 16]
     assert buffers["series"].data.tolist() == [5, 7, 9]
-    # Amber cuts a half's mantissa off.
+    # Amber truncates the mantissa of f16.
     assert buffers["half"].data.view(np.float16)[0] == np.float16(1.999)
     assert buffers["mixed"].data.nbytes == 48
     assert buffers["mixed"].data.view(np.float32)[[4, 5, 6, 7, 8]].tolist() == [1, 2, 3, 4, 5]
@@ -106,7 +106,7 @@ def test_a_script_in_the_older_language():
     assert pipeline.bound == {(1, 2): ("1:2", 0), (0, 3): ("0:3", 0), (0, 4): ("0:4", 0)}
     assert script.shaders["shader"].text == "\nOpCapability Shader\n"
     sizes = {name: buffer.data.nbytes for name, buffer in script.buffers.items()}
-    # Three elements of four bytes; columns that STD140 pads to 16; the last column of a vec3.
+    # Three elements of four bytes; columns padded to 16 by STD140; the last column is a vec3.
     assert sizes == {"1:2": 12, "0:3": 48, "push constants": 16, "0:4": 8}
     kinds = [Write, Write, Write, Run, Expectation, Expectation, Write]
     assert [type(command) for command in script.commands] == kinds

@@ -1,7 +1,7 @@
 """
-Every 16-bit and 8-bit pattern through lavapipe's conversions, against exact arithmetic.
+lavapipe converts every 16-bit and 8-bit pattern as exact arithmetic does.
 
-Undefined conversions (floats beyond the integer's range) are left out.
+Undefined conversions (floats beyond the integer's range) are skipped.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def job_for(name: str, source: str, target: str) -> Dispatch:
 
 
 def defined(pattern: int, source: str, target: str, sign: bool) -> bool:
-    """Whether SPIR-V says what the result is."""
+    """True if SPIR-V defines the result."""
     if source[0] == "i" or target[0] != "i":
         return True
     value = exact.FORMATS[source].value(pattern)

@@ -1,4 +1,4 @@
-"""Differences that the rules allow are not a disagreement; bugs are known by their numbers."""
+"""Allowed differences are not reported, and known bugs are recognized by their results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAVAPIPE = "llvmpipe (LLVM 19.1.7, 256 bits)"
 
 
 def one(name: str, scalar: str, *operands: object) -> Kernel:
-    """A kernel of one rule, whose first elements are given."""
+    """Returns a kernel of one rule with the given first elements."""
     kernel = Kernel("operations", 0, H200)
     apply(kernel, next(rule for rule in RULES if rule.name == name), scalar, 1)
     for number, value in zip(kernel.outputs[0].operands, operands, strict=True):
@@ -31,7 +31,7 @@ def one(name: str, scalar: str, *operands: object) -> Kernel:
 
 
 def with_first(kernel: Kernel, value: object) -> list[str]:
-    """The disagreements of a device that gives `value` first."""
+    """Returns the disagreements of a device whose first result is `value`."""
     truth = interpret(kernel)
     buffer = kernel.outputs[0].buffer
     found = truth | {buffer: truth[buffer].copy()}
@@ -40,7 +40,7 @@ def with_first(kernel: Kernel, value: object) -> list[str]:
 
 
 def test_rounding_twice_is_one_of_the_two_neighbours():
-    """-6.564453173897318, as lavapipe takes it to binary16."""
+    """-6.564453173897318 is the number that lavapipe rounds twice to binary16."""
     x, low, high = -6.564453173897318, np.float16(-6.56640625), np.float16(-6.5625)
     assert np.nextafter(low, np.float16(0)) == high
     middle = (Fraction(float(low)) + Fraction(float(high))) / 2
@@ -50,19 +50,19 @@ def test_rounding_twice_is_one_of_the_two_neighbours():
     assert with_first(kernel, high) == []
     for wrong in (np.float16(-6.55859375), np.float16(-6.5703125)):
         assert len(with_first(kernel, wrong)) == 1
-    # A number that is not halfway in binary32 has one result.
+    # A number that is not halfway between two binary32 numbers has one result.
     assert len(with_first(one("FConvert to f16", "f64", -6.5645), high)) == 1
 
 
 def test_nothing_is_claimed_about_divisors_beyond_the_table():
-    """Divisors of binary32 go up to 2^126."""
+    """Vulkan's table bounds quotients of binary32 for divisors up to 2^126."""
     assert with_first(one("FDiv", "f32", 1515.0, 2.0**127), 0.0) == []
     assert len(with_first(one("FDiv", "f32", 1515.0, 2.0**126), 0.0)) == 1
     assert len(with_first(one("FDiv", "f32", 6.0, 2.0), 3.00001)) == 1
 
 
 def test_a_comparison_and_a_choice_may_become_a_minimum():
-    """A minimum drops NaN."""
+    """A minimum ignores NaN."""
     assert with_first(one("Select", "f32", 7.0, np.nan), 7.0) == []
     assert len(with_first(one("Select", "f32", 7.0, 8.0), 8.0)) == 1
     assert len(with_first(one("Select", "i32", 7, 8), 8)) == 1
@@ -70,7 +70,7 @@ def test_a_comparison_and_a_choice_may_become_a_minimum():
 
 @pytest.mark.parametrize("seed", [57, 90, 106, 160, 313, 337, 349, 398, 404, 510, 517, 594])
 def test_remainders_of_negative_operands_do_not_come_up(seed: int, monkeypatch: pytest.MonkeyPatch):
-    """A device that takes SRem and SMod for UMod agrees."""
+    """A device that computes SRem and SMod as UMod agrees."""
     kernel = generate(seed, machine=H200)
     assert "spirv.SRem" in kernel.text() or "spirv.SMod" in kernel.text()
     truth = interpret(kernel)
@@ -80,7 +80,7 @@ def test_remainders_of_negative_operands_do_not_come_up(seed: int, monkeypatch: 
 
 
 def test_bfloat16_rounds_one_way_or_the_other():
-    """An output as a whole; not some of it one way and some the other."""
+    """All elements of an output must be rounded in one direction."""
     mixed = 0
     for seed in range(24, 40):
         kernel = generate(seed, "bfloat16", H200)

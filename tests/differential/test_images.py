@@ -1,4 +1,4 @@
-"""Images on the interpreter and on lavapipe: formats, dimensions, atomics, queries, sampling."""
+"""Image operations give equal results on the interpreter and on lavapipe."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ VECTORS = {1: "", 2: "vec2", 3: "vec3"}
 
 @dataclass
 class Case:
-    """A kernel, its buffers and images, and how far its results may lie apart."""
+    """A kernel, its buffers and images, and the tolerance of its results."""
 
     name: str
     source: str
@@ -47,37 +47,39 @@ class Case:
     images: dict[tuple[int, ...], Image | Sampler] = field(default_factory=dict)  # pyright: ignore
     grid: tuple[int, int, int] = (1, 1, 1)
     tolerance: float = 1e-6
-    """The difference of floats in buffers."""
+    """Allowed difference of floats in buffers."""
 
 
 def qualifier(format: str) -> str:
-    """A format as GLSL writes it."""
+    """Returns GLSL's layout qualifier of a format."""
     lower = format.lower().replace("snorm", "_snorm").replace("rgb10a2", "rgb10_a2")
     return "r11f_g11f_b10f" if format == "R11fG11fB10f" else lower
 
 
 def prefix(format: str) -> str:
-    """`u`, `i` or nothing, with the width of 64-bit numbers."""
+    """Returns GLSL's type prefix (`u`, `i` or none), with the width for 64-bit integers."""
     sampled = FORMATS[format].sampled
     return ("" if sampled == "f" else sampled) + ("64" if FORMATS[format].bits[0] == 64 else "")
 
 
 def coordinate(dim: str) -> str:
-    """GLSL that makes the coordinate of texel `id`, with the size in `s`."""
+    """Returns GLSL code for the coordinate of texel `id` in an image of size `s`."""
     count = 3 if dim == "CubeArray" else DIMENSIONS[dim]
     parts = ["id % s.x", "id / s.x % s.y", "id / (s.x * s.y)"]
     return "id" if count == 1 else f"i{VECTORS[count]}({', '.join(parts[:count])})"
 
 
 def texels(image: Image, seed: int) -> Array:
-    """Texels of an image without NaN: random bits, or small floats."""
+    """Returns texels without NaN: random bits, or small floats."""
     generator, texel = np.random.default_rng(seed), image.texel
     if texel.kind == "sfloat":
         count = image.nbytes // texel.dtype.itemsize
         values = np.asarray(generator.uniform(-4, 4, count), texel.dtype)
         return values.view(np.uint8)
     octets = generator.integers(0, 256, image.nbytes, np.uint8)
-    if texel.kind == "ufloat":  # Exponents below the largest.
+    if (
+        texel.kind == "ufloat"
+    ):  # Exponents are below the largest one, so that no float is infinite or NaN.
         octets.view(np.uint32)[:] &= 0b0111101111_01111011111_01111011111
     return octets
 
@@ -90,7 +92,7 @@ layout(local_size_x = 64) in;
 
 
 def storage_case(format: str, dim: str) -> Case:
-    """Load every texel of one image into a buffer, and store a buffer's values to another one."""
+    """Returns a case that loads every texel of an image, and stores values to another image."""
     texel, sign = FORMATS[format], prefix(format)
     vector = {"": "vec4", "u": "uvec4", "i": "ivec4", "u64": "u64vec4", "i64": "i64vec4"}[sign]
     image = Image(format, SIZES[dim], LAYERS.get(dim, 1))
@@ -147,7 +149,7 @@ void main() {{
 
 
 def sampled_case(dim: str, sampler: Sampler, access: str, number: int) -> Case:
-    """Samples an image at places inside, between and beyond its texels."""
+    """Returns a case that samples an image inside, between and outside of texels."""
     count = 200
     levels = 1 if sampler.unnormalized else 3
     image = Image("rgba32f", SIZES[dim], LAYERS.get(dim, 1), levels=levels, sampler=sampler)
@@ -219,7 +221,7 @@ def compile_kernel(glslang: Sequence[str], source: str, folder: Path) -> bytes:
 
 
 def compare(case: Case, ours: Mapping[Any, Array], theirs: Mapping[Any, Array]) -> None:
-    """Texels may differ by their last bit, in which devices round as they like."""
+    """Compares results. Texels may differ in the last bit, because devices round differently."""
     for place, mine in ours.items():
         other, image = theirs[place], case.images.get(place)
         if isinstance(image, Image):
@@ -252,7 +254,7 @@ Both: TypeAlias = Callable[[Sequence[Case]], None]
 def both(
     glslang: list[str], run_on_lavapipe: RunOnLavapipe, tmp_path: Path
 ) -> Callable[[Sequence[Case]], None]:
-    """Runs cases here, with all checks, and on lavapipe, and compares."""
+    """Returns a function that runs cases here with all checks and on lavapipe, and compares."""
 
     def run(cases: Sequence[Case]) -> None:
         jobs: list[Dispatch] = []

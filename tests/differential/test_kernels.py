@@ -1,4 +1,4 @@
-"""Generated kernels give the same results on lavapipe and on the interpreter."""
+"""Generated kernels give equal results on lavapipe and on the interpreter."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_every_family_and_every_operation_comes_up():
 
 
 def changed(truth: dict[int, np.ndarray], buffer: int) -> dict[int, np.ndarray]:
-    """Results with one number of a buffer changed."""
+    """Returns results with one changed number in a buffer."""
     found = truth | {buffer: truth[buffer].copy()}
     flat = found[buffer].reshape(-1)
     with np.errstate(over="ignore"):
@@ -82,7 +82,7 @@ def changed(truth: dict[int, np.ndarray], buffer: int) -> dict[int, np.ndarray]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_wrong_number_is_found(family: str):
-    """Except where nothing is claimed about it."""
+    """Elements outside of the compared domain are an exception."""
     kernel = generate(3, family)
     truth = interpret(kernel)
     assert disagreements(kernel, truth, truth) == []
@@ -110,7 +110,7 @@ def test_known_bugs_are_documented():
 
 
 class Broken(Dispatch):
-    """A job for a device that adds one to the results of kernels with an operation."""
+    """A job for a device that adds one to the results of kernels with a certain operation."""
 
     kernel: Kernel
 
@@ -131,7 +131,7 @@ def broken_job(kernel: Kernel, module: object = None) -> Broken:
 
 
 def test_a_disagreement_is_cut_down_to_its_operation(monkeypatch: pytest.MonkeyPatch):
-    """A device that gets BitCount wrong, in a program of many operations."""
+    """The device computes BitCount wrongly in a program of many operations."""
     kernel = Kernel("test", 0)
     a, b = (kernel.input(I32)[0] for _ in range(2))
     total = kernel.op(f"spirv.IAdd {a}, {b} : i32")

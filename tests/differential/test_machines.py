@@ -1,4 +1,4 @@
-"""Kernels for devices that are not lavapipe: their subgroups, matrices and bfloat16."""
+"""Generated kernels fit other devices than lavapipe: subgroups, matrices, bfloat16."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SEEDED = [
 
 @pytest.mark.parametrize(("family", "seed"), SEEDED)
 def test_kernels_for_the_h200_are_valid_and_defined(family: str, seed: int, spirv_val: str):
-    """All checks, alignment too; rounding to bfloat16 may be another (BF-07)."""
+    """All checks find nothing, including alignment, with either rounding to bfloat16 (BF-07)."""
     kernel = generate(seed, family, H200)
     module = module_of(kernel)
     assert khronos.spirv_val(encode(module)) == ""
@@ -53,7 +53,7 @@ def multiplied(kernels: Iterator[Kernel]) -> set[tuple[object, ...]]:
 
 
 def test_every_line_of_the_list_and_every_conversion_comes_up():
-    """Every product of the H200, and each conversion between matrices that it has."""
+    """Every listed product of the H200 and each conversion between its matrices occurs."""
     listed = {(p.m, p.n, p.k, *p.types) for p in H200.matrices}
     assert multiplied(generate(seed, "muladd", H200) for seed in range(80)) == listed
     possible = {
@@ -73,7 +73,7 @@ def test_every_line_of_the_list_and_every_conversion_comes_up():
 
 
 def test_mixed_signs_and_saturation_where_a_list_has_them():
-    """AMD's RDNA 3 and Intel's Xe 2 list them: kernels of theirs are valid and run."""
+    """Kernels for AMD's RDNA 3 and Intel's Xe 2 use them and are valid."""
     flags = set[str]()
     for target in ("amd-rdna3", "intel-xe2"):
         made = machine(target)
@@ -89,7 +89,7 @@ def test_mixed_signs_and_saturation_where_a_list_has_them():
 
 
 def test_the_script_says_what_is_missing(tmp_path: Path):
-    """A target that does not exist, and a device that does not."""
+    """The target or the device does not exist."""
     script = [
         sys.executable,
         str(ROOT / "scripts" / "differential.py"),

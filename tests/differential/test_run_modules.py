@@ -1,4 +1,4 @@
-"""scripts/run_modules.py: what it says of a shader that is right, of a race, of images."""
+"""scripts/run_modules.py judges a right shader, a race and a shader with images."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """
-Configuration of the FileCheck tests: the environment's tools first on PATH, MLIR's own if there is
-one.
+Configures the FileCheck tests. The environment's tools come first on PATH, with MLIR's if
+installed.
 
 Substitutions: `XDSL_ROUNDTRIP` parses and prints twice, through the generic form, and checks the
-custom form; `XDSL_GENERIC_ROUNDTRIP` checks the generic form (prefix CHECK-GENERIC);
-`MLIR_ROUNDTRIP` and `MLIR_GENERIC_ROUNDTRIP` send the custom and the generic form through
-`mlir-opt`. A test with one of the latter says `// REQUIRES: mlir-opt`.
+custom form. `XDSL_GENERIC_ROUNDTRIP` checks the generic form (prefix CHECK-GENERIC).
+`MLIR_ROUNDTRIP` and `MLIR_GENERIC_ROUNDTRIP` pass the custom and the generic form through
+`mlir-opt`; such tests contain `// REQUIRES: mlir-opt`.
 
-`XDSL_SPIRV_REQUIRE_TOOLS=1` makes a missing tool an error. `XDSL_SPIRV_STOCK_COMMANDS=1` starts
-`xdsl-opt` and `filecheck` anew for every line; otherwise preloaded.py has imported them once.
+`XDSL_SPIRV_REQUIRE_TOOLS=1` makes a missing tool an error. `XDSL_SPIRV_STOCK_COMMANDS=1` starts a
+new process of `xdsl-opt` and `filecheck` for every line; otherwise preloaded.py forks them.
 """
 # pyright: basic
 
@@ -24,7 +24,7 @@ import lit.formats
 sys.path.insert(0, str(Path(__file__).parent))
 import preloaded
 
-# Defined by lit, which executes this file.
+# lit defines these names and executes this file.
 config = globals()["config"]
 lit_config = globals()["lit_config"]
 
@@ -39,7 +39,7 @@ config.environment["PATH"] = os.pathsep.join(
     [str(Path(sys.executable).parent), config.environment["PATH"]]
 )
 if "PYTHONPATH" in os.environ:
-    # The tests of a checkout other than the installed one.
+    # The tests may belong to another checkout than the installed package.
     config.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
 
 mlir_opt = shutil.which(f"mlir-opt-{MLIR_VERSION}") or os.environ.get("MLIR_OPT")
@@ -54,7 +54,7 @@ if shutil.which("spirv-val", path=config.environment["PATH"]):
     config.available_features.add("spirv-val")
 
 if hasattr(os, "fork") and not os.environ.get("XDSL_SPIRV_STOCK_COMMANDS"):
-    # lit forks its workers from this process: the server ends with the last of them.
+    # lit forks its workers from this process, and the server ends with the last worker.
     folder = Path(tempfile.mkdtemp(prefix="xdsl-spirv-lit-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     server = preloaded.start(folder)

@@ -1,13 +1,13 @@
 """
-`xdsl-opt` and `filecheck` as children of one process that has imported everything already.
+Runs `xdsl-opt` and `filecheck` as forks of one process that has imported all modules.
 
-A FileCheck test is mostly start-up: 1.2 s of imports for some milliseconds of work. `start(folder)`
-writes programs of those names into a folder, to be put first on PATH. Each hands its arguments,
-directory, environment and standard streams to a server, which forks: the fork runs the same `main`
-as the stock command, in a process of its own, so that no test sees what another one left behind.
-The tests themselves stay shell commands that anyone can type.
+A FileCheck test spends 1.2 s on imports and some milliseconds on its work. `start(folder)` writes
+programs with the commands' names into a folder, which is put first on PATH. Each passes its
+arguments, directory, environment and standard streams to a server. The server forks, and the fork
+runs the same `main` as the stock command, so that tests do not affect each other. The tests remain
+shell commands that anyone can type.
 
-The server ends with the process that started it: when its standard input is closed.
+The server ends with the process that started it, when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ sys.exit(status[0] if status else "the process that ran {name} died")
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
-    """Write the commands into a folder and start their server; returns when it listens."""
+    """Writes the commands into a folder, starts their server, and waits until it listens."""
     address = str(folder / ADDRESS)
     for name in COMMANDS:
         program = folder / name
@@ -57,7 +57,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _mains() -> dict[str, Callable[[], object]]:
-    """The functions of each command, with all modules that they may import while they run."""
+    """Returns each command's main function, after importing all modules that it may use."""
     from filecheck.main import main as filecheck
     from xdsl.tools.xdsl_opt import main as xdsl_opt
     from xdsl.universe import Universe
@@ -65,7 +65,9 @@ def _mains() -> dict[str, Callable[[], object]]:
     universe = Universe.get_multiverse()
     for table in (universe.all_dialects, universe.all_passes, universe.all_targets):
         for load in table.values():
-            with contextlib.suppress(ImportError):  # some of xDSL's own need packages of others
+            with contextlib.suppress(
+                ImportError
+            ):  # Some of xDSL's modules need packages that are not installed.
                 load()
     return {"xdsl-opt": xdsl_opt, "filecheck": filecheck}
 
@@ -93,7 +95,7 @@ def _serve(address: str) -> None:
 
 
 def _run(client: socket.socket, mains: dict[str, Callable[[], object]]) -> int:
-    """Run a client's command on its streams, as the interpreter runs a script: its exit status."""
+    """Runs a client's command on its streams like a script. Returns the exit status."""
     header, streams, _, _ = socket.recv_fds(client, 8, len(STREAMS))
     request = b""
     while len(request) < int.from_bytes(header, "big"):
@@ -102,7 +104,7 @@ def _run(client: socket.socket, mains: dict[str, Callable[[], object]]) -> int:
     for stream, number in zip(streams, STREAMS, strict=True):
         os.dup2(stream, number)
         os.close(stream)
-    # The server's own streams know what they were opened on: whether it can be sought in, say.
+    # The server's own stream objects cache properties of their files, such as seekability.
     sys.stdin = open(0, encoding="utf-8", closefd=False)
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
@@ -123,7 +125,7 @@ def _run(client: socket.socket, mains: dict[str, Callable[[], object]]) -> int:
 
 
 def _status(code: object) -> int:
-    """The status that `sys.exit(code)` ends with."""
+    """Returns the exit status that `sys.exit(code)` gives."""
     if code is None:
         return 0
     if isinstance(code, int):

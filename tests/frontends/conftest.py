@@ -1,4 +1,4 @@
-"""Small ONNX models, and skips that say which package is missing."""
+"""Small ONNX models, and skips that name a missing package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @pytest.fixture(scope="session")
 def onnx() -> Any:
-    """The package `onnx`, where it and onnxruntime are installed."""
+    """Returns the package `onnx`. Skips if onnx or onnxruntime is not installed."""
     for package in ("onnx", "onnxruntime"):
         if find_spec(package) is None:
             pytest.skip(f"{package} is not installed (pip install '.[onnx]' onnxruntime)")
@@ -23,7 +23,7 @@ def onnx() -> Any:
 
 
 class Builder:
-    """Makes models of a few nodes."""
+    """Builds models of a few nodes."""
 
     def __init__(self, onnx: ModuleType):
         self.onnx = onnx
@@ -62,5 +62,5 @@ class Builder:
 
 @pytest.fixture
 def build(onnx: ModuleType) -> Builder:
-    """An empty model."""
+    """Returns a builder of an empty model."""
     return Builder(onnx)

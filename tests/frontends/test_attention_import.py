@@ -1,6 +1,4 @@
-"""
-Attention as exporters write it: projected, split into heads, masked, merged.
-"""
+"""Attention is recognized in the forms that exporters write."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ HEADS, HEAD, LENGTH = 2, 8, 12
 
 
 def block(build: Builder) -> Any:
-    """q, k, v: 1 x length x heads * head; a mask of ones and zeros for the keys."""
+    """Returns a model with q, k, v (1 x length x heads * head) and a 0/1 mask of keys."""
     shape = build.constant("split", np.array([1, LENGTH, HEADS, HEAD]))
     half = build.constant("root", np.array(HEAD**0.5, np.float16))
     for name, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
@@ -63,7 +61,7 @@ def test_a_block_of_an_encoder_is_one_kernel(build: Builder):
     (op,) = [each for each in formed.walk() if isinstance(each, AttentionOp)]
     (function,) = formed.ops
     assert isinstance(function, FuncOp)
-    # Heads are split and merged by index: nothing is moved before or after.
+    # Heads are split and merged by indexing, without kernels that move data.
     assert op.query.type == op.out.type == function.function_type.inputs.data[0]
     assert op.mask is not None
     for each in linalg_to_spirv("lavapipe"):
@@ -75,7 +73,7 @@ def test_a_block_of_an_encoder_is_one_kernel(build: Builder):
 
 
 def scaled_block(build: Builder) -> Any:
-    """The same without a mask, as PyTorch writes it: queries and keys times a root of the scale."""
+    """Returns PyTorch's form without a mask: queries and keys times the root of the scale."""
     shape = build.constant("split", np.array([1, LENGTH, HEADS, 16]))
     root = build.constant("root", np.array(16**-0.25, np.float16))
     for name in "qkv":

@@ -1,6 +1,4 @@
-"""
-ONNX's attention with a past of open length: one kernel, keys and values as they are.
-"""
+"""ONNX's attention with a dynamic past becomes one kernel that reads keys and values in place."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ def test_onnx_attention_with_an_open_past(build: Builder, cap: float | None):
     module = import_onnx(model, dynamic=True).module
     (op,) = formed(module.clone())
     assert (op.cap and round(op.cap.value.data, 5)) == cap
-    # The heads that share keys are a loop that leads to no other keys, and nothing repeats them.
+    # Heads that share keys are a loop that does not index the keys, and no kernel repeats keys.
     assert op.sizes[:2] == (2, 2)
     assert len(op.numbers) == 3
     program = compile_module(module, "lavapipe")

@@ -1,4 +1,4 @@
-"""A user's mistakes with a model: one message that names what is at fault, and nothing written."""
+"""A user's mistake with a model gives one message with the cause, and no output is written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def mlp(onnx: ModuleType, build: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A file with an input `x` of batch x 16, in the working directory."""
+    """Writes a model with an input `x` of batch x 16 to the working directory."""
     monkeypatch.chdir(tmp_path)
     weights = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
     build.constant("w", weights)
@@ -37,7 +37,7 @@ def mlp(onnx: ModuleType, build: Builder, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The message of a command that fails; nothing may have been written."""
+    """Runs a command that must fail without output files. Returns its message."""
     before = sorted(map(str, Path().iterdir()))
     assert main(list(arguments)) == 1
     said = capsys.readouterr().err
@@ -48,7 +48,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def late(given: list[str], message: str) -> object:
-    """Faults that are found only once the model has been imported."""
+    """Parametrizes a fault that is found after the import."""
     return pytest.param(given, message, marks=pytest.mark.long)
 
 

@@ -1,4 +1,4 @@
-"""Block formats: planes and formulas against PyPI's gguf, which is ggml's own numpy code."""
+"""Planes and formulas of block formats agree with PyPI's gguf, which is ggml's own numpy code."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from xdsl_spirv.interpreter import reference
 Array = np.ndarray[Any, np.dtype[Any]]
 ROWS, BLOCKS = 6, 5
 SPECIAL = np.array([1, 0x8001, 0x03FF, 0x8400, 0, 0x8000, 0x7BFF], "<u2").view("<f2")
-"""Scales: denormal ones, the least normal, zeros, the greatest."""
+"""Scales: denormal, least normal, zero, greatest."""
 
 
 def random_blocks(format: BlockFormat) -> Array:
-    """Rows of random bytes, whose scales are finite, many of them negative or denormal."""
+    """Returns rows of random bytes with finite scales, many negative or denormal."""
     random = np.random.default_rng(len(format.name) + format.size)
     assert format.block is not None
     count = ROWS * BLOCKS

@@ -1,4 +1,4 @@
-"""`run --compare-layers` of an ONNX file: the reference beside onnxruntime's own values."""
+"""`run --compare-layers` compares an ONNX file's reference with onnxruntime's values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def compared(build: Builder, change: str = "") -> list[LayerComparison]:
-    """Layers of two products with a tanh, a mean and a difference; one tensor may be changed."""
+    """Returns the comparison of a small model's layers. `change` damages a tensor."""
     rng = np.random.default_rng(0)
     first = build.constant("w1", rng.uniform(-1, 1, (32, 24)).astype(np.float32))
     second = build.constant("w2", rng.uniform(-1, 1, (24, 16)).astype(np.float32))

@@ -1,4 +1,4 @@
-"""Operators at the ends of their types: as onnxruntime has them, or as docs/numerics.md says."""
+"""Operators at the ends of their types give onnxruntime's results, or as docs/numerics.md says."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_as_onnxruntime(name: str, onnx: ModuleType):
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
 def test_floats_that_no_integer_holds(dtype: str, onnx: ModuleType):
-    """The nearest integer that there is, and 0 for NaN; compiled the same."""
+    """The result is the nearest integer, 0 for NaN, as imported and compiled."""
     edge, limits = AT_EDGES[f"Cast to {dtype}"], np.iinfo(dtype)
     imported = run_reference(import_onnx(edge.model()), edge.inputs())
     compiled = run(edge_program(f"Cast to {dtype}", "lavapipe"), edge.inputs())
@@ -49,7 +49,7 @@ def test_floats_that_no_integer_holds(dtype: str, onnx: ModuleType):
 @pytest.mark.vulkan
 @pytest.mark.long
 def test_on_a_driver_it_is_the_same(lavapipe: Path, onnx: ModuleType):
-    """All in one process; results below the smallest normal number may be 0."""
+    """All run in one process. Subnormal results may be flushed to 0."""
     script = Path(__file__).parents[1] / "runtime" / "vulkan" / "edges.py"
     command = [lavapipe, sys.executable, script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)

@@ -1,4 +1,4 @@
-"""The fate of each node of an ONNX file, also of one that cannot be imported."""
+"""`explain` shows the fate of each node of an ONNX file, even if the import fails."""
 
 from __future__ import annotations
 

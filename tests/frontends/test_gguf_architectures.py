@@ -63,7 +63,7 @@ def is_bias_of_heads(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Model:
-    """The values of a model beside `COMMON`, and its optional tensors."""
+    """Metadata of a model in addition to `COMMON`, and its optional tensors."""
 
     architecture: str
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -178,7 +178,7 @@ def test_each_architecture_is_compared():
 
 
 def compare(name: str, path: Path | str) -> tuple[float, float]:
-    """The least cosine of logits to llama.cpp's, and the largest difference beside the largest."""
+    """Returns the least cosine with llama.cpp's logits, and the largest relative difference."""
     model = MODELS[name]
     values = {**COMMON, **model.values}
     write_declared(path, model.architecture, values, model.types, model.optional)
@@ -268,7 +268,7 @@ def test_lavapipe_answers_as_the_interpreter(name: str, lavapipe: Path, tmp_path
     session = Session(imported)
     last = session.run(tokens[:11])[-1]
     for token in there["following"]:
-        # Two tokens may be as likely to the logits' tolerance.
+        # Two tokens may be equally likely within the tolerance.
         assert last[token] >= last.max() - 4e-3 * abs(last).max()
         last = session.run(np.array([token], np.int32))[-1]
 
@@ -278,7 +278,7 @@ def test_lavapipe_answers_as_the_interpreter(name: str, lavapipe: Path, tmp_path
     ["MXFP4", "NVFP4", *(pytest.param(n, marks=pytest.mark.long) for n in ("Q4_K", "IQ4_XS"))],
 )
 def test_experts_in_blocks_are_their_numbers(format: str, tmp_path: Path):
-    """llama.cpp rounds what it multiplies by blocks: it is given the numbers themselves."""
+    """llama.cpp gets dequantized weights, because it rounds activations of block formats."""
     packed, plain = tmp_path / "x.gguf", tmp_path / "y.gguf"
     values = {**COMMON, **EXPERTS, "embedding_length": 256, "expert_feed_forward_length": 256}
     write_declared(packed, "qwen3moe", values, of_experts(getattr(Type, format)))
@@ -308,9 +308,10 @@ def test_a_matrix_in_f4_has_a_scale_of_its_own(tmp_path: Path):
 
 def test_kernels_of_experts_give_the_functions_logits(tmp_path: Path):
     """
-    A token's experts on a target that computes norms and activations in products: gates and
-    activation are one kernel, the experts of a token one product, norms of all heads one kernel.
-    Three more find the likeliest token.
+    The target computes norms and activations in products.
+
+    Gates and activation are one kernel, a token's experts one product, the norms of all heads one
+    kernel. Three more kernels find the likeliest token.
     """
     path = tmp_path / "x.gguf"
     values = {**COMMON, **EXPERTS, "block_count": 1, "embedding_length": 256}
@@ -328,7 +329,7 @@ def test_kernels_of_experts_give_the_functions_logits(tmp_path: Path):
 
 
 def test_attention_with_sinks_is_one_kernel(tmp_path: Path):
-    """No scores in memory; every check is on for a prompt and a token behind it."""
+    """No scores are in memory. All checks pass for a prompt and a following token."""
     path, model = tmp_path / "x.gguf", MODELS["gpt-oss"]
     values = {**COMMON, **model.values, "block_count": 2}
     write_declared(path, model.architecture, values, model.types, model.optional)

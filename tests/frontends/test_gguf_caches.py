@@ -1,4 +1,4 @@
-"""Keys and values of few bits, and states that hold a window of a text only."""
+"""Keys and values in few bits, and states with a sliding window of a text, give right logits."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CONTEXT, CHUNK = 96, 8
 
 
 class Reference(LogitsSession):
-    """The interpreter's reference as a session."""
+    """The reference interpreter as a session."""
 
     def __init__(self, model: Any):
         self.session = Session(model)
@@ -68,7 +68,7 @@ def read(texts: Texts, slot: int, tokens: list[int]) -> Array:
 
 
 def sessions(path: Path, slots: int = 1) -> tuple[Texts, Texts, Session]:
-    """The texts of states that hold everything, and of those that slide."""
+    """Returns texts with states for the whole context and with sliding states, and the session."""
     whole = import_gguf(path, context=CONTEXT, cache="f32", slots=slots)
     cut = import_gguf(path, context=CONTEXT, cache="f32", slots=slots, chunk=CHUNK)
     sliding = Sliding.find(parameters_of(read_file(path)), CONTEXT, CHUNK)
@@ -85,7 +85,7 @@ def sessions(path: Path, slots: int = 1) -> tuple[Texts, Texts, Session]:
 def test_states_that_slide_give_the_logits_of_whole_ones(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """A long text in parts, token by token, shortened, and begun again."""
+    """A long text is read in parts, token by token, truncated and restarted."""
     monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", CHUNK)
     path = tmp_path / "x.gguf"
     write_declared(path, name, MODELS[name])
@@ -145,7 +145,7 @@ def test_small_keys_and_values_give_nearly_the_logits_of_f16(cache: str, tmp_pat
 
 
 def test_a_token_reads_small_keys_and_values_where_they_lie(tmp_path: Path):
-    """No kernel more than with f16 in 8-bit floats; with integers those that find new scales."""
+    """8-bit floats need no more kernels than f16. Integers need kernels for new scales."""
     path, counts = tmp_path / "x.gguf", dict[str, int]()
     write_model(path, Shape(blocks=1))
     for cache in ("f16", "f8E5M2", "i8"):
@@ -160,7 +160,7 @@ def test_a_token_reads_small_keys_and_values_where_they_lie(tmp_path: Path):
 @pytest.mark.vulkan
 @pytest.mark.parametrize("cache", LEAST)
 def test_lavapipe_keeps_small_keys_and_values(cache: str, lavapipe: Path, tmp_path: Path):
-    """Logits are near the logits with a cache in f16, for a prompt and for each token after it."""
+    """Logits of a prompt and of later tokens are near the logits of an f16 cache."""
     path, result = tmp_path / "x.gguf", tmp_path / "result.npz"
     write_model(path, Shape())
     tokens = np.random.default_rng(0).integers(0, 80, 40).astype(np.int32)
@@ -191,7 +191,7 @@ def test_states_beyond_the_largest_tensor_are_refused(tmp_path: Path):
 @pytest.mark.long
 @pytest.mark.vulkan
 def test_a_text_of_33_000_tokens_is_read_as_by_llama_cpp(lavapipe: Path, tmp_path: Path):
-    """In parts of 512 tokens, with a window of 200: 8 greedy tokens, and their logits."""
+    """Parts have 512 tokens, and the window 200. Eight greedy tokens and their logits agree."""
     judging = pytest.importorskip("xdsl_spirv.testing.llama_cpp")
     context, path = 40960, tmp_path / "x.gguf"
     values = {**VALUES, "context_length": context, "attention.sliding_window": 200}

@@ -83,7 +83,7 @@ def test_functions_share_weights_of_the_file(path: Path):
     ]
     assert names[0] == names[1] > set(model.weights)
     packed = sum(a.nbytes for n, a in model.weights.items() if ".weight." in n)
-    # Six-bit scales become bytes: 148 bytes of 256 weights, not 144.
+    # Six-bit scales become bytes: 256 weights take 148 bytes instead of 144.
     assert packed < path.stat().st_size * 1.03
 
 
@@ -123,19 +123,19 @@ def test_a_session_runs_prefill_and_decode(shape: Shape, path: Path):
 
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200", "qualcomm-adreno"])
 def test_attention_reads_the_cache_where_it_lies(target: str, path: Path):
-    """Also where neighbours of a head are turned together; no dispatch copies the past."""
+    """No dispatch copies the past, with either pairing of rotated elements."""
     write_model(path, ONE)
     program = compile(path, target, context=24)
-    # Norms of one row are computed in products where that is faster than a launch.
+    # Norms of one row are fused into products if this is faster than a launch.
     norms = 0 if target != "lavapipe" else 3
-    # At most three find the likeliest token.
+    # At most three kernels find the likeliest token.
     for name, most in (("prefill", 19), ("decode", 13 + norms)):
         dispatches = program.functions[name].manifest.dispatches
         kernels = [d.entry_point.partition("_")[0] for d in dispatches]
         if (name, target) == ("prefill", "nvidia-h200"):
             continue
         assert not {"move", "batch"} & set(kernels)
-        # There are fewer keys than two parts would be worth.
+        # There are too few keys to split them into two parts.
         assert kernels.count("attention") == 1
         assert len(kernels) <= most
 
@@ -154,7 +154,7 @@ def test_the_command_compiles_a_file(path: Path, capsys: pytest.CaptureFixture[s
 
 
 def edited(path: Path, shape: Shape = Shape(), **changes: Any) -> None:
-    """Write a model, then change fields of its header in place: `old` to `new`, as bytes."""
+    """Writes a model, then replaces bytes of its header."""
     write_model(path, shape)
     data = path.read_bytes()
     for old, new in changes.items():
@@ -195,7 +195,7 @@ def test_values_that_mean_nothing_are_refused(key: str, path: Path):
 
 
 def test_a_factor_of_0_scales_no_position(path: Path):
-    """Converters write it; only where there is none, the older name counts."""
+    """Converters write 0. The older key counts only if the newer one is missing."""
     write_model(path, Shape())
     file = read_file(path)
     values = {**file.values, "llama.rope.scaling.factor": 0.0, "llama.rope.scale_linear": 4.0}
@@ -208,11 +208,11 @@ def test_a_factor_of_0_scales_no_position(path: Path):
     [(17, "begins at 17, which is not a multiple of 32"), (0, "begins within")],
 )
 def test_a_tensor_that_lies_elsewhere_is_refused(offset: int, message: str, path: Path):
-    """It would be read as numbers of its neighbours."""
+    """Otherwise bytes of neighbouring tensors would be read."""
     write_model(path, ONE)
     data = path.read_bytes()
     name = b"blk.0.ffn_up.weight"
-    # Its number of dimensions, two of them, and its format come first.
+    # The number of dimensions, two dimensions and the format precede the offset.
     at = data.index(name) + len(name) + 4 + 2 * 8 + 4
     path.write_bytes(data[:at] + struct.pack("<Q", offset) + data[at + 8 :])
     with pytest.raises(FrontendError, match=message):

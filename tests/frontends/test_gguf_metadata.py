@@ -1,4 +1,4 @@
-"""The header of a GGUF file is read whole, or refused by cause and place."""
+"""The header of a GGUF file is read completely, or refused with cause and location."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 a function of the table is a line
-"""JAX functions and StableHLO, against JAX's own results."""
+"""JAX functions and StableHLO give JAX's own results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def floats(*sizes: int) -> Any:
 
 
 def numpy_functions(jax: ModuleType) -> dict[str, Case]:
-    """Functions of jax.numpy."""
+    """Returns functions of jax.numpy."""
     jnp, x = jax.numpy, floats(6, 8)
     square, ints = floats(5, 5), np.arange(24, dtype=np.int32).reshape(4, 6) - 7
     return {
@@ -79,7 +79,7 @@ def numpy_functions(jax: ModuleType) -> dict[str, Case]:
 
 
 def lax_functions(jax: ModuleType) -> dict[str, Case]:
-    """Functions of lax, loops, and jax.random."""
+    """Returns functions of lax, loops, and jax.random."""
     jnp, lax, x = jax.numpy, jax.lax, floats(6, 8)
 
     def newton(x: Any) -> Any:
@@ -129,7 +129,7 @@ def lax_functions(jax: ModuleType) -> dict[str, Case]:
 
 
 def network_functions(jax: ModuleType) -> dict[str, Case]:
-    """Functions of jax.nn, gradients, and modules of flax."""
+    """Returns functions of jax.nn, gradients, and modules of flax."""
     jnp, nn, linen, x = jax.numpy, jax.nn, import_module("flax.linen"), floats(6, 8)
 
     class Block(linen.Module):
@@ -173,7 +173,7 @@ def network_functions(jax: ModuleType) -> dict[str, Case]:
 
 
 FEW = ("sort", "at_add", "while_loop", "conv_transpose")
-"""`make test` runs these; `make test-long` runs all of them, also as kernels."""
+"""Functions that `make test` runs. `make test-long` runs all, also as kernels."""
 
 
 def check(jax: ModuleType, case: Case, kernels: bool) -> None:

@@ -1,4 +1,4 @@
-"""Real models out of PyPI packages against onnxruntime, those that are installed."""
+"""Real models from installed PyPI packages give onnxruntime's results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def script(path: str) -> ModuleType:
-    """A script of the repository as a module."""
     spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
     assert spec is not None
     assert spec.loader is not None
@@ -29,11 +28,11 @@ NAMES = [f"{model.name}-{variant}" for model, variant in CASES]
 FEW = [case for case in CASES if case[0].name == "ppocr_cls" and case[1] != "tensor"]
 
 AMPLIFIED = {("ppocr_det", "tensor"), ("ppocr_rec", "tensor"), ("ppocr_rec", "channel")}
-"""Quantized models of which a tie that onnxruntime misses decides what follows (docs/onnx.md)."""
+"""Quantized models in which onnxruntime resolves a decisive tie wrongly (docs/onnx.md)."""
 
 
 def measured(model: Any, variant: str, device: str) -> Any:
-    """The figures of a case; skips with a reason where a package is missing."""
+    """Returns the figures of a case. Skips if a package is missing."""
     needed = model.missing() or MODELS.missing(variant)
     if needed is not None:
         pytest.skip(f"pip install --no-deps {needed}")

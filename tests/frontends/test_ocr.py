@@ -1,4 +1,4 @@
-"""A page of text through detector, classifier and recogniser (`benchmarks/ocr.py`)."""
+"""Detector, classifier and recogniser read a page of text (`benchmarks/ocr.py`)."""
 
 from __future__ import annotations
 

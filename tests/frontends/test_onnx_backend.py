@@ -1,4 +1,4 @@
-"""The onnx package's node cases have the statuses that are committed."""
+"""The onnx package's node cases have the committed statuses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SAMPLE = {
     "softmax": ["test_softmax_axis_1"],
     "unique": ["test_unique_sorted_without_axis"],
 }
-"""Cases by the module of `onnx.backend.test.case.node` that makes them: making all takes long."""
+"""Cases by their module of `onnx.backend.test.case.node`: creating all cases takes long."""
 
 
 def known() -> dict[str, str]:
@@ -108,7 +108,7 @@ def test_inputs_that_decide_sizes_become_constants(onnx: ModuleType):
 
 
 def test_onnx_judges_the_backend(onnx: ModuleType, monkeypatch: pytest.MonkeyPatch):
-    """ONNX's runner sees what the script sees: ok and constants pass, others do not."""
+    """In ONNX's runner, cases with the status ok or constants pass, and others fail."""
     runner = importlib.import_module("onnx.backend.test.runner")
     import xdsl_spirv.onnx_backend as backend
 

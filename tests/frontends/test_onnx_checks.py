@@ -1,4 +1,4 @@
-"""A node that is wrong is refused by its name before an importer is started; names stay apart."""
+"""Invalid nodes are refused by name before import, and names stay unique."""
 
 from __future__ import annotations
 

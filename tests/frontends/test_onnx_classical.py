@@ -1,4 +1,4 @@
-"""Operators of `ai.onnx.ml`: random models of each kind beside onnxruntime."""
+"""Random models with operators of `ai.onnx.ml` give onnxruntime's results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def floats(rng: np.random.Generator, *shape: int) -> list[float]:
 
 
 def trees(rng: np.random.Generator, count: int, mixed: bool) -> tuple[dict[str, Any], list[Any]]:
-    """Nodes of random trees, and the tree and number of each leaf."""
+    """Returns nodes of random trees, and tree and id of each leaf."""
     nodes: list[tuple[Any, ...]] = []
     leaves: list[tuple[int, int]] = []
     for tree in range(count):
@@ -66,7 +66,7 @@ def trees(rng: np.random.Generator, count: int, mixed: bool) -> tuple[dict[str, 
 def ensemble(
     onnx: ModuleType, rng: np.random.Generator, targets: int, members: bool
 ) -> dict[str, Any]:
-    """Random trees whose leaves are apart from their nodes."""
+    """Returns random trees with a separate table of leaves."""
     nodes: list[dict[str, Any]] = []
     leaves: list[int] = []
 
@@ -99,7 +99,7 @@ def ensemble(
 
 
 def machine(rng: np.random.Generator, classes: int, kernel: str) -> dict[str, Any]:
-    """A random classifier by support vectors."""
+    """Returns a random classifier with support vectors."""
     counts = rng.integers(1, 4, classes).tolist()
     return {
         "classlabels_ints": [4, 9, 2, 7][:classes], "vectors_per_class": counts,
@@ -162,7 +162,7 @@ def cases(onnx: ModuleType, rng: np.random.Generator) -> dict[str, Any]:
                 base_values=[0.5],
             )  # fmt: skip
         for targets in (1, 3):
-            # Where no tree decides a target, MIN and MAX are as onnxruntime has them.
+            # If no tree contributes to a target, MIN and MAX follow onnxruntime.
             for how in range(2 if mixed and targets > 1 else 4):
                 post = 3 if targets > 1 and how and not mixed else 0
                 found[f"ensemble {targets} {how} {mixed}"] = model(
@@ -193,7 +193,7 @@ def test_beside_onnxruntime(seed: int, onnx: ModuleType):
         names = [output.name for output in proto.graph.output]
         theirs = run_onnxruntime(proto.SerializeToString(), {"x": x}, names).results
         if proto.graph.node[0].op_type == "TreeEnsemble" and name.endswith("True"):
-            # onnxruntime looks for a number's integer part among a branch's members.
+            # onnxruntime truncates a number before it searches a branch's members.
             reference: Any = import_module("onnx.reference")
             evaluated = reference.ReferenceEvaluator(proto).run(None, {"x": x})
             theirs = dict(zip(names, evaluated, strict=True))

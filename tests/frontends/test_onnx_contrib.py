@@ -1,7 +1,7 @@
 """
-onnxruntime's own operators, compared with onnxruntime.
+onnxruntime's own operators give onnxruntime's results.
 
-Operators that onnxruntime's CPU has no kernel for are compared with numpy.
+Operators without a CPU kernel in onnxruntime are compared with numpy.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def attention_cases() -> list[Case]:
         with_past,
         masked_past,
         Case("Attention", [X, WEIGHTS[:, :20], BIAS[:20]], BERT | sizes, (1, 2)),
-        # Some builds of onnxruntime end in a crash without a bias.
+        # Some builds of onnxruntime crash without a bias.
         Case("Attention", [X, WEIGHTS], BERT, title="no-bias", expected=without_bias),
     ]
 
@@ -126,7 +126,7 @@ def multi_head_cases() -> list[Case]:
 
 
 def alike(case: Case, other: Case) -> Case:
-    """A case that onnxruntime has no kernel for, expected to give what another one does."""
+    """Returns a case without a kernel in onnxruntime that expects the result of another case."""
     case.expected = lambda *_: run_onnxruntime(other.model(), other.name_inputs())
     return case
 
@@ -217,7 +217,7 @@ def linear_cases() -> list[Case]:
     for a, c, d, e in turned:
         names = ("transA", "transB", "transBatchA", "transBatchB")
         flags = {n: v for n, v in zip(names, (a, c, d, e), strict=True) if v}
-        # Rows x columns as the product wants them, then as the flags say they lie.
+        # Rows x columns of the product, then transposed according to the flags.
         x, y = four, normal(2, 3, 5, 6)
         x, y = (t.swapaxes(2, 3) if f else t for t, f in ((x, a), (y, c)))
         x, y = (t.transpose(2, 0, 1, 3) if f else t for t, f in ((x, d), (y, e)))
@@ -322,7 +322,7 @@ def _split_gelu(x: Array, bias: Array) -> Array:
 
 
 def _group_norm(x: Array, gamma: Array, beta: Array, skip: Any = 0, bias: Any = 0) -> list[Array]:
-    """Norms of 2 groups, with x sigmoid(x), channels last."""
+    """Returns norms of 2 groups, times x sigmoid(x), channels last."""
     total = x + skip + bias
     grouped = total.reshape(2, -1, 2, 2)
     moved = grouped - grouped.mean((1, 3), keepdims=True)
@@ -511,7 +511,7 @@ RECOGNISED = [
 
 @pytest.mark.parametrize("case", RECOGNISED, ids=str)
 def test_attention_is_recognised(case: Case):
-    """Attention of any operator is one operation of the schedule."""
+    """Every attention operator becomes one operation of the schedule dialect."""
     model = case.model()
     if not case.domain:
         model.opset_import[0].version = 23

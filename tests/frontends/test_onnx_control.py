@@ -1,4 +1,4 @@
-"""If, Loop and Scan whose rounds and branches are known, bounded or refused, beside onnxruntime."""
+"""If, Loop and Scan with bounded iterations give onnxruntime's results; others are refused."""
 
 from typing import Any
 
@@ -140,7 +140,7 @@ def test_impossible_control_flow_is_refused(body: str, message: str) -> None:
 
 
 def test_rounds_within_rounds_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """4,096 rounds of 4,096 rounds would be written out as millions of nodes."""
+    """Unrolling 4,096 x 4,096 iterations would give millions of nodes."""
     monkeypatch.setattr(control, "MOST_WRITTEN", 50)
     monkeypatch.setattr(control, "FEW_ROUNDS", 100)
     inner = ROUND.replace("body = g", "body = h").replace("t = Tanh(v)", "t = Tanh(u)")

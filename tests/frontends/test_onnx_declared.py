@@ -1,4 +1,4 @@
-"""Sizes and axes that data decides come from the shape that the model declares for its result."""
+"""Sizes and axes that data determines are taken from the declared shape of the result."""
 
 from typing import Any
 

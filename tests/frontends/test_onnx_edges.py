@@ -1,7 +1,7 @@
 """
-Operators at the edges of their attributes and types, beside onnxruntime without optimizations.
+Operators with edge values of attributes and types give onnxruntime's unoptimized results.
 
-Each family runs on the reference interpreter and as one program; a verdict names the graph.
+Each family runs on the reference interpreter and as one program. A verdict names the graph.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xdsl_spirv.testing.differential.onnx_judging import compared, executor, jud
 
 
 class Graphs:
-    """A family of graphs: `add(opset)` begins one."""
+    """A family of graphs. `add(opset)` starts a new graph."""
 
     def __init__(self):
         self.rng = np.random.default_rng(17)
@@ -48,12 +48,12 @@ def all_ok(graphs: Graphs) -> None:
 
 
 def unsigned(g: Graphs) -> None:
-    """Integers whose highest bit is set are not negative."""
+    """Adds operators on unsigned integers with the highest bit set."""
     for dtype in (np.uint8, np.uint32, np.uint64):
         top = int(np.iinfo(dtype).max)
         a = np.array([top, top - 1, 200, 3, 7, 1], np.uint64).astype(dtype)
         b = np.array([2, top, 3, top, 2, top - 5], np.uint64).astype(dtype)
-        # Divisions of 64 bits are refused.
+        # 64-bit divisions are refused.
         divisions = ("Div", "Mod") if dtype is not np.uint64 else ()
         for kind in (*divisions, "Max", "Min", "Less", "GreaterOrEqual", "Equal", "Mul", "Sub"):
             graph = g.add()
@@ -80,7 +80,7 @@ def unsigned(g: Graphs) -> None:
 
 
 def products(g: Graphs) -> None:
-    """Gemm with and without a third operand, both ways round, by factors."""
+    """Adds Gemm with and without a third operand, transposed and scaled."""
     for given in ({"alpha": 2.0}, {"alpha": -1.0, "transA": 1}, {"alpha": 0.5, "transB": 1}, {}):
         for third in (False, True):
             graph = g.add()
@@ -92,7 +92,7 @@ def products(g: Graphs) -> None:
 
 
 def places(g: Graphs) -> None:
-    """Slices backwards from beyond the end; orders of channels in a block; truth values added."""
+    """Adds slices backwards from beyond the end, channel orders in blocks, sums of truth values."""
     for reduction in ("add", "mul"):
         graph = g.add(18)
         truths = graph.input(np.array([True, True, False, False]))
@@ -115,13 +115,13 @@ def places(g: Graphs) -> None:
 
 
 def reductions(g: Graphs) -> None:
-    """Sums of large powers; vectors; axes of size 1."""
+    """Adds sums of large powers, reductions of vectors, and axes of size 1."""
     for value in (100.0, np.inf, -np.inf):
         graph = g.add()
         x = np.concatenate([g.floats(2, 3), np.full((2, 1), value, np.float32)], 1)
         graph.node("ReduceLogSumExp", graph.input(x), graph.constant(np.array([-1])), keepdims=0)
     graph = g.add()
-    # A root of 32 bits, which no float of 32 bits holds.
+    # A 32-bit root that a 32-bit float cannot represent.
     wide = np.array([[3_000_000_019, 1], [2**31 + 5, 2**31 - 9]], np.uint64)
     graph.node("ReduceL2", graph.input(wide), graph.constant(np.array([-1])), keepdims=0)
     for kind in ("Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ReduceMax", "ReduceMin"):
@@ -133,7 +133,7 @@ def reductions(g: Graphs) -> None:
 
 
 def not_a_number(g: Graphs) -> None:
-    """Min, Max, Clip, Relu and Sign keep it, and bound infinities; Acosh makes it far below 1."""
+    """Adds operators that propagate NaN and bound infinities, and Acosh below 1."""
     graph = g.add()
     graph.node("Acosh", graph.input(np.array([-1e20, -5992.1, -1, 0.5, 1, 1.5, 3e20], np.float32)))
     x = np.array([np.nan, 1, np.inf, -np.inf, -0.3, 2], np.float32)
@@ -151,7 +151,7 @@ def not_a_number(g: Graphs) -> None:
 
 
 def windows(g: Graphs) -> None:
-    """Pooling: places of the largest, last windows cut off, other sizes on each side."""
+    """Adds pooling with indices of maxima, partial last windows and asymmetric pads."""
     image = g.floats(2, 2, 6, 7)
     odd: dict[str, Any] = {
         "kernel_shape": [3, 2],
@@ -177,7 +177,7 @@ def windows(g: Graphs) -> None:
 
 
 def recurrences(g: Graphs) -> None:
-    """Lengths of sequences, clipping and other activations, in every direction."""
+    """Adds recurrences with lengths, clipping and other activations, in every direction."""
     for kind, gates, kinds in (
         ("RNN", 1, ("clip", "lengths")),
         ("GRU", 3, ("activations",)),
@@ -205,7 +205,7 @@ def recurrences(g: Graphs) -> None:
 
 
 def old(g: Graphs) -> None:
-    """Operators whose meaning changed in opset 13 and 11."""
+    """Adds operators whose meaning changed in opset 13 or 11."""
     for opset in (11, 12, 13):
         graph = g.add(opset)
         graph.node("Hardmax", graph.input(g.floats(2, 3, 4)), axis=1)
@@ -217,7 +217,7 @@ def old(g: Graphs) -> None:
 
 
 def bytes_(g: Graphs) -> None:
-    """Products and quantization with and without zero points, of either sign."""
+    """Adds products and quantization with and without zero points, of either sign."""
     for kind, shapes in (
         ("MatMulInteger", ((3, 6), (6, 5))),
         ("ConvInteger", ((1, 2, 6, 5), (4, 2, 3, 3))),
@@ -247,9 +247,7 @@ def bytes_(g: Graphs) -> None:
 
 
 def quantized_convolutions(g: Graphs) -> None:
-    """
-    Padding on one side by a zero point of 128 and of 0; a bias that is not a multiple of a step.
-    """
+    """Adds convolutions with one-sided padding by zero points, and with an odd bias."""
     for dtype, zero in ((np.uint8, 128), (np.uint8, 0), (np.int8, 5)):
         for pads in ([0, 1, 1, 0], [0, 0, 1, 1], [1, 1, 1, 1]):
             graph = g.add()

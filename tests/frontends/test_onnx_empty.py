@@ -1,4 +1,4 @@
-"""Tensors without elements: operators on them beside onnxruntime, as imported and compiled."""
+"""Operators on empty tensors give onnxruntime's results, as imported and compiled."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""onnxruntime's mixtures of experts: compared with it, and with numpy where it has no kernel."""
+"""onnxruntime's mixtures of experts give its results, or numpy's if it has no kernel."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def floats(*shape: int) -> Any:
 def model_of(
     operator: str, x: Array, weights: list[Any], attributes: dict[str, Any], is_open: bool = False
 ) -> Any:
-    """A model of one node, whose inputs are tokens, which may be open in number, and logits."""
+    """Returns a model of one node. `is_open` makes the number of tokens dynamic."""
     onnx = import_module("onnx")
     helper = onnx.helper
     names = ["x", "router", *("" if w is None else f"w{i}" for i, w in enumerate(weights))]
@@ -58,7 +58,7 @@ def model_of(
 
 
 def results_of(model: Any, x: Array, router: Any) -> tuple[Any, Any]:
-    """The importer's result, and onnxruntime's."""
+    """Returns the importer's and onnxruntime's results."""
     (result,) = run_reference(import_onnx(model), {"x": x, "router": router}).values()
     (expected,) = run_onnxruntime(model, {"x": x, "router": router})
     return result, expected
@@ -98,7 +98,7 @@ def gate(x: Array, name: str) -> Any:
 
 @pytest.mark.parametrize("activation", ["silu", "relu", "swiglu", "joined"])
 def test_gates_beside_values(activation: str):
-    """onnxruntime's processor provider takes neither FC3 nor rows that lie one behind the other."""
+    """onnxruntime's CPU provider supports neither FC3 nor concatenated rows."""
     first, second, third = (
         floats(EXPERTS, *s) for s in ((INNER, HIDDEN), (HIDDEN, INNER), (INNER, HIDDEN))
     )
@@ -122,7 +122,7 @@ def test_gates_beside_values(activation: str):
 
 
 def pack(codes: Any, bits: int) -> Any:
-    """Several codes a byte along the last dimension, whose rows begin with a byte."""
+    """Packs several codes per byte along the last dimension. Rows start at a byte."""
     count = 8 // bits
     beyond = -codes.shape[-1] % count
     codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, beyond)])
@@ -131,7 +131,7 @@ def pack(codes: Any, bits: int) -> Any:
 
 
 def draw_codes(rows: int, columns: int, bits: int, size: int, zeros: bool) -> list[Any]:
-    """Weights, scales and zero points."""
+    """Returns random weights, scales and zero points."""
     blocks = columns // size if size else 1
     codes = GENERATOR.integers(0, 1 << bits, (EXPERTS, rows, columns))
     scales = GENERATOR.uniform(0.1, 1, (EXPERTS, rows, blocks)).astype(np.float32) / (1 << bits)
@@ -150,7 +150,7 @@ def draw_codes(rows: int, columns: int, bits: int, size: int, zeros: bool) -> li
         (4, 0, True, 2e-6),
         (4, 16, True, 2e-6),
         (4, 32, False, 2e-6),
-        # onnxruntime rounds activations to bytes here, as the operator's text allows.
+        # onnxruntime rounds activations to bytes here, which the operator's specification allows.
         (8, 16, True, 3e-2),
     ],
 )
@@ -182,7 +182,7 @@ def test_weights_of_results_beside_the_logits(normalized: int):
 
 
 def test_a_program_keeps_weights_packed(tmp_path: Path):
-    """Bytes of the program's weights, and its results on the interpreter, for two open sizes."""
+    """The program stores packed bytes and is right for two dynamic sizes."""
     first, scales1, _ = draw_codes(2 * INNER, HIDDEN, 4, 0, False)
     second, scales2, _ = draw_codes(HIDDEN, INNER, 4, 0, False)
     x = floats(2, HIDDEN)

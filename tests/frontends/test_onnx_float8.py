@@ -1,4 +1,4 @@
-"""Products with weights in 8-bit floats: packed, one kernel, and onnxruntime's numbers."""
+"""Products with weights in 8-bit floats are packed and give onnxruntime's results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ K, N = 96, 172
 
 
 def model(name: str, dequantizes: bool, scale: Any = None, size: int = 0, axis: int = 1) -> Any:
-    """A product of `x` and known weights that are cast, or dequantized by scales."""
+    """Returns a product of `x` and constant weights that are cast or dequantized."""
     random = np.random.default_rng(len(name))
     weights = random.normal(0, 1, (K, N)).astype(FLOATS[name])
     constants = [onnx.numpy_helper.from_array(weights, "w")]
@@ -47,7 +47,7 @@ def model(name: str, dequantizes: bool, scale: Any = None, size: int = 0, axis: 
 
 
 def judge(proto: Any, x: Array) -> Any:
-    """The numbers of onnxruntime, or of onnx's evaluator for types that it lacks."""
+    """Returns the results of onnxruntime, or of onnx's evaluator if onnxruntime lacks the type."""
     try:
         session = onnxruntime.InferenceSession(proto.SerializeToString())
     except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:

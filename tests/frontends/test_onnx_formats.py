@@ -1,4 +1,4 @@
-"""Types of few bits: every code, and the rounding of every f32 near a middle between two codes."""
+"""Conversions of narrow types are exact: all codes, and f32 near the middle of two codes."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ INTEGERS = [e.name for e in NARROW if not e.is_narrow_float]
 
 
 def cast(source: str, target: str, size: int, **attributes: Any) -> Any:
-    """A model of one Cast."""
+    """Returns a model of one Cast."""
     helper = onnx.helper
     node = helper.make_node("Cast", ["x"], ["y"], "cast", to=number_of(target), **attributes)
     graph = helper.make_graph(
@@ -43,7 +43,7 @@ def codes(name: str) -> Any:
 
 
 def decisive(name: str) -> Any:
-    """Numbers of a type, the middles between them, and some beyond, as f32."""
+    """Returns the numbers of a type, the middles between them, and some larger numbers, as f32."""
     exact = codes(name).astype(np.float32)
     exact = np.sort(exact[np.isfinite(exact)])
     middles = (exact[1:] + exact[:-1]) / 2
@@ -52,7 +52,7 @@ def decisive(name: str) -> Any:
 
 
 def numbers_around(name: str) -> Any:
-    """The deciding numbers, the f32 next to them, and numbers of all sizes."""
+    """Returns the deciding numbers, their f32 neighbours, and numbers of all magnitudes."""
     points = decisive(name)
     steps = [np.nextafter(points, np.float32(end), dtype=np.float32) for end in (-np.inf, np.inf)]
     special = np.array([np.inf, -np.inf, np.nan, -np.nan, 0.0, -0.0, 1e38, 1e-38], np.float32)
@@ -61,7 +61,7 @@ def numbers_around(name: str) -> Any:
 
 
 def expected_codes(array: Any, name: str, saturate: bool) -> Any:
-    """ONNX's rule by ml_dtypes, whose conversion does not saturate."""
+    """Returns codes by ONNX's rule, based on ml_dtypes, which does not saturate."""
     dtype = ELEMENTS[name].dtype
     info = ml_dtypes.finfo(dtype)
     limits = (float(info.min), float(info.max))
@@ -80,7 +80,7 @@ def test_every_code_is_read_as_its_number(name: str) -> None:
 def test_numbers_round_to_the_nearest_even_code(name: str, saturate: int) -> None:
     array = numbers_around(name)
     if name[1] != "8":
-        # There is no code for it.
+        # The type has no code for this number.
         array = array[~np.isnan(array)]
     result = converted(array, "f32", name, saturate=saturate)
     np.testing.assert_array_equal(
@@ -90,7 +90,7 @@ def test_numbers_round_to_the_nearest_even_code(name: str, saturate: int) -> Non
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_doubles_are_rounded_once(name: str) -> None:
-    """A double just beside a middle goes to the side where it is, as the next f32 does."""
+    """A double next to a middle rounds like the next f32 on its side."""
     points = decisive(name)
     for factor, end in ((1 + 2.0**-50, np.inf), (1 - 2.0**-50, 0.0)):
         result = converted(points.astype(np.float64) * factor, "f64", name)
@@ -134,7 +134,7 @@ def test_bits_above_a_code_are_ignored() -> None:
 
 @pytest.mark.parametrize("name", ["f8E4M3FN", "i4"])
 def test_a_program_takes_and_gives_codes(name: str) -> None:
-    """Its buffers hold a byte an element."""
+    """Buffers contain one byte per element."""
     array = codes(name)
     program = compile_model(import_onnx(cast(name, "f32", array.size)), "lavapipe")
     np.testing.assert_array_equal(run(program, {"x": array})["y"], array.astype(np.float32))

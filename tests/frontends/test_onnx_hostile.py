@@ -1,6 +1,4 @@
-"""
-Models that are broken or hostile: refused by name or right, quickly, and nothing is written.
-"""
+"""Broken or hostile models are refused by name or computed right, quickly and without output."""
 
 from __future__ import annotations
 
@@ -23,11 +21,11 @@ from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.tools.main import main
 
 SECONDS = 1.0
-"""CPU time of a refusal in this process, where everything is imported already."""
+"""Limit of processor time for a refusal, after all imports."""
 
 Make = Callable[[Any, Path], Any]
 HOSTILE: dict[str, tuple[str, Make]] = {}
-"""The expected message, and the function that makes the model (or its bytes) in a folder."""
+"""Expected message, and the function that returns the model or writes it into a folder."""
 
 
 def hostile(said: str) -> Callable[[Make], Make]:
@@ -75,7 +73,7 @@ def tensor(onnx: ModuleType, name: str, dims: Any = (3,), raw: bytes = bytes(12)
 
 
 def external(onnx: ModuleType, location: str, **entries: int | str) -> Any:
-    """A weight `w` of three floats in another file."""
+    """Returns a weight `w` of three floats stored in another file."""
     weight = onnx.TensorProto(name="w", dims=[3], data_type=1, data_location=1)
     for key, text in {"location": location, **entries}.items():
         weight.external_data.add(key=key, value=str(text))
@@ -308,7 +306,7 @@ def a_thousand_graphs_inside_of_each_other(onnx: ModuleType, folder: Path) -> An
 
 
 def nested(onnx: ModuleType, depth: int) -> bytes:
-    """Branches in the first sides of branches, as bytes: protobuf writes no more than a hundred."""
+    """Returns nested branches as bytes: protobuf limits messages to a depth of 100."""
     result, condition = value(onnx, "y"), value(onnx, "c", (), 9)
     side = onnx.helper.make_graph([relu(onnx)], "side", [], [result])
     inner = side.SerializeToString()
@@ -324,14 +322,14 @@ def nested(onnx: ModuleType, depth: int) -> bytes:
 
 
 def wrapped(onnx: ModuleType, graph: bytes) -> bytes:
-    """A model of a graph."""
+    """Returns the bytes of a model with a graph."""
     opsets = [onnx.helper.make_opsetid("", 17)]
     bare = onnx.ModelProto(ir_version=9, opset_import=opsets).SerializeToString()
     return bare + field(7, graph)
 
 
 def field(number: int, data: bytes) -> bytes:
-    """A field of protobuf that holds bytes."""
+    """Returns a length-delimited protobuf field."""
     size, length = bytearray(), len(data)
     while length > 127:
         size.append(length & 127 | 128)
@@ -348,7 +346,7 @@ def written(onnx: ModuleType, make: Make, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def warm(onnx: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """All modules that compiling takes are imported."""
+    """Imports all modules that compilation uses."""
     folder = tmp_path_factory.mktemp("good")
     path = folder / "model.onnx"
     onnx.save(model(onnx, [relu(onnx)]), path)

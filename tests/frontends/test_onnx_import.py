@@ -1,6 +1,4 @@
-"""
-ONNX files: inputs keep their names, types and numbers; a node that cannot be imported is named.
-"""
+"""ONNX inputs keep names, types and values, and errors name the node."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ def normal(*shape: int) -> Any:
 
 
 def convolution(build: Builder, weights: Any) -> Any:
-    """conv, relu, mean over the image."""
+    """Returns a model: convolution, relu, mean over the image."""
     build.constant("w", weights)
     build.node("Conv", ["x:0", "w"], "c", pads=[1, 1, 1, 1], strides=[2, 2], name="first/conv")
     build.node("Relu", ["c"], "r")
@@ -72,7 +70,7 @@ def test_small_constants_and_weights_do_not_pass_through_text(build: Builder):
 
 
 def test_data_in_other_files_is_mapped(onnx: ModuleType, build: Builder, tmp_path: Path):
-    """Data of weights is mapped; data of nodes is read."""
+    """Data of weights is memory-mapped, data of nodes is read."""
     weights, bias = normal(32, 32), normal(300)
     build.constant("w", weights)
     outside = onnx.numpy_helper.from_array(bias, "b")
@@ -118,7 +116,7 @@ def test_open_dimensions_have_to_be_given(build: Builder):
 
 
 def unknown(build: Builder) -> Any:
-    """The model around nodes of an unknown domain."""
+    """Returns the model with nodes of an unknown domain."""
     model = build.model({"x": ("FLOAT", [3])}, {"out": ("FLOAT", [3])})
     model.opset_import.append(build.onnx.helper.make_opsetid("somebody", 1))
     return model
@@ -126,7 +124,7 @@ def unknown(build: Builder) -> Any:
 
 @pytest.mark.parametrize("number", range(12))
 def test_an_output_without_a_shape_gets_the_one_that_follows(number: int):
-    """Outputs of drawn graphs have the shapes that onnxruntime computes."""
+    """Outputs of random graphs have the shapes that onnxruntime computes."""
     pytest.importorskip("onnxruntime")
     _, graph = random_graph(5, number, ("several",))
     model = assemble_model([graph])

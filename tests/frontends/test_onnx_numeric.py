@@ -1,4 +1,4 @@
-"""Operators of numbers, with the attributes of each opset, compute what onnxruntime computes."""
+"""Numeric operators with the attributes of each opset give onnxruntime's results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.runtime.execution import run
 
 Array = Any
-"""An array; numpy's own types say more than tests need."""
+"""An array, without type information that tests do not need."""
 
 pytestmark = pytest.mark.skipif(
     find_spec("onnx") is None or find_spec("onnxruntime") is None,
@@ -41,7 +41,7 @@ def model_of(
     constant: tuple[int, ...],
     outputs: int = 1,
 ) -> tuple[Any, dict[str, Array]]:
-    """A model of one node, and its inputs; inputs at the places `constant` are weights."""
+    """Returns a model of one node, and its inputs. `constant` lists the indices of weights."""
     onnx = import_module("onnx")
     helper = onnx.helper
     names = ["" if x is None else f"x{i}" for i, x in enumerate(inputs)]
@@ -65,7 +65,7 @@ def model_of(
 
 
 def expected_of(model: Any, inputs: dict[str, Array]) -> list[Array]:
-    """onnxruntime's results; declares the results' types in the model."""
+    """Returns onnxruntime's results. Declares the results' types in the model."""
     helper, runtime = import_module("onnx.helper"), import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -83,7 +83,7 @@ def assert_same(results: dict[str, Array], expected: list[Array]) -> None:
     for result, array in zip(results.values(), expected, strict=True):
         assert (result.dtype, result.shape) == (array.dtype, array.shape)
         if array.dtype.kind == "f":
-            # Sums are as exact as the largest of their terms is.
+            # The error of a sum is relative to its largest term.
             largest = np.nanmax(np.abs(array), initial=1, where=np.isfinite(array))
             np.testing.assert_allclose(result, array, rtol=1e-4, atol=1e-5 * largest)
         else:
@@ -209,7 +209,7 @@ ROWS: list[Row] = [
          {"coordinate_transformation_mode": c, "nearest_mode": "floor"}, (2,))
         for c in ("half_pixel", "pytorch_half_pixel", "asymmetric")
     ),
-    # Place 14 of 29 is element 5 of 11: a rounding of the ratio would take element 4.
+    # Position 14 of 29 is element 5 of 11, but with a rounded ratio element 4.
     *(
         ("Resize", 19, [normal(1, 1, 17, 11), None, None, integers(1, 1, 10, 29)],
          {"coordinate_transformation_mode": c, "nearest_mode": "floor"}, (3,))
@@ -264,7 +264,7 @@ def test_the_mask_of_a_dropout_is_as_its_opset_has_it(opset: int):
 
 
 def test_a_remainder_has_the_sign_of_the_divisor():
-    """This holds for floats, too, since opset 28, which onnxruntime does not know."""
+    """Since opset 28 this holds for floats, too, but onnxruntime does not support opset 28."""
     x = np.array([-4.3, 7.2, 5, -7.2, 0, 3, -3, np.inf], np.float32)
     y = np.array([2.1, -3.4, 8, 3.4, -1, -np.inf, -np.inf, 2], np.float32)
     model, inputs = model_of("Mod", 28, [x, y], {}, ())
@@ -301,7 +301,7 @@ CONSTANTS: list[Row] = [
 
 @pytest.mark.parametrize("row", CONSTANTS, ids=title)
 def test_constants_are_computed_as_values_are(row: Row):
-    """onnx's own evaluator has each of these wrong."""
+    """onnx's own evaluator computes each of these wrongly."""
     model, inputs = model_of(*row, 4 if row[0] == "Unique" else 1)
     expected = expected_of(model, inputs)
     assert_same(run_reference(import_onnx(model), inputs), expected)
@@ -314,7 +314,7 @@ def test_shapes_by_data_are_refused_unless_it_is_constant():
 
 
 def declared(model: Any, like: Array) -> Any:
-    """The model with a result of an array's type and shape."""
+    """Copies the type and shape of an array to the model's result."""
     helper: Any = import_module("onnx.helper")
     number = helper.np_dtype_to_tensor_dtype(like.dtype)
     name = model.graph.output[0].name
@@ -340,7 +340,7 @@ def declared(model: Any, like: Array) -> Any:
     ],
 )
 def test_functions_of_f16_are_rounded_once(operator: str, attributes: dict[str, Any]):
-    """onnxruntime computes them in f32; near the middle of two numbers either is right."""
+    """onnxruntime computes in f32. Near the middle of two f16 numbers, either is right."""
     x = np.random.default_rng(3).normal(0, 3, 1000).astype(np.float16)
     model, inputs = model_of(operator, 22, [x], attributes, ())
     (expected,) = expected_of(model, inputs)

@@ -1,4 +1,4 @@
-"""Operands of other sizes than ONNX asks for are refused, as onnxruntime refuses them."""
+"""Operands with sizes that ONNX does not allow are refused, as onnxruntime refuses them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def model_of(name: str) -> Any:
 
 
 def grown(name: str, place: int, axis: int | None) -> Any:
-    """A model whose operand has twice the rows along an axis, or two dimensions more."""
+    """Returns a model with an operand of twice the size along an axis, or with two more axes."""
     model = model_of(name)
     node = next(node for node in model.graph.node if node.op_type == name)
     node.input[place], operand = f"operand{place}", node.input[place]
@@ -106,5 +106,5 @@ def test_other_sizes(name: str, place: int, axis: int | None):
     model = grown(name, place, axis)
     with pytest.raises(FrontendError, match=r"its input \w+ has \d+ (element|dimension|row)"):
         import_onnx(model)
-    if name != "CumProd":  # onnxruntime has none
+    if name != "CumProd":  # onnxruntime has no such check.
         assert not accepted_by_onnxruntime(model)

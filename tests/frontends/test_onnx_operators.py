@@ -1,4 +1,4 @@
-"""Operators compute what onnx's own evaluator does; branches are decided where they can be."""
+"""Operators give the results of onnx's evaluator. Branches are decided at import if possible."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_an_operator_keeps_its_meaning(onnx: ModuleType, name: str):
 
 
 def branching(onnx: ModuleType, width: int, rank: int = 1) -> Any:
-    """y = If(c) {Squeeze of x where its first size is 1, as an inner If asks; then exp} {-x}."""
+    """Returns y = If(c) {exp of x squeezed if its first size is 1 (an inner If)} else {-x}."""
     helper, types = onnx.helper, onnx.TensorProto
 
     def side(name: str, nodes: list[Any], result: str) -> Any:

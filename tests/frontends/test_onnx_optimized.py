@@ -1,7 +1,4 @@
-"""
-Models after onnxruntime's offline optimization, and open sizes as exporters of transformers write
-them, compared with onnxruntime.
-"""
+"""Models optimized by onnxruntime, and dynamic sizes, give onnxruntime's results."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.testing.differential.onnx_references import run_onnxruntime
 
 Array = Any
-"""An array; numpy's own types say more than tests need."""
+"""An array, without type information that tests do not need."""
 
 pytestmark = pytest.mark.skipif(
     find_spec("onnx") is None or find_spec("onnxruntime") is None,
@@ -28,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def optimized(model: Any, level: str, folder: Path) -> Any:
-    """The model that onnxruntime writes when it optimizes a model."""
+    """Returns a model after onnxruntime's optimization."""
     runtime, onnx = import_module("onnxruntime"), import_module("onnx")
     options = runtime.SessionOptions()
     options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, level)
@@ -42,7 +39,7 @@ LEVELS = ("ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED")
 
 
 def encoder(opset: int) -> tuple[Any, dict[str, Array]]:
-    """A layer of BERT as exporters write it: embedding, attention with a mask, gelu by erf."""
+    """Returns a BERT layer in exporters' form: embedding, masked attention, GELU by erf."""
     onnx = import_module("onnx")
     parser, tools = onnx.parser, onnx.numpy_helper
     generator = np.random.default_rng(3)
@@ -99,7 +96,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 def zoo(monkeypatch: pytest.MonkeyPatch, name: str, variant: str) -> tuple[Any, Any]:
-    """A model of the benchmarks in a variant, and its inputs; skips where a package is missing."""
+    """Returns a benchmark model in a variant, and its inputs. Skips if a package is missing."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     models, variants = import_module("model_zoo"), import_module("model_variants")
     model = next(model for model in models.MODELS if model.name == name)
@@ -147,7 +144,7 @@ def test_other_models_after_optimization(
     agrees_after(model, inputs, level, tmp_path)
 
 
-# Nodes that exporters of transformers write around open sizes
+# Nodes that exporters of transformers write for dynamic sizes
 
 OPEN = {
     "last": "n = Shape (x)  m = Neg (n)  y = Slice (x, m, far)",

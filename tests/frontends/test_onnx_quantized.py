@@ -1,9 +1,9 @@
 """
-Operators of quantized numbers beside onnxruntime, on models as they are.
+Quantized operators give onnxruntime's results on unmodified models.
 
-Both signs, zero points at the ends of the range, of each channel or left out; scales known or not;
-padding on one side; blocks. Integers are equal; a step more or less is right where a quotient lies
-between two steps, and onnxruntime computes it in another order.
+The cases cover both signs; zero points at the ends of the range, by channel or omitted; known and
+computed scales; one-sided padding; blocks. Integers must be equal, except that a quotient between
+two steps may give either step, because onnxruntime computes in another order.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ MICROSOFT = "com.microsoft"
 U8, I8 = np.dtype(np.uint8), np.dtype(np.int8)
 BYTES = [U8, I8]
 PAIRS = [(U8, U8), (U8, I8), (I8, I8)]
-"""The types of both operands that onnxruntime multiplies."""
+"""Operand types that onnxruntime multiplies."""
 
 
 def numbers(dtype: Any, *shape: int, seed: int = 0) -> Any:
-    """All numbers of an integer type alike, the ends among them."""
+    """Returns random integers of a type's full range, including both ends."""
     limits = np.iinfo(dtype)
     array = np.random.default_rng(seed).integers(limits.min, limits.max + 1, shape).astype(dtype)
     array.flat[:1], array.flat[-1:] = limits.min, limits.max
@@ -42,7 +42,7 @@ def positive(*shape: int, seed: int = 0) -> Any:
 
 
 class Graph:
-    """A model that is written node by node; arrays are inputs, or constants if `known`."""
+    """A model built node by node. Arrays are inputs, or constants if `known`."""
 
     def __init__(self, opset: int = 21, known: bool = False):
         self.opset, self.known = opset, known
@@ -53,7 +53,7 @@ class Graph:
     def add(
         self, kind: str, *operands: Any, domain: str = "", results: int = 1, **attributes: Any
     ) -> Any:
-        """The name of a node's result, or of its results."""
+        """Adds a node. Returns the name of its result or the names of its results."""
         names = [self._name(operand) for operand in operands]
         number = len(self.nodes)
         outputs = [f"r{number}_{i}" for i in range(results)]
@@ -94,7 +94,7 @@ class Graph:
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
     def run(self, *outputs: str) -> tuple[list[Any], list[Any]]:
-        """The results of the importer's module and of onnxruntime."""
+        """Returns the results of the imported module and of onnxruntime."""
         runtime = pytest.importorskip("onnxruntime")
         model = self.model(*outputs)
         options = runtime.SessionOptions()
@@ -107,7 +107,7 @@ class Graph:
 
 
 def typed(model: Any, *expected: Any) -> Any:
-    """The model with the types of its results."""
+    """Returns the model with the types of the expected results."""
     helper = onnx.helper
     for value, array in zip(model.graph.output, expected, strict=True):
         number = helper.np_dtype_to_tensor_dtype(array.dtype)
@@ -124,7 +124,7 @@ def steps_apart(result: Any, expected: Any) -> int:
 
 
 ZEROS = {"none": None, "least": 0.0, "middle": 0.5, "greatest": 1.0}
-"""Zero points by how far in the range of the type they lie."""
+"""Zero points by their relative position in the type's range."""
 
 
 def zero_point(dtype: Any, place: str, *shape: int) -> Any:
@@ -161,7 +161,7 @@ def test_quantize_and_dequantize(dtype: Any, place: str, known: bool):
 @pytest.mark.parametrize("size", [1, 4])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 def test_scales_along_an_axis(dtype: Any, size: int, axis: int):
-    """A vector of one scale is one for all of a tensor, whatever the axis."""
+    """A vector of one scale applies to the whole tensor, whatever the axis."""
     graph = Graph()
     shape = [3, 3, 3]
     shape[axis] = size
@@ -220,7 +220,7 @@ def test_int32_is_dequantized():
 
 @pytest.mark.parametrize("number", [0.0, 3.5, -3.5])
 def test_dynamic_quantization_of_one_number(number: float):
-    """Nothing but zeros have the scale 1."""
+    """An all-zero tensor gets the scale 1."""
     graph = Graph()
     outputs = graph.add("DynamicQuantizeLinear", np.full((2, 3), number, np.float32), results=3)
     results, expected = graph.run(*outputs)
@@ -253,7 +253,7 @@ PADS = [[0, 0, 0, 0], [1, 1, 1, 1], [0, 1, 0, 0], [0, 0, 2, 1]]
 @pytest.mark.parametrize("pads", PADS)
 @pytest.mark.parametrize("place", ZEROS)
 def test_conv_integer(place: str, pads: Sequence[int]):
-    """A pad is zero after the zero point is taken off."""
+    """Padding is zero after the zero point is subtracted."""
     graph = Graph()
     x, w = numbers(np.uint8, 1, 3, 6, 5), numbers(np.uint8, 4, 3, 3, 2, seed=1)
     zeros = zero_point(np.uint8, place), zero_point(np.uint8, place)
@@ -313,7 +313,7 @@ def test_qlinear_matmul(of_columns: bool, known: bool):
 @pytest.mark.parametrize("pads", [[0, 0, 0, 0], [0, 0, 1, 1]])
 @pytest.mark.parametrize("zero", [0, 128, 255])
 def test_qdq_convolution(zero: int, pads: Sequence[int], channels: bool, bias: str):
-    """A bias of floats is added as it is, not in steps."""
+    """A float bias is added without quantization."""
     graph, y = qdq_convolution(zero, pads, channels, bias)
     (result,), (expected,) = graph.run(y)
     assert np.abs(result - expected).max() <= 1e-6 * 27 * np.abs(expected).max()
@@ -354,7 +354,7 @@ OPEN: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
 
 @pytest.mark.parametrize("operator", OPEN)
 def test_bytes_of_open_sizes_are_multiplied(operator: str):
-    """A model of open sizes takes cooperative matrices of bytes, as one of known sizes does."""
+    """Cooperative matrices of bytes are used for dynamic sizes as for static ones."""
     runtime = pytest.importorskip("onnxruntime")
     declared, filters, sizes = OPEN[operator]
     name, _, dimensions = declared.partition(" ")
@@ -380,7 +380,7 @@ def test_bytes_of_open_sizes_are_multiplied(operator: str):
 
 
 def test_zero_points_from_data_are_padded():
-    """Dynamic quantization: bytes are multiplied, also where the image is padded."""
+    """With dynamic quantization, bytes are multiplied even for padded images."""
     graph = Graph()
     x, _, zero = graph.add("DynamicQuantizeLinear", floats(1, 8, 6, 6), results=3)
     weights = graph.constant(numbers(np.int8, 16, 8, 3, 3))
@@ -390,7 +390,7 @@ def test_zero_points_from_data_are_padded():
     assert [layer.types for layer in program.layers if "coop" in layer.path] == ["s8 x s8 -> s32"]
 
 
-# onnxruntime's own
+# onnxruntime's own operators
 
 
 @pytest.mark.parametrize("dtype", BYTES)
@@ -501,7 +501,7 @@ def test_qgemm(transposed: bool, quantized: bool):
     ("bits", "zeros"), [(4, "none"), (4, "packed"), (4, "floats"), (8, "none"), (8, "packed")]
 )
 def test_weights_of_few_bits(bits: int, zeros: str, known: bool):
-    """Blocks of 16, the last one of 8; an odd number of blocks in a packed row of zero points."""
+    """Blocks have 16 elements, except the last one, which has 8."""
     k, n, size = 40, 6, 16
     graph = Graph(known=known)
     graph.inputs["x"] = floats(2, 3, k)

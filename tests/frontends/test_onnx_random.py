@@ -1,4 +1,4 @@
-"""Random graphs beside onnxruntime: their generator, and their import."""
+"""Random graphs give onnxruntime's results, and their generator works."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from xdsl_spirv.testing.differential.onnx_scripts import alone, script
 FEW = 60
 MANY = 1000
 TARGETS = [target for name in targets.names() for target in (name, *[""] * 7)]
-"""One graph in eight is compiled."""
+"""Targets of graphs: one in eight is compiled."""
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_wrong_result_is_found_and_its_node_named(
 
 
 def test_the_definition_decides_where_onnxruntime_loses_bits(onnx: ModuleType):
-    """Its variances are differences of sums in f32; integers wrap as their type does."""
+    """onnxruntime subtracts sums in f32 for variances; integers wrap."""
     graph = RandomGraph(np.random.default_rng(1))
     x = np.array([-3.737299, -3.7151875, -0.13856347, -2.1543105], np.float32).reshape(1, 2, 2)
     gain, bias = np.array([[-2.28, 3.7], [-0.63, -0.25]], np.float32)
@@ -91,7 +91,7 @@ def test_references_that_differ_are_asked_about_each_node(onnx: ModuleType):
     x = graph.node("Log", graph.input(np.array([[1, 1, -1]], np.float32)))
     x = graph.node("LpNormalization", x, axis=0)
     graph.node("ReduceMin", x, keepdims=0)
-    # onnxruntime's ReduceMin loses the NaN that onnx's LpNormalization loses, too.
+    # onnxruntime's ReduceMin and onnx's LpNormalization both ignore NaN.
     assert [float(array) for array in graph.expected.values()] == [0]
     assert judge(graph) == ("ok", "")
 
@@ -110,7 +110,7 @@ def test_a_graph_is_a_program_that_compares(onnx: ModuleType, capsys: pytest.Cap
 
 
 def test_a_graph_that_kills_its_process_is_not_judged(here: Here, onnx: ModuleType, store: Store):
-    """And others are judged as in this process, whoever runs them."""
+    """Other graphs get the same verdicts as in this process."""
     jobs = list(verdicts_of(5, range(2), engine=here, store=store))
     inside = list(verdicts_of(5, range(2)))
     assert {(v.number, v.kind) for v in jobs} == {(v.number, v.kind) for v in inside}
@@ -132,7 +132,7 @@ def test_random_graphs_are_as_onnxruntime_has_them(kind: str, onnx: ModuleType):
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 104))
 def test_many_random_graphs(seed: int, onnx: ModuleType):
-    """A quarter of them each; one in eight compiled, too."""
+    """Each parameter covers a quarter of the graphs. One in eight is compiled, too."""
     numbers = range(MANY // 4)
     with Here(len(os.sched_getaffinity(0))) as engine:
         verdicts = list(verdicts_of(seed, numbers, ORDINARY, TARGETS, engine))

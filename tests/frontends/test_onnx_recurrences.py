@@ -1,4 +1,4 @@
-"""Recurrences of an open number of steps, beside onnxruntime: the program has each step once."""
+"""Recurrences with a dynamic number of steps give onnxruntime's results from one step."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ STEPS = """agraph (float[{steps}, 1, 8] x, float[1, 48, 8] w, float[1, 48, 16] r
 
 @pytest.mark.parametrize("steps", [40, 41])
 def test_one_dispatch_a_step(steps: int):
-    """The gates of one sequence are computed in the kernel of the state's product on a GPU."""
+    """On a GPU, the kernel of the state's product also computes the gates of a sequence."""
     model: Any = onnx.parser.parse_model(HEAD + STEPS.format(steps=steps))
     program = compile(model, "nvidia-h200")
     (loop,) = program.manifest.loops

@@ -1,4 +1,4 @@
-"""Sequences and optional values of known length: as onnxruntime has them."""
+"""Sequences of known length and optional values give onnxruntime's results."""
 
 from typing import Any
 

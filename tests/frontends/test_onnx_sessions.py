@@ -1,4 +1,4 @@
-"""Decoders in ONNX as sessions: prefill and decode step by step, compared with onnxruntime."""
+"""Sessions of ONNX decoders, prefill and decode steps, give onnxruntime's results."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ pytestmark = pytest.mark.skipif(
 
 CONTEXT = 16
 STEPS = (5, 1, 1, 3)
-"""New tokens of each run."""
+"""Number of new tokens in each run."""
 
 
 def by_onnxruntime(
     model: Any, steps: Sequence[int] = STEPS, masks: Sequence[Array] = ()
 ) -> Iterator[tuple[dict[str, Array], dict[str, Array]]]:
-    """onnxruntime's inputs and results in each step; the past goes from one on."""
+    """Yields onnxruntime's inputs and results of each step of a session."""
     runtime = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -72,7 +72,7 @@ def by_onnxruntime(
 
 
 class OnWholeArrays:
-    """A session of an imported model, without kernels."""
+    """A session of an imported model without kernels."""
 
     def __init__(self, model: ImportedModel):
         self.model = model
@@ -121,7 +121,7 @@ FORMS = {
 
 @pytest.mark.parametrize(("decoder", "tolerance"), FORMS.values(), ids=FORMS)
 def test_steps_of_a_session_are_those_of_onnxruntime(decoder: Decoder, tolerance: float):
-    """For any form of the past in the model, callers give only tokens and a number."""
+    """For every form of past in the model, callers pass only tokens and a count."""
     model = decoder.model()
     imported = import_onnx(model, context=CONTEXT)
     assert imported.functions == ("prefill", "decode")
@@ -131,7 +131,7 @@ def test_steps_of_a_session_are_those_of_onnxruntime(decoder: Decoder, tolerance
 
 
 def test_a_compiled_step():
-    """Kernels write keys and values into the states; past tokens beyond the room are refused."""
+    """Kernels write keys and values into the states. A past beyond the context is refused."""
     model = Decoder().model()
     program = xdsl_spirv.compile(model, "lavapipe", context=CONTEXT, dims={"sequence_length": 1})
     with program.session("interpreter") as session:
@@ -140,7 +140,7 @@ def test_a_compiled_step():
             np.testing.assert_allclose(results["logits"], expected["logits"], atol=1e-5)
         with pytest.raises(ProgramError, match=r"past \+ 1 is 17, but must be at most 16"):
             session.run("main", input_ids=np.array([[1]]), past=CONTEXT)
-    # Beside the block's own: what embeds, cuts angles, normalizes at the end, and the logits.
+    # Kernels outside of the block: embedding, slices of the angles, final norm, logits.
     assert len(program.manifest.dispatches) <= 4 + 13
 
 
@@ -155,7 +155,7 @@ def test_a_compiled_session(bits: int):
 
 @pytest.mark.parametrize("window", [-1, 3])
 def test_lengths_that_a_mask_gives(window: int):
-    """Without a session: open lengths, a batch of prompts of which one is shorter."""
+    """Without a session, lengths are dynamic, and one prompt of the batch is shorter."""
     model = Decoder(window=window).model()
     masks = [np.array([[1] * 4, [1, 1, 0, 0]]), np.array([[1] * 5, [1, 1, 1, 0, 0]])]
     imported = import_onnx(model, dynamic=True)
@@ -186,7 +186,7 @@ def _without_past(onnx: ModuleType) -> Any:
 
 
 def test_a_state_that_does_not_grow(onnx: ModuleType):
-    """A pair that is named is replaced as a whole, and its values come from the last run."""
+    """A named state is replaced completely by the last run's result."""
     imported = import_onnx(_without_past(onnx), state={"x": "y"})
     session = OnWholeArrays(imported)
     assert imported.functions == ()

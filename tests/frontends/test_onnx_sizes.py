@@ -1,4 +1,4 @@
-"""One program of open sizes: right at every size, or the size is refused by name, in the run."""
+"""A program with dynamic sizes is right at every size, or its run refuses the size by name."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx.reference")
 
 CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
-    # the model, sizes at which it is right, sizes that the run refuses
+    # The model, sizes for which it is right, sizes that the run refuses.
     "Slice backwards to the largest number": (
         "(float[n, 6] x) => (float[n, 6] z) <int64[2] s = {-1, -1},"
         " int64[2] e = {9223372036854775807, 2147483647},"
@@ -230,7 +230,7 @@ int64[1] by = {%d}> { m = Shape(y) t = %s(m) z = Slice(x, t, e, o, by) }"""
 @pytest.mark.parametrize("step", [1, 2, -1, -2])
 @pytest.mark.parametrize("sign", ["Neg", "Identity"])
 def test_slices_from_an_open_size_are_clamped(sign: str, step: int) -> None:
-    """To all ends, at sizes below and above the axis, beside onnxruntime."""
+    """Slices with all ends give onnxruntime's results for sizes below and above the axis."""
     for end in (-(1 << 63), -3, -1, 0, 2, (1 << 63) - 1):
         model = model_of(SLICE % (end, step, sign))
         program, session = (
@@ -286,10 +286,7 @@ def test_refusals_name_the_size(body: str, message: str) -> None:
     [(np.int8, np.uint8, False), (np.uint8, np.int8, False), (np.int8, np.int8, True)],
 )
 def test_integer_convolutions(inputs: Any, weights: Any, given: bool):
-    """
-    One operand takes the other's sign, whatever its sizes are; a zero point that is an input
-    stands around the operand.
-    """
+    """One operand takes the other's sign, and padding uses the zero point."""
     helper = onnx.helper
     number = helper.np_dtype_to_tensor_dtype(np.dtype(inputs))
     shape = {"kernel_shape": [3, 1], "pads": [1, 0, 0, 0], "strides": [3, 2]}
@@ -323,7 +320,7 @@ FAR = 1 << 62
 
 
 def test_slices_of_open_sizes_lie_where_those_of_numbers_do():
-    """Backwards from before the start they are from the start, in a dimension of any size."""
+    """Backward slices from before the start begin at index 0 for every size."""
     bounds = [
         (start, end, step)
         for start in (1, -1, -2, -4, -FAR)

@@ -1,4 +1,4 @@
-"""ONNX's block-quantized weights are read packed by one kernel, and results equal onnxruntime's."""
+"""One kernel reads ONNX's block-quantized weights packed, and gives onnxruntime's results."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def model(
 
 
 def check(proto: Any, given: dict[str, Any], bytes: int, kernels: int = 1) -> None:
-    """One kernel (or so many) gives what onnxruntime gives, from so many bytes of weights."""
+    """Checks the number of kernels, the bytes of weights, and the results."""
     options = runtime.SessionOptions()
     options.log_severity_level = 4
-    # It would multiply bytes instead of the model's own numbers.
+    # onnxruntime would quantize the activations and multiply bytes.
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = runtime.InferenceSession(proto.SerializeToString(), options)
     (expected,) = session.run(["y"], given)
@@ -75,7 +75,7 @@ def test_products(m: int, k: int, n: int, bits: int, size: int, zeros: bool) -> 
 
 
 def test_columns_of_groups_become_neighbours() -> None:
-    """A gather of the activations' columns is a kernel of its own."""
+    """A separate kernel gathers the columns of the activations."""
     k, n, size = 128, 40, 32
     arrays = few_bits(k, n, 4, size, False)
     groups = RANDOM.permutation(np.repeat(np.arange(k // size), size)).astype(np.int32)

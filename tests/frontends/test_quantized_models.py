@@ -1,4 +1,4 @@
-"""Quantized ONNX models: integer kernels of every form that onnxruntime's quantizers write."""
+"""Quantized ONNX models use integer kernels in every form that onnxruntime's quantizers write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GENERATOR = np.random.default_rng(11)
 def dequantized(
     build: Builder, name: str, array: Array, scale: Any, zero: Any, axis: int = 1
 ) -> str:
-    """A constant of integers, dequantized."""
+    """Adds an integer constant and its dequantization."""
     given = [
         build.constant(name, array),
         build.constant(f"{name}.s", np.asarray(scale, np.float32)),
@@ -32,7 +32,7 @@ def dequantized(
 
 
 def requantized(build: Builder, name: str, scale: float, zero: int) -> str:
-    """Quantized to bytes without a sign and back."""
+    """Adds a quantization to unsigned bytes and a dequantization."""
     given = [
         build.constant(f"{name}.qs", np.float32(scale)),
         build.constant(f"{name}.qz", np.uint8(zero)),
@@ -43,7 +43,7 @@ def requantized(build: Builder, name: str, scale: float, zero: int) -> str:
 
 @pytest.mark.parametrize("per_channel", [False, True], ids=["tensor", "channel"])
 def test_qdq_computes_with_integers(per_channel: bool, build: Builder):
-    """A padded convolution with a bias and a product, each in one kernel, bytes between them."""
+    """A padded convolution with bias and a product are one kernel each, with bytes between them."""
     weights = GENERATOR.integers(-127, 128, (16, 4, 3, 3)).astype(np.int8)
     matrix = GENERATOR.integers(0, 256, (16 * 36, 12)).astype(np.uint8)
     by = GENERATOR.uniform(0.004, 0.01, 16) if per_channel else 0.006
@@ -74,7 +74,7 @@ def test_qdq_computes_with_integers(per_channel: bool, build: Builder):
 
 
 def dynamic(x: Array) -> tuple[Any, Any, int]:
-    """The definition of DynamicQuantizeLinear: numbers, scale and zero point."""
+    """Returns integers, scale and zero point by the definition of DynamicQuantizeLinear."""
     high, low = max(x.max(), 0), min(x.min(), 0)
     scale = np.float32((high - low) / np.float32(255))
     zero = int(np.clip(np.rint(-low / scale), 0, 255))
@@ -103,7 +103,7 @@ def test_dynamic_quantization_computes_with_integers(build: Builder):
 
 
 def test_operators_of_quantized_numbers(build: Builder):
-    """QLinearConv of each channel, QLinearAdd and QLinearMatMul, as they are defined."""
+    """QLinearConv by channel, QLinearAdd and QLinearMatMul follow their definitions."""
     weights = GENERATOR.integers(-127, 128, (6, 4, 1, 1)).astype(np.int8)
     matrix = GENERATOR.integers(-127, 128, (5, 7)).astype(np.int8)
     scales = GENERATOR.uniform(0.004, 0.01, 6).astype(np.float32)
@@ -142,7 +142,7 @@ def test_operators_of_quantized_numbers(build: Builder):
     truth = step((a - 131) @ matrix.astype(int), np.float64(np.float32(0.01)) * np.float32(0.05))
     found = run_reference(import_onnx(proto), {"x": x})["out"]
     assert found.dtype == np.uint8
-    # A sum that lies between two steps may go either way, and carries on as one step of `a`.
+    # A sum between two steps may round to either, which changes the rest by one step of `a`.
     assert np.abs(found.astype(int) - truth).max() <= 1
     assert (found != truth).mean() < 0.05
 
@@ -156,7 +156,7 @@ def test_an_operator_of_onnxruntime_that_is_not_known(build: Builder):
 
 
 def test_sums_of_float16_are_made_in_float32(build: Builder):
-    """In float16 the mean of 4096 numbers near 1 stops at 2048 / 4096."""
+    """In float16 the running sum of 4096 numbers near 1 would stop at 2048."""
     build.node("ReduceMean", ["x"], "out", axes=[1], keepdims=0)
     proto = build.model({"x": ("FLOAT16", [2, 4096])}, {"out": ("FLOAT16", [2])})
     x = np.ones((2, 4096), np.float16)

@@ -1,4 +1,4 @@
-"""The recipes of docs/onnx.md for PyTorch, against the frameworks' own results."""
+"""The recipes of docs/onnx.md for PyTorch and transformers give the frameworks' own results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEEDED = {"torch": ("onnxscript",), "transformers": ()}
 
 
 def package(name: str) -> Any:
-    """A framework, which is too large for an environment that only tests."""
+    """Imports a framework that is too large for minimal environments, or skips."""
     for needed in (name, *NEEDED[name]):
         if find_spec(needed) is None:
             pytest.skip(f"{needed} is not installed (pip install {needed.replace('_', '-')})")
@@ -55,11 +55,11 @@ def test_torch():
 
 @pytest.mark.long
 def test_transformers():
-    """A Llama of transformers with a static cache: keys and values are states of a session."""
+    """A Llama of transformers with a static cache: keys and values become states of a session."""
     torch, transformers = package("torch"), package("transformers")
 
     class Given(transformers.Cache):
-        """A cache of tensors, of which new ones replace the place of the token."""
+        """A cache of given tensors. New keys and values replace the token's position."""
 
         def __init__(self, keys: Any, values: Any, position: Any):
             self.keys, self.values = list(keys), list(values)
@@ -74,7 +74,7 @@ def test_transformers():
             return 0
 
     class Step(torch.nn.Module):
-        """One token at a position, as a function without effects."""
+        """One token at a position, as a function without side effects."""
 
         def __init__(self, model: Any):
             super().__init__()

@@ -1,4 +1,4 @@
-"""PyTorch modules and `torch.compile`, against PyTorch's own results."""
+"""PyTorch modules and `torch.compile` give PyTorch's own results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def close(found: Any, expected: Any) -> None:
 
 @model
 def router(torch: ModuleType) -> Any:
-    """The gates of a mixture of experts: the best two of four, by `topk` and `scatter`."""
+    """Returns the gates of a mixture of experts: the best two of four, by `topk` and `scatter`."""
 
     class Router(torch.nn.Module):
         def __init__(self) -> None:
@@ -62,7 +62,7 @@ def router(torch: ModuleType) -> Any:
 
 @model
 def residual(torch: ModuleType) -> Any:
-    """Two blocks of a residual network, the second with a stride."""
+    """Returns two blocks of a residual network, the second with a stride."""
     nn = torch.nn
 
     class Block(nn.Module):
@@ -86,7 +86,7 @@ def residual(torch: ModuleType) -> Any:
 
 @model
 def inverted_residual(torch: ModuleType) -> Any:
-    """A block of a MobileNet: expansion, depthwise convolution, squeeze and excitation."""
+    """Returns a MobileNet block: expansion, depthwise convolution, squeeze and excitation."""
     nn = torch.nn
 
     class Block(nn.Module):
@@ -109,7 +109,7 @@ def inverted_residual(torch: ModuleType) -> Any:
 
 @model
 def encoder(torch: ModuleType) -> Any:
-    """A block of a BERT, with its embeddings and a mask."""
+    """Returns a BERT block with embeddings and a mask."""
     nn = torch.nn
 
     class Encoder(nn.Module):
@@ -134,7 +134,7 @@ def encoder(torch: ModuleType) -> Any:
 
 @model
 def decoder(torch: ModuleType) -> Any:
-    """A block of a GPT-2: causal attention, tanh GELU, logits by the embedding's weights."""
+    """Returns a GPT-2 block: causal attention, tanh GELU, logits by the embedding's weights."""
     nn = torch.nn
 
     class Decoder(nn.Module):
@@ -210,7 +210,7 @@ def test_compiled_modules(name: str, torch: ModuleType):
         return graphs[-1]
 
     compiled = torch.compile(module, backend=compiler)
-    rnn = torch._dynamo.config.patch(allow_rnn=True)  # By default recurrences run eagerly.
+    rnn = torch._dynamo.config.patch(allow_rnn=True)  # PyTorch runs recurrences eagerly by default.
     with rnn, torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("error", EagerGraphWarning)
         found, expected = compiled(*examples), module(*examples)
@@ -336,7 +336,7 @@ def test_the_backend_is_found_by_its_name():
 
 @pytest.mark.parametrize("kept", [slice(None, -1), slice(1, None)])
 def test_a_sink_beside_the_scores_is_a_part_of_attention(torch: ModuleType, kept: slice):
-    """As `transformers` writes gpt-oss: appended and cut off behind the softmax."""
+    """gpt-oss appends the sink to the scores and removes it after the softmax."""
 
     class Attention(torch.nn.Module):
         def __init__(self) -> None:

@@ -1,8 +1,8 @@
 # pyright: basic
 """
-Kernels in Triton, whose TTIR stands beside this file.
+Kernels in Triton. Their TTIR files are in the same folder.
 
-    python tests/frontends/triton/kernels.py     # writes it anew, with the Triton that is installed
+    python tests/frontends/triton/kernels.py     # rewrites the files with the installed Triton
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def matmul(
     a, b, c, M, N, K, sa, sb, sc,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """Rows and columns beyond the end are the first ones again; tiles in groups of rows."""
+    """Multiplies matrices. Indices beyond the end wrap around. Tiles are in groups of rows."""
     pid = tl.program_id(0)
     group = GROUP * tl.cdiv(N, BN)
     first = pid // group * GROUP
@@ -58,7 +58,7 @@ def matmul(
 
 @triton.jit
 def product(a, b, c, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, K):
-    """The same by descriptors, which the launch gives."""
+    """Multiplies matrices through descriptors, which the launch creates."""
     m, n = tl.program_id(0) * BM, tl.program_id(1) * BN
     total = tl.zeros((BM, BN), tl.float32)
     for k in range(0, K, BK):
@@ -68,7 +68,7 @@ def product(a, b, c, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, K):
 
 @triton.jit
 def softmax(out, x, stride, rows, columns, BLOCK: tl.constexpr):
-    """Each program has every n-th row, of n programs."""
+    """Computes a softmax. Each of n programs processes every n-th row."""
     at = tl.arange(0, BLOCK)
     for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):  # pyright: ignore
         value = tl.load(x + row * stride + at, mask=at < columns, other=-float("inf"))
@@ -78,7 +78,7 @@ def softmax(out, x, stride, rows, columns, BLOCK: tl.constexpr):
 
 @triton.jit
 def norm(x, y, weight, mean, stride, n, eps, BLOCK: tl.constexpr):
-    """A row in blocks: twice for its statistics, once for its result."""
+    """Normalizes a row, reading blocks twice for statistics and once for the result."""
     row = tl.program_id(0)
     x += row * stride
     y += row * stride
@@ -104,7 +104,7 @@ def norm(x, y, weight, mean, stride, n, eps, BLOCK: tl.constexpr):
 
 @triton.jit
 def attention(q, k, v, o, scale, n, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
-    """Causal; a row of programs for each head."""
+    """Computes causal attention with a row of programs for each head."""
     head = tl.program_id(1).to(tl.int64) * n * D
     rm = tl.program_id(0) * BM + tl.arange(0, BM)
     rd = tl.arange(0, D)
@@ -136,7 +136,7 @@ def double(x):
 
 @triton.jit
 def picks(x, numbers, out, best, n, BLOCK: tl.constexpr):
-    """A gather, an index of a maximum, a bound below, a branch on a loaded number, a way out."""
+    """Gathers, computes an argmax and a lower bound, branches on a loaded number, returns early."""
     first = tl.program_id(0) * BLOCK
     if first >= n:
         return
@@ -155,7 +155,7 @@ def picks(x, numbers, out, best, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def overlapping(x, out, n, BLOCK: tl.constexpr):
-    """Its programs share half of their places."""
+    """Stores to elements that neighbouring programs also store."""
     at = tl.program_id(0) * (BLOCK // 2) + tl.arange(0, BLOCK)
     value = tl.load(x + at, at < n, other=0.0)
     tl.store(out + at, value, at < n)
@@ -169,7 +169,7 @@ def load_unmasked(x, out, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def sum_undefined(x, out, n, BLOCK: tl.constexpr):
-    """Sums elements that its mask leaves out, and that have no value."""
+    """Sums masked-off elements, which have no defined value."""
     at = tl.arange(0, BLOCK)
     tl.store(out, tl.sum(tl.load(x + at, at < n), 0))
 

@@ -1,4 +1,4 @@
-"""Triton's kernels against numpy: whole tiles, invocations under all checks, and refusals."""
+"""Triton's kernels give numpy's results under all checks, and unsupported ones are refused."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_kernel_gives_numpys_results_by_invocations(name: str):
     ],
 )
 def test_a_launch_finds_products_and_attentions(name: str, given: Any, way: str):
-    """Programs in groups, descriptors, masks at odd ends, a float as a factor, a causal loop."""
+    """The kernels use grouped programs, descriptors, masks, scalar factors and a causal loop."""
     arguments, grid, expected = globals()[name](*given)
     launched = kernel(name).launch(*arguments, grid=grid, target="lavapipe")
     assert launched.way == way
@@ -148,7 +148,7 @@ def test_pointers_and_masks_become_boxes_of_views():
     text = kernel("attention").text
     assert text.count("tile.load") == 3
     assert "tile.gather" not in text
-    # Rows that begin again at the first one are numbers, unless tiles divide the sizes.
+    # Wrapped row indices stay arithmetic unless tiles divide the sizes.
     assert kernel("matmul").text.count("tile.gather") == 2
     divided = (
         kernel("matmul").trace({"M": 64, "N": 32, "K": 40, "sa": 40, "sb": 32, "sc": 32}).program
@@ -237,7 +237,7 @@ def test_arguments_that_do_not_fit_are_refused():
 
 
 def test_triton_itself_is_asked():
-    """The kernels beside this file, through the Triton that is installed."""
+    """The installed Triton compiles the kernels of kernels.py."""
     pytest.importorskip("triton", reason="Triton is not installed")
     spec = importlib.util.spec_from_file_location("kernels_in_triton", HERE / "kernels.py")
     assert spec is not None
@@ -265,7 +265,7 @@ def test_the_page_says_what_happens(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_loop_over_pointers_and_a_library_function_are_read():
-    """Pointers that grow by a loaded number are carried as one index; tanh has a name in CUDA."""
+    """Pointers that advance by a loaded number become one index, and tanh has a CUDA name."""
     body = """
  %zero = arith.constant 0 : i32
  %one = arith.constant 1 : i32
