@@ -73,7 +73,7 @@ RESCALE = ("always", "seldom", "late")
 PROBABILITIES = ("memory", "registers", "converted")
 """Ways in which probabilities become the first operand of the second product."""
 
-AHEAD = ("none", "values", "keys", "both", "scores", "all")
+AHEAD = ("none", "values", "keys")
 """Values that are read or computed before they are needed."""
 
 IN_REGISTERS = ("ahead", "key_parts", "order", "queries", "buffers")
@@ -107,10 +107,9 @@ class AttentionAttr(ScheduleAttr):
 
     With `probabilities = memory` they go through Workgroup memory; with `registers` they stay in
     place, as components of accumulators that lie where the components of A lie. Then `ahead` says
-    what is read before it is needed: the tile's `values` before its softmax, the next tile's `keys`
-    too, or `both`, its values as well; `key_parts` subgroups share their rows, each with other
-    tiles of keys, and workgroups that follow one another differ in their `queries`, or first in the
-    `batch`. With `queries = read` the queries are read again for each tile of keys, which leaves
+    what is read before it is needed: the tile's `values` before its softmax, or the next tile's
+    `keys` too; `key_parts` subgroups share their rows, each with other tiles of keys, and
+    workgroups that follow one another differ in their `queries`, or first in the `batch`. With `queries = read` the queries are read again for each tile of keys, which leaves
     their registers to long heads. With `probabilities = converted` the device has instructions that
     reduce rows, compute elements by their places and convert accumulators.
 

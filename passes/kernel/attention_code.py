@@ -232,11 +232,13 @@ class AttentionCode(Numbers[AttentionPlan]):
         for source in self.sources.values():
             source.buffer = self._buffer(tile)
         self._number(tiles, min(1, self.pipeline.reach))
-        cells, lefts, sums = Cells(), list[Words](), list[list[Cell]]()
+        scores, cells, lefts, sums = list[list[Fragment]](), Cells(), list[Words](), list[Words]()
         for stage, ahead in self.pipeline.steps:
             match stage:
+                case Stage.SCORES:
+                    scores = self._scores(self._take("k", state))
                 case Stage.MAXIMA:
-                    cells, state.scores = self._cells(state.scores, tile), []
+                    cells = self._cells(scores, tile)
                     kept = kept if late else self._rescale(cells, kept)
                 case Stage.POWERS:
                     lefts, sums = self._powers(cells, kept.maxima)
@@ -260,10 +262,8 @@ class AttentionCode(Numbers[AttentionPlan]):
         elif stage in WRITES:
             (words,), state.words[name] = state.words[name], []
             self.sources[name].store(words, self._buffer(tiles[0], ahead))
-        elif stage is Stage.BARRIER:
-            self.b.barrier()
         else:
-            state.scores = self._scores(self._take("k", state))
+            self.b.barrier()
 
     def _take(self, name: str, state: State) -> list[Words]:
         """Removes a tile's words from the state and returns them; [] for staged tiles."""

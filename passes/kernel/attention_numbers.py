@@ -41,23 +41,22 @@ PlanT = TypeVar("PlanT", bound=OfAttention | MergePlan)
 @dataclass
 class State:
     """
-    The values that the loop over keys carries: maxima, sums and results of the rows, words of keys
-    and values that were read ahead, and scores that were computed ahead.
+    The values that the loop over keys carries: maxima, sums and results of the rows, and words of
+    keys and values that were read ahead.
     """
 
     maxima: list[list[SSAValue]]
     sums: list[list[SSAValue]]
     results: list[list[Fragment]]
     words: dict[str, list[Words]] = field(default_factory=lambda: {"k": [], "v": []})
-    scores: list[list[Fragment]] = field(default_factory=list[list[Fragment]])
 
     @property
     def carried(self) -> State:
-        """A copy without the words and scores that are ahead."""
+        """A copy without the words that are ahead."""
         return State(self.maxima, self.sums, self.results)
 
     def _parts(self) -> list[list[list[SSAValue]]]:
-        return [self.maxima, self.sums, self.results, *self.words.values(), self.scores]
+        return [self.maxima, self.sums, self.results, *self.words.values()]
 
     def flat(self) -> list[SSAValue]:
         return [value for part in self._parts() for row in part for value in row]
@@ -65,10 +64,10 @@ class State:
     def like(self, values: Sequence[SSAValue]) -> State:
         """Builds a state of equal shape from values in the order of `flat`."""
         left = iter(values)
-        maxima, sums, results, k, v, scores = (
+        maxima, sums, results, k, v = (
             [[next(left) for _ in row] for row in part] for part in self._parts()
         )
-        return State(maxima, sums, results, {"k": k, "v": v}, scores)
+        return State(maxima, sums, results, {"k": k, "v": v})
 
 
 def round_numbers(

@@ -189,10 +189,8 @@ class AttentionPlan(OfAttention):
         """
         ahead = self.schedule.ahead.data
         if self.schedule.staged:
-            return STAGED_ATTENTION[ahead, self.schedule.buffers.data]
-        if masked:
-            ahead = "none" if ahead in ("none", "both") else "values"
-        return ATTENTION[ahead]
+            return STAGED_ATTENTION[self.schedule.buffers.data]
+        return ATTENTION["values" if masked and ahead == "keys" else ahead]
 
     def path(self, name: str) -> str:
         return dict(zip("qkv", self.schedule.paths, strict=True))[name]

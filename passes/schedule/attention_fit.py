@@ -14,7 +14,7 @@ from xdsl_spirv.passes.analysis.contraction import element_type, type_name
 from xdsl_spirv.passes.schedule.attention import FLOATS, WORDS, AttentionPlan
 from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.pipeline import STAGED_ATTENTION, Stage
+from xdsl_spirv.passes.schedule.pipeline import STAGED_ATTENTION
 from xdsl_spirv.targets import CONVERSIONS, PER_ELEMENT, REDUCTIONS, Target
 
 Schedule: TypeAlias = AttentionAttr | AttentionLanesAttr
@@ -176,17 +176,12 @@ def list_unstaged(plan: AttentionPlan, name: str) -> Iterator[str]:
     if schedule.paths != ("vectors", "staged", "staged"):
         yield f"{name} = {plan.path(name)}, but staging needs q = vectors, k = staged, v = staged"
         return
-    ahead, buffers = schedule.ahead.data, schedule.buffers.data
-    if schedule.key_parts.data > 1 or (ahead, 1) not in STAGED_ATTENTION:
+    given = schedule.key_parts.data, schedule.ahead.data
+    if given != (1, "keys") or schedule.buffers.data not in STAGED_ATTENTION:
         yield (
-            f"staging does not support key_parts = {schedule.key_parts.data} and ahead = {ahead}, "
-            "because all subgroups share the tiles: key_parts = 1 and ahead = keys would fit"
-        )
-    elif (ahead, buffers) not in STAGED_ATTENTION:
-        yield (
-            f"staging does not support buffers = {buffers} and ahead = {ahead}: buffers = 1, or 2 "
-            "with ahead = keys, would fit"
-        )
+            "staging does not support key_parts = {}, ahead = {} and buffers = {}, because all "
+            "subgroups share the tiles: key_parts = 1, ahead = keys and 1 or 2 buffers would fit"
+        ).format(*given, schedule.buffers.data)
     if name == "q":
         return
     deal, rows = plan.deal(name), plan.staged_rows(name)
@@ -239,7 +234,6 @@ def count_registers(plan: AttentionPlan) -> int:
     scores = schedule.strips * plan.key_fragments * plan.components
     queries = schedule.strips * left * (plan.steps if schedule.holds_queries else 1)
     if schedule.in_registers:
-        scores *= 1 + plan.pipeline(False).tiles_ahead(Stage.SCORES)
         return results + scores + scores // 2 + queries
     of_rows = 2 * plan.components * (schedule.strips + plan.hides)
     return results + of_rows + scores + queries + right + schedule.strips * left
@@ -253,7 +247,5 @@ def count_words_ahead(plan: AttentionPlan) -> int:
         return ceil_div(waiting, 2 * plan.invocations)
     _, n, k = plan.schedule.instruction.sizes
     fragment = plan.key_fragments * ceil_div(n * k, 2 * plan.target.subgroup_size)
-    pipeline = plan.pipeline(False)
-    keys = pipeline.tiles_ahead(Stage.READ_KEYS) - pipeline.tiles_ahead(Stage.SCORES)
-    values = plan.schedule.ahead.data != "none"
-    return fragment * (keys * plan.steps + values * plan.columns)
+    ahead = plan.schedule.ahead.data
+    return fragment * ((ahead == "keys") * plan.steps + (ahead != "none") * plan.columns)

@@ -99,16 +99,13 @@ def loaded_ahead(stages: int, write_first: bool) -> Pipeline:
 
 READS = {Stage.READ_KEYS: "k", Stage.READ_VALUES: "v"}
 WRITES = {Stage.WRITE_KEYS: "k", Stage.WRITE_VALUES: "v"}
-FIRST_STAGES = (*READS, Stage.BARRIER, *WRITES, Stage.SCORES)
+FIRST_STAGES = (*READS, Stage.BARRIER, *WRITES)
 """Order of an attention's stages in the prologue, for the tiles that are read ahead."""
 
 ATTENTION = {
     "none": pipeline("read_keys scores maxima powers read_values multiply"),
     "values": pipeline("read_keys scores read_values maxima powers multiply"),
     "keys": pipeline("scores read_keys+1 read_values maxima powers multiply"),
-    "both": pipeline("scores read_keys+1 maxima powers multiply read_values+1"),
-    "scores": pipeline("read_keys+1 read_values maxima scores+1 powers multiply"),
-    "all": pipeline("read_values maxima scores+1 powers read_keys+2 multiply"),
 }
 """Pipelines of an attention on matrices, by the schedule's `ahead`."""
 
@@ -120,21 +117,13 @@ LANES_ATTENTION = (
 """Pipelines of an attention without matrices, by the schedule's `ahead`."""
 
 STAGED_ATTENTION = {
-    ("none", 1): pipeline(
-        "barrier read_values write_values scores maxima powers "
-        "barrier read_keys+1 write_keys+1 multiply"
-    ),
-    ("values", 1): pipeline(
-        "barrier write_values scores maxima powers "
-        "barrier read_keys+1 write_keys+1 read_values+1 multiply"
-    ),
-    ("keys", 1): pipeline(
+    1: pipeline(
         "barrier write_values read_keys+1 scores maxima powers "
         "barrier write_keys+1 read_values+1 multiply"
     ),
-    ("keys", 2): pipeline(
+    2: pipeline(
         "barrier write_keys+1 write_values+1 read_keys+2 read_values+2 "
         "scores maxima powers multiply"
     ),
 }
-"""Pipelines of an attention with staged tiles, by the schedule's (`ahead`, `buffers`)."""
+"""Pipelines of an attention with staged tiles, by the schedule's `buffers`."""

@@ -46,8 +46,8 @@ def compiled(
     [
         ("lavapipe", 1, 2, 2, None, "key_parts = 2, ahead = keys"),
         ("lavapipe", 2, 1, 4, 13, "key_parts = 2, order = batch"),
-        ("lavapipe", 1, 1, 4, None, "key_parts = 4, ahead = all, rescale = late, order = batch"),
-        ("lavapipe", 4, 2, 4, None, "key_parts = 2, ahead = both, rescale = always"),
+        ("lavapipe", 1, 1, 4, None, "key_parts = 4, ahead = values, rescale = late, order = batch"),
+        ("lavapipe", 4, 2, 4, None, "key_parts = 2, ahead = keys, rescale = always"),
         ("nvidia-h200", 2, 2, 4, None, "key_parts = 2, ahead = values, order = batch"),
         ("nvidia-h200", 3, 1, 3, None, "key_parts = 3"),
         ("nvidia-h200", 2, 2, 2, 20, "order = batch"),

@@ -83,7 +83,7 @@ SIZES = [(17, 50), (5, 3)]
             "values",
             "seldom",
         ),
-        (f"cap = 2.0 causal = {D} nan_to_zero", "%causal", "direct", "all", "late"),
+        (f"cap = 2.0 causal = {D} nan_to_zero", "%causal", "direct", "keys", "late"),
         pytest.param(
             f"window = {D} nan_to_zero", "%window", "direct", "none", "always", marks=LONG
         ),
@@ -207,21 +207,21 @@ def compile_case(
     ("target", "workload", "fields"),
     [
         ("lavapipe", {"mask": "causal", "d": 16, "e": 24}, "v = vectors, q = vectors, k = vectors"),
-        ("lavapipe", {"mask": "scores", "split": True}, "ahead = both"),
-        ("lavapipe", {"n": 32, "m": 16, "sink": True}, "q = rows, ahead = all, rescale = late"),
+        ("lavapipe", {"mask": "scores", "split": True}, "ahead = values"),
+        ("lavapipe", {"n": 32, "m": 16, "sink": True}, "q = rows, ahead = keys, rescale = late"),
         ("nvidia-h200", {"type": "bf16", "d": 40, "e": 72, "mask": "keys", "out": "bf16"},
          "v = vectors, q = vectors, k = vectors, ahead = keys"),
-        ("nvidia-h200", {"d": 32, "e": 16, "out": "f32", "n": 64}, "ahead = scores"),
+        ("nvidia-h200", {"d": 32, "e": 16, "out": "f32", "n": 64}, "ahead = none"),
         ("nvidia-h200", {"d": 32, "n": 70, "mask": "keys", "sink": True},
          "ahead = keys, key_parts = 2, queries = read"),
-        ("lavapipe", {"n": 16, "m": 16}, "ahead = all, key_parts = 2, order = batch"),
+        ("lavapipe", {"n": 16, "m": 16}, "ahead = values, key_parts = 2, order = batch"),
         ("nvidia-h200", {"d": 32, "e": 32, "written": "bmeh"}, "ahead = keys"),
         ("nvidia-h200", {"d": 32, "e": 64, "n": 64, "sink": True}, f"{STAGED}, ahead = keys"),
         ("nvidia-h200", {"d": 96, "e": 32, "mask": "scores", "type": "bf16", "out": "bf16"},
-         f"{STAGED}, ahead = none"),
+         f"{STAGED}, ahead = keys"),
         ("nvidia-h200", {"d": 160, "e": 96, "m": 70, "n": 90, "mask": "causal"},
          f"{STAGED}, ahead = keys, buffers = 2, rescale = late"),
-        ("nvidia-h200", {"d": 32, "e": 160, "n": 90}, f"{STAGED}, ahead = values, queries = read"),
+        ("nvidia-h200", {"d": 32, "e": 160, "n": 90}, f"{STAGED}, ahead = keys, queries = read"),
     ],
 )  # fmt: skip
 def test_every_path(
@@ -264,8 +264,8 @@ def test_misfits_are_refused(fields: str, message: str, compile_attention: Compi
             "q = vectors, k = vectors, v = vectors, buffers = 2",
             "staging needs q = vectors, k = staged, v = staged",
         ),
-        (32, f"{STAGED}, ahead = both", "key_parts = 1 and ahead = keys would fit"),
-        (32, f"{STAGED}, buffers = 2", "1, or 2 with ahead = keys, would fit"),
+        (32, f"{STAGED}, ahead = values", "key_parts = 1, ahead = keys and 1 or 2 buffers would"),
+        (32, f"{STAGED}, ahead = keys, buffers = 3", "ahead = keys and buffers = 3, because all"),
         (256, f"{STAGED}, ahead = keys, buffers = 2", "Workgroup memory of 65536 bytes exceeds"),
     ],
 )
