@@ -6,7 +6,11 @@ Reads the device that a module is compiled for from the module's attribute `sche
 
 from __future__ import annotations
 
+from abc import ABC
+from dataclasses import dataclass
+
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.passes import ModulePass
 
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.targets import Target, TargetError, load
@@ -27,11 +31,21 @@ def target_of(module: ModuleOp, pass_name: str) -> Target:
     return load_target(name.data, module, pass_name)
 
 
-def find_target(name: str, module: ModuleOp, pass_name: str) -> Target | None:
-    """Loads the target of a name, or the module's without one; None if there is neither."""
-    known = module.attributes.get(TARGET)
-    name = name or (known.data if isinstance(known, StringAttr) else "")
-    return load_target(name, module, pass_name) if name else None
+@dataclass(frozen=True)
+class TargetPass(ModulePass, ABC):
+    """A pass that may know the device."""
+
+    target: str = ""
+    """
+    Name of a known device or path of a target file; default: the module's target. Without a
+    target, the pass assumes nothing about the device.
+    """
+
+    def find_target(self, module: ModuleOp) -> Target | None:
+        """Loads the target of the option, or else the module's; None if there is neither."""
+        known = module.attributes.get(TARGET)
+        name = self.target or (known.data if isinstance(known, StringAttr) else "")
+        return load_target(name, module, self.name) if name else None
 
 
 def load_target(name: str, module: ModuleOp, pass_name: str) -> Target:

@@ -21,17 +21,16 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.tensor import InsertSliceOp, PadOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import as_contraction
 from xdsl_spirv.passes.analysis.sizes import is_size_op
-from xdsl_spirv.passes.analysis.target import TARGET, load_target
+from xdsl_spirv.passes.analysis.target import TargetPass
 from xdsl_spirv.passes.analysis.values import erase_unused_ops, operands_of
 from xdsl_spirv.passes.graph.fuse_dispatches import fuse, stored_results
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
@@ -61,23 +60,16 @@ MOST_RESULTS = 4
 
 
 @dataclass(frozen=True)
-class JoinDispatchesPass(ModulePass):
+class JoinDispatchesPass(TargetPass):
     """Joins small dispatches that are independent of each other."""
 
     name = PASS
 
-    target: str = ""
-    """
-    A device name or the path of a target file. If empty, the pass uses the module's target;
-    without one, it assumes nothing about the device.
-    """
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        known = op.attributes.get(TARGET)
-        name = self.target or (known.data if isinstance(known, StringAttr) else "")
+        target = self.find_target(op)
         # In a kernel with rows of several results, a workgroup may get no row. Some devices do not
         # allow that.
-        reduces = not name or load_target(name, op, PASS).idle_subgroups
+        reduces = target is None or target.idle_subgroups
         for function in functions_of(op):
             _join_all(function.body.block, reduces)
 

@@ -39,7 +39,6 @@ from xdsl_spirv.passes.analysis.contraction import (
 from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, tensor_type, yields_of
 from xdsl_spirv.passes.analysis.pointwise import generalize
 from xdsl_spirv.passes.analysis.sizes import extents
-from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
 from xdsl_spirv.passes.graph.layouts import (
     Order,
@@ -69,14 +68,8 @@ class ChooseLayoutsPass(LimitedPass):
 
     name = "choose-layouts"
 
-    target: str = ""
-    """
-    Name of a known device or path of a target file; default: the module's target. Without a
-    target, no order changes.
-    """
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = find_target(self.target, op, self.name)
+        target = self.find_target(op)
         if target is None or target.processor:
             return
         for function in functions_of(op):

@@ -29,7 +29,6 @@ from xdsl.dialects.builtin import (
     f32,
 )
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, surely_below
@@ -42,7 +41,7 @@ from xdsl_spirv.passes.analysis.contraction import (
 from xdsl_spirv.passes.analysis.linalg_code import maps_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops, generalize, is_pointwise
 from xdsl_spirv.passes.analysis.sizes import equal_extents
-from xdsl_spirv.passes.analysis.target import find_target
+from xdsl_spirv.passes.analysis.target import TargetPass
 from xdsl_spirv.passes.analysis.unpacking import unpacks
 from xdsl_spirv.passes.analysis.values import is_zero
 from xdsl_spirv.passes.graph.attention_patterns import (
@@ -83,19 +82,13 @@ from xdsl_spirv.targets import Target
 
 
 @dataclass(frozen=True)
-class FormAttentionPass(ModulePass):
+class FormAttentionPass(TargetPass):
     """Replaces each attention by a `schedule.attention` if a schedule fits the target."""
 
     name = "form-attention"
 
-    target: str = ""
-    """
-    Name of a known device or path of a target file; default: the module's target. Without a
-    target, the pass assumes nothing about the device.
-    """
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = find_target(self.target, op, self.name)
+        target = self.find_target(op)
         for function in functions_of(op):
             form(function.body.block, target)
 

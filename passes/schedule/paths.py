@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Block, Operation
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from xdsl_spirv.dialects.places import labels_of
 from xdsl_spirv.dialects.schedule import CONSIDERED, ConsideredAttr, DispatchOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
+from xdsl_spirv.passes.analysis.target import TargetPass
 
 if TYPE_CHECKING:
     from xdsl_spirv.passes.analysis.contraction import Contraction
@@ -147,7 +147,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LimitedPass(ModulePass, ABC):
+class LimitedPass(TargetPass, ABC):
     """A pass that chooses paths within the user's limits."""
 
     only: tuple[str, ...] = ()

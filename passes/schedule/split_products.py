@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import IndexType, ModuleOp, bf16, f32
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
@@ -29,7 +28,7 @@ from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import BodyCode, Code, make_generic, product_body
 from xdsl_spirv.passes.analysis.sizes import extents
-from xdsl_spirv.passes.analysis.target import find_target
+from xdsl_spirv.passes.analysis.target import TargetPass
 from xdsl_spirv.passes.schedule.paths import BF16X3, note_before_schedules
 
 PARTS = 3
@@ -40,19 +39,13 @@ TYPES = ("bf16", "bf16", "f32")
 
 
 @dataclass(frozen=True)
-class SplitProductsPass(ModulePass):
+class SplitProductsPass(TargetPass):
     """Replaces products of f32 by three products of bf16 parts."""
 
     name = "split-products"
 
-    target: str = ""
-    """
-    Name of a known device or path of a target file; default: the module's target. Without a
-    target, all products are split.
-    """
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = find_target(self.target, op, self.name)
+        target = self.find_target(op)
         if target is not None and not target.properties_for(TYPES):
             refuse(
                 self.name,

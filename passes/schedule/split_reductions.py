@@ -59,7 +59,6 @@ from xdsl_spirv.passes.analysis.linalg_code import (
     tensor_type,
 )
 from xdsl_spirv.passes.analysis.sizes import loop_extents
-from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
 from xdsl_spirv.passes.schedule.choosing import choose
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
@@ -80,17 +79,11 @@ class SplitReductionsPass(LimitedPass):
 
     name = "split-reductions"
 
-    target: str = ""
-    """
-    Name of a known device or path of a target file; default: the module's target. Without a
-    target, no reduction is split.
-    """
-
     parts: int = 0
     """If not 0, splits every contraction for which it is possible into this number of parts."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = find_target(self.target, op, self.name)
+        target = self.find_target(op)
         cuts = [
             cut
             for function in functions_of(op)

@@ -39,7 +39,6 @@ from xdsl_spirv.passes.analysis.contraction import (
     as_contraction,
     contraction_of,
 )
-from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.choosing import choose
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
@@ -57,14 +56,8 @@ class TurnWeightsPass(LimitedPass):
 
     name = "turn-weights"
 
-    target: str = ""
-    """
-    Name of a known device or path of a target file; default: the module's target. Without a
-    target, no weight is transposed.
-    """
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = find_target(self.target, op, self.name)
+        target = self.find_target(op)
         if target is None or target.measured_copy is None or target.processor:
             return
         limits = self.limits

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_spirv.passes.analysis.target import find_target, target_of
+from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes.schedule.split_products import SplitProductsPass
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.targets import load
 
@@ -15,13 +16,13 @@ NAMED = 'builtin.module attributes {schedule.target = "lavapipe"} {}'
 def test_the_module_names_its_target():
     module = parse_text(NAMED)
     assert target_of(module, "p") == load("lavapipe")
-    assert find_target("", module, "p") == load("lavapipe")
-    assert find_target("nvidia-h200", module, "p") == load("nvidia-h200"), "an option goes first"
+    assert SplitProductsPass().find_target(module) == load("lavapipe")
+    assert SplitProductsPass("nvidia-h200").find_target(module) == load("nvidia-h200")
 
 
 def test_a_module_without_a_target_is_refused_where_one_is_needed():
     module = parse_text("builtin.module {}")
-    assert find_target("", module, "p") is None
+    assert SplitProductsPass().find_target(module) is None
     with pytest.raises(PassFailedException, match="names no target: run assign-schedule"):
         target_of(module, "p")
 
