@@ -109,9 +109,10 @@ class AttentionAttr(ScheduleAttr):
     place, as components of accumulators that lie where the components of A lie. Then `ahead` says
     what is read before it is needed: the tile's `values` before its softmax, or the next tile's
     `keys` too; `key_parts` subgroups share their rows, each with other tiles of keys, and
-    workgroups that follow one another differ in their `queries`, or first in the `batch`. With `queries = read` the queries are read again for each tile of keys, which leaves
-    their registers to long heads. With `probabilities = converted` the device has instructions that
-    reduce rows, compute elements by their places and convert accumulators.
+    workgroups that follow one another differ in their `queries`, or first in the `batch`. With
+    `queries = read` the queries are read again for each tile of keys, which leaves their registers
+    to long heads. With `probabilities = converted` the device has instructions that reduce rows,
+    compute elements by their places and convert accumulators.
 
         #schedule.attention<query_tile = 128, key_tile = 64, subgroups = 4,
           instruction = coopmat 16x16x16, q = rows, k = direct, v = direct, rescale = seldom>
