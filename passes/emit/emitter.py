@@ -1,12 +1,11 @@
 """
-Writes operations into blocks: chooses the block, reuses operations, and folds known index
-arithmetic.
+Emits operations into blocks: chooses the block, reuses operations, and folds index arithmetic.
 
-An index is a Python int if the compiler knows it, and an SSA value if only the device does; a
-condition is a bool or a value in the same way. Code that emits treats both alike, and known numbers
-cost no instructions. The compiler also computes with symbolic sizes; such a size becomes a value of
-the launch when code needs it. An emitter for a level of the lowering names its operations
-(`instructions`) and decides how far out a pure operation is placed (`outermost`).
+An index is a Python int if its value is known at compile time, else an SSA value. In the same way,
+a condition is a bool or an SSA value. Emitting code treats both alike, and known values cost no
+instructions. The compiler also computes with symbolic sizes; a symbolic size becomes a launch
+argument when code needs its value. The emitter of each lowering level defines the operations
+(`instructions`) and the scope of pure operations (`outermost`).
 """
 
 from __future__ import annotations
@@ -38,9 +37,10 @@ Constant: TypeAlias = IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr
 @dataclass
 class Scope:
     """
-    A block that is being written, and the facts that hold there and in the scopes inside.
+    A block that is being written, and the facts that hold in it.
 
-    Code that may fault or wait is not hoisted out of a `fence`: not every invocation enters it.
+    With `fence`, code that may fault or wait is not hoisted out of the block, because not every
+    invocation enters it.
     """
 
     place: InsertPoint
@@ -51,7 +51,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Instructions:
-    """The operations of a dialect that indices and conditions are computed by, without sign."""
+    """Operations of a dialect for unsigned index arithmetic and conditions."""
 
     index: Attribute
     constant: Callable[..., Operation]
@@ -66,16 +66,16 @@ class Instructions:
 
 class Emitter:
     """
-    Writes to the innermost of `scopes`.
+    Emits operations into the innermost of `scopes`.
 
-    Constants, identifiers of the invocation and addresses stand once, at the function's top.
+    Constants, invocation ids and addresses are emitted once, at the top of the function.
     """
 
     instructions: ClassVar[Instructions]
 
     def __init__(self, place: InsertPoint, after: Operation | None = None):
         """
-        Operations at the function's top are inserted behind `after`, or at the start of the block.
+        Operations at the top are inserted after `after`; by default, at the start of the block.
         """
         self.entry = place.block
         self.scopes = [Scope(place)]
@@ -89,7 +89,7 @@ class Emitter:
         return len(self.scopes) - 1
 
     def insert(self, op: Operation, depth: int = -1) -> None:
-        """Writes an operation at the end of a scope, the innermost if none is named."""
+        """Inserts an operation at the end of scope `depth`; default: the innermost scope."""
         place = self.scopes[depth].place
         if place.insert_before is None:
             place.block.add_op(op)
@@ -97,12 +97,12 @@ class Emitter:
             place.block.insert_op_before(op, place.insert_before)
 
     def add(self, op: Operation) -> SSAValue:
-        """Writes an operation with one result."""
+        """Inserts an operation with one result and returns the result."""
         self.insert(op)
         return op.results[0]
 
     def at_top(self, op: Operation, name: str | None = None) -> SSAValue:
-        """Writes an operation at the function's top, behind the ones written there before."""
+        """Inserts an operation at the top of the function, after the earlier ones there."""
         if self._last_at_top is not None:
             self.entry.insert_op_after(op, self._last_at_top)
         elif self.entry.first_op is not None:
@@ -116,16 +116,14 @@ class Emitter:
     def once(
         self, key: Hashable, make: Callable[[], Operation], name: str | None = None
     ) -> SSAValue:
-        """
-        Returns the value that the function has under a key; writes it at the top at the first call.
-        """
+        """Emits an operation at the top of the function; once for each key."""
         if key not in self._at_top:
             self._at_top[key] = self.at_top(make(), name)
         return self._at_top[key]
 
     def remembered(self, key: Hashable, depth: int, make: Callable[[], Any]) -> Any:
         """
-        Returns the value that scope `depth` sees under a key. Makes and stores it if there is none.
+        Returns the value of a key in scope `depth` or around it; calls `make` if there is none.
         """
         for scope in reversed(self.scopes[: depth + 1]):
             if key in scope.known:
@@ -135,7 +133,7 @@ class Emitter:
         return value
 
     def pure(self, kind: Callable[..., Operation], *operands: SSAValue) -> SSAValue:
-        """Returns a visible result of the same operation on these operands, or writes a new one."""
+        """Emits a pure operation, or returns the result of an equal one that dominates."""
         depth = self.outermost(kind, operands)
 
         def make() -> SSAValue:
@@ -146,12 +144,12 @@ class Emitter:
         return self.remembered((kind, *operands), depth, make)
 
     def outermost(self, kind: Callable[..., Operation], operands: Sequence[SSAValue]) -> int:
-        """The scope that a pure operation is written to, which sees the operands."""
+        """Returns the scope into which a pure operation with these operands is emitted."""
         return self.depth
 
     @contextmanager
     def inside(self, block: Block, fence: bool = True) -> Generator[None]:
-        """Writes at the end of a block; forgets afterwards what became known there."""
+        """Emits into a block within the context; forgets the block's facts afterwards."""
         self.scopes.append(Scope(InsertPoint.at_end(block), fence))
         try:
             yield
@@ -161,14 +159,16 @@ class Emitter:
     # Constants
 
     def constant(self, attribute: Constant, type: Attribute | None = None) -> SSAValue:
-        """Writes a constant. `type` is needed if the attribute has none."""
+        """Emits a constant. `type` is required if the attribute has no type."""
         types = () if type is None else (type,)
         make = self.instructions.constant
         key = attribute, type or attribute.get_type()
         return self.once(key, lambda: make(attribute, *types))
 
     def number(self, value: float, type: Attribute | None = None) -> SSAValue:
-        """A constant of this type, `index` by default. Integers wrap; vectors repeat the number."""
+        """
+        Emits a constant of a type, by default `index`. Integers wrap; vectors repeat the value.
+        """
         type = type or self.instructions.index
         element = type.element_type if isinstance(type, VectorType) else type
         if isinstance(element, IntegerType | IndexType):
@@ -180,11 +180,11 @@ class Emitter:
         return self.constant(number)
 
     def index(self, value: Index) -> SSAValue:
-        """Returns an index as a value."""
+        """Returns an index as an SSA value."""
         if isinstance(value, SSAValue):
             return value
         if is_dynamic(value):
-            raise UnknownSizeError(f"{type(self).__name__} writes code that is given no sizes")
+            raise UnknownSizeError(f"{type(self).__name__} does not support dynamic sizes")
         return self.number(value)
 
     # Index arithmetic: unsigned, of numbers that fit 31 bits
@@ -216,7 +216,7 @@ class Emitter:
         return 0 if b == 1 else self.pure(self.instructions.remainder, a, self.index(b))
 
     def below(self, a: Index, limit: Index) -> Condition:
-        """Returns whether a < limit."""
+        """Returns the condition a < limit, unsigned."""
         if isinstance(a, int) and isinstance(limit, int):
             return 0 <= a < limit
         return self.pure(self.instructions.less, self.index(a), self.index(limit))
@@ -229,14 +229,14 @@ class Emitter:
         return self.pure(self.instructions.both, a, b)
 
     def select(self, condition: Condition, a: Index, b: Index) -> SSAValue:
-        """Selects `a` or `b`; numbers are indices, values may be of any type."""
+        """Selects `a` or `b`. Python ints are indices; SSA values may have any type."""
         if isinstance(condition, bool):
             return self.index(a if condition else b)
         first, second = self.index(a), self.index(b)
         return self.pure(self.instructions.select, condition, first, second)
 
     def index_inside(self, inside: Condition, number: Index) -> Index:
-        """Selects the number if it is inside, else 0, an index that can always be read."""
+        """Returns `number` if `inside` holds, else 0, which is always a valid index."""
         if isinstance(inside, bool):
             return number if inside else 0
         return self.select(inside, number, 0)

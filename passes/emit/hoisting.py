@@ -1,13 +1,13 @@
 """
-Writes code in which every pure operation stands as far out as its operands allow.
+Emits each pure operation into the outermost scope that has its operands.
 
-An operation is written to the innermost scope that one of its operands needs, and is reused
-wherever that result dominates. So an operation that depends on a row only is computed once a row. A
-loop enters its block only when its body is complete, so that whatever is written to an outer block
-meanwhile stands before it.
+An operation is emitted into the innermost scope of its operands, and its result is reused wherever
+it dominates. An operation that depends on a row only is therefore computed once for each row. A
+loop is inserted into its block only when its body is complete, so that hoisted operations precede
+it.
 
-Index arithmetic knows sizes and multiples: a remainder that cannot change its operand is not
-written, and linearizing indices that were delinearized in the same way gives the original index.
+Index arithmetic uses known bounds and factors: a remainder that cannot change its operand is not
+emitted, and linearizing delinearized indices gives the original index.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter, load_element
 
 @dataclass(frozen=True)
 class Run:
-    """Neighbouring indices `first` to `last` of a number that was delinearized by `sizes`."""
+    """Indices `first` to `last` of the delinearization of `number` by `sizes`."""
 
     number: Index
     sizes: tuple[Size, ...]
@@ -45,7 +45,7 @@ class Run:
 
 
 class HoistingEmitter(KernelEmitter):
-    """Writes to the innermost of `scopes`, or further out."""
+    """Emits pure operations into the outermost possible scope."""
 
     def __init__(self, place: InsertPoint):
         super().__init__(place)
@@ -54,17 +54,17 @@ class HoistingEmitter(KernelEmitter):
         self.splits: dict[SSAValue, tuple[SSAValue, int]] = {}
         self.products: dict[SSAValue, tuple[SSAValue, Size]] = {}
         self.quotients: dict[SSAValue, tuple[SSAValue, int]] = {}
-        """Dividend and divisor of each division without a remainder."""
+        """Dividend and divisor of each exact division, by quotient."""
         self.runs: dict[tuple[Index, ...], Run] = {}
 
     # Places
 
     def depth_of(self, *values: Index) -> int:
-        """Returns the innermost scope to which one of the values belongs."""
+        """Returns the depth of the innermost scope that defines one of the values."""
         return max((self.depths.get(v, 0) for v in values if isinstance(v, SSAValue)), default=0)
 
     def fenced(self, depth: int) -> int:
-        """The outermost scope from `depth` on that lies inside all fences around this place."""
+        """Returns the outermost scope from `depth` on inside of all current fences."""
         for outer in range(self.depth, depth, -1):
             if self.scopes[outer].fence:
                 return outer
@@ -72,7 +72,7 @@ class HoistingEmitter(KernelEmitter):
 
     @contextmanager
     def at(self, depth: int) -> Generator[None]:
-        """Write at the end of an outer scope."""
+        """Emits into an outer scope within the context."""
         inner = self.scopes[depth + 1 :]
         del self.scopes[depth + 1 :]
         yield
@@ -98,10 +98,7 @@ class HoistingEmitter(KernelEmitter):
         return self.fenced(depth) if kind is load_element else depth
 
     def copied(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """
-        Returns the results of a pure operation on these operands: visible ones, or the results of a
-        copy.
-        """
+        """Copies a pure operation with other operands, or returns the results of an equal copy."""
         facts = *op.properties.items(), *op.attributes.items(), *op.result_types
         depth = self.depth_of(*operands)
 
@@ -139,7 +136,7 @@ class HoistingEmitter(KernelEmitter):
         return value
 
     def bound(self, value: Index) -> int | None:
-        """Returns a number greater than the index, None if nothing is known."""
+        """Returns a known exclusive upper bound of an index; None if there is none."""
         if not isinstance(value, SSAValue):
             return value + 1 if isinstance(value, int) and value >= 0 else None
         for scope in reversed(self.scopes):
@@ -148,7 +145,7 @@ class HoistingEmitter(KernelEmitter):
         return None
 
     def assume(self, value: Index, bound: Size) -> Index:
-        """Records that an index is less than `bound` until the scope ends; returns the index."""
+        """Records that an index is less than `bound` in the current scope; returns the index."""
         if isinstance(value, SSAValue):
             depth = max(self.depth_of(value), self.fenced(0))
             if is_dynamic(bound):
@@ -165,7 +162,6 @@ class HoistingEmitter(KernelEmitter):
         return value
 
     def _is_below(self, value: Index, limit: Size) -> bool:
-        """Whether an index is known to be less than a size."""
         if not isinstance(value, SSAValue):
             return surely_below(-1, value) and surely_below(value, limit)
         bound = self.bound(value)
@@ -176,13 +172,13 @@ class HoistingEmitter(KernelEmitter):
         )
 
     def multiple(self, value: Index) -> int:
-        """Returns a known divisor of the index; 0 if the index is 0."""
+        """Returns a known divisor of an index; 0 if the index is 0."""
         if isinstance(value, SSAValue):
             return self.multiples.get(value, 1)
         return common_divisor(value)
 
     def split(self, value: SSAValue) -> tuple[SSAValue, int]:
-        """Splits an index into a value and a constant that is added to it."""
+        """Splits an index into a value and an added constant."""
         return self.splits.get(value, (value, 0))
 
     def _without_low_part(self, value: SSAValue, divisor: int) -> tuple[SSAValue, int]:
@@ -190,12 +186,12 @@ class HoistingEmitter(KernelEmitter):
         base, number = self.split(value)
         return (base, number) if 0 <= number < gcd(self.multiple(base), divisor) else (value, 0)
 
-    # Index arithmetic, modulo 2^32; only numbers that are not negative are divided and compared
+    # Index arithmetic modulo 2^32; only nonnegative numbers are divided and compared
 
     def plus(self, a: Index, b: Index) -> Index:
         if not isinstance(a, SSAValue) and not isinstance(b, SSAValue):
             return a + b
-        # Beside an index, a size that the launch gives is an index too.
+        # A symbolic size is converted to an index if the other operand is one.
         a, b = (self.index(x) if is_dynamic(x) else x for x in (a, b))
         first, low = self.split(a) if isinstance(a, SSAValue) else (None, a)
         second, high = self.split(b) if isinstance(b, SSAValue) else (None, b)
@@ -316,7 +312,7 @@ class HoistingEmitter(KernelEmitter):
         """Returns the indices of element `number` of a row-major shape."""
         indices: list[Index] = [0] * len(sizes)
         if any(not is_dynamic(size) and size == 0 for size in sizes):
-            # No number is one of an element's.
+            # The shape is empty: it has no valid number.
             return tuple(indices)
         wide = [axis for axis, size in enumerate(sizes) if size != 1]
         rest = number
@@ -344,8 +340,8 @@ class HoistingEmitter(KernelEmitter):
         """
         Converts indices into a row-major shape to indices into another shape of equal size.
 
-        Outer and inner dimensions that are in both shapes keep their index values, so facts known
-        about them stay usable.
+        Outer and inner dimensions that both shapes share keep their indices, so that facts about
+        these indices remain usable.
         """
         pairs = [(i, s) for i, s in zip(indices, shape, strict=True) if s != 1]
         many = [size for size in source if size != 1]
@@ -363,7 +359,7 @@ class HoistingEmitter(KernelEmitter):
         return tuple(0 if size == 1 else next(left) for size in source)
 
     def linear(self, indices: Sequence[Index], sizes: Sequence[Size]) -> Index:
-        """Returns the number of an element of a row-major shape."""
+        """Returns the linear index of an element of a row-major shape."""
         pairs = [(i, s) for i, s in zip(indices, sizes, strict=True) if s != 1]
         total: Index = 0
         position = 0
@@ -375,7 +371,7 @@ class HoistingEmitter(KernelEmitter):
         return total
 
     def _run(self, pairs: Sequence[tuple[Index, Size]]) -> tuple[Index, int]:
-        """The linear number of the longest known run of leading indices, and the run's length."""
+        """Returns the linear index of the longest known run of leading indices, and its length."""
         for length in range(len(pairs), 1, -1):
             run = self.runs.get(tuple(index for index, _ in pairs[:length]))
             if run is None:
@@ -406,7 +402,7 @@ class HoistingEmitter(KernelEmitter):
 
 
 def may_be_negative(index: SSAValue) -> bool:
-    """True if an index may be negative: a map may walk a dimension backwards."""
+    """True if an index may be negative, as when a map reverses a dimension."""
     match index.owner:
         case arith.ConstantOp(value=IntegerAttr() as constant):
             return constant.value.data < 0

@@ -1,7 +1,7 @@
 """
-Writes the body of a kernel in `arith`, `memref`, `gpu` and `scf`.
+Emits the body of a kernel in `arith`, `memref`, `gpu` and `scf`.
 
-A pure operation is written where its result is first used, and reused wherever that result
+A pure operation is emitted where its result is first used, and reused wherever that result
 dominates.
 """
 
@@ -25,7 +25,7 @@ from xdsl_spirv.passes.emit.emitter import Condition, Emitter, Index, Instructio
 INDEX = IndexType()
 
 UNROLLED = "unrolled"
-"""Loop control that asks the device's compiler to unroll the loop."""
+"""Loop control that asks the driver to unroll the loop."""
 
 OF_WORKGROUP_MEMORY = (
     MemorySemantics.AcquireRelease
@@ -46,7 +46,7 @@ def load_element(source: SSAValue, *indices: SSAValue) -> Operation:
 
 
 class KernelEmitter(Emitter):
-    """Writes a kernel's body."""
+    """Emits a kernel's body."""
 
     instructions = Instructions(
         INDEX,
@@ -64,7 +64,7 @@ class KernelEmitter(Emitter):
         super().__init__(place)
         self._sizes: dict[object, SSAValue] = {}
 
-    # Numbers that may be negative, of which `below` and `divided` know nothing
+    # Signed numbers, which `below` and `divided` do not support
 
     def least(self, a: Index, b: Index) -> Index:
         if isinstance(a, int) and isinstance(b, int):
@@ -92,7 +92,7 @@ class KernelEmitter(Emitter):
         return self.size(value) if is_dynamic(value) else super().index(value)
 
     def size(self, size: SymbolicSize) -> SSAValue:
-        """A size that the launch gives."""
+        """Returns the value of a symbolic size, which the launch passes."""
         return SizeCode(self.at_top, known=self._sizes).value(size)
 
     def i32(self, value: Size) -> SSAValue:
@@ -135,7 +135,7 @@ class KernelEmitter(Emitter):
         return self.add(load_element(source, *map(self.index, indices)))
 
     def load_once(self, source: SSAValue, indices: Sequence[Index]) -> SSAValue:
-        """Loads an element of memory that no operation writes, or returns its earlier load."""
+        """Loads an element of memory that no operation writes; equal loads are emitted once."""
         return self.pure(load_element, source, *map(self.index, indices))
 
     def store(self, value: SSAValue, target: SSAValue, indices: Sequence[Index]) -> None:
@@ -145,7 +145,7 @@ class KernelEmitter(Emitter):
         return self.add(ElementPtrOp(memory, [self.index(i) for i in indices]))
 
     def allocate(self, element: Attribute, shape: Sequence[int], name: str) -> SSAValue:
-        """Workgroup memory."""
+        """Allocates Workgroup memory."""
         type = MemRefType(element, shape, memory_space=StorageClassAttr(StorageClass.Workgroup))
         return self.at_top(memref.AllocOp((), (), type), name)
 
@@ -153,20 +153,17 @@ class KernelEmitter(Emitter):
         self.insert(gpu.BarrierOp())
 
     def subgroup_barrier(self) -> None:
-        """
-        Writes a barrier for a subgroup, after which its invocations see each other's writes to
-        Workgroup memory.
-        """
+        """Emits a subgroup barrier, after which Workgroup memory is consistent in the subgroup."""
         self.insert(ControlBarrierOp(Scope.Subgroup, Scope.Subgroup, OF_WORKGROUP_MEMORY))
 
     # Control flow
 
     def is_single_trip(self, lower: Index, upper: int, step: int) -> bool:
-        """Whether a loop is known to run once."""
+        """True if a loop is known to run exactly once."""
         return upper <= step and lower == 0
 
     def enter_loop(self, index: SSAValue, lower: Index, upper: Index, step: int) -> None:
-        """Called before a loop's body is written, with the loop's index."""
+        """Hook that is called with a loop's index before the body is emitted."""
 
     def loop(
         self,
@@ -179,10 +176,9 @@ class KernelEmitter(Emitter):
         unrolled: bool = False,
     ) -> Sequence[SSAValue]:
         """
-        `for i in range(lower, upper, step)`: body(i, carried) gives the next carried values.
+        Emits `for i in range(lower, upper, step)`; body(i, carried) returns the next values.
 
-        A single trip is written without a loop. `unrolled` asks the device's compiler to write
-        every trip out.
+        A single trip is emitted without a loop. `unrolled` asks the driver to unroll the loop.
         """
         if isinstance(upper, int) and self.is_single_trip(lower, upper, step):
             return body(lower, carried)
@@ -200,7 +196,7 @@ class KernelEmitter(Emitter):
         return loop.results
 
     def when(self, condition: Condition, then: Body, otherwise: Body | None = None) -> None:
-        """`if condition: then() else: otherwise()`."""
+        """Emits `if condition: then() else: otherwise()`."""
         if condition is True:
             then()
         elif condition is not False:
@@ -215,7 +211,7 @@ class KernelEmitter(Emitter):
         then: Body,
         otherwise: Body | None = None,
     ) -> Sequence[SSAValue]:
-        """Writes an `scf.if` and returns its results; only the chosen branch is executed."""
+        """Emits an `scf.if` and returns its results; only the selected branch is executed."""
         then_region = self.region(then)
         else_region = None if otherwise is None else self.region(otherwise)
         branch = scf.IfOp(condition, types, then_region, else_region)
@@ -223,7 +219,7 @@ class KernelEmitter(Emitter):
         return branch.results
 
     def region(self, body: Body, block: Block | None = None) -> Region:
-        """Makes a region of one block, which ends with a `scf.yield` of the body's results."""
+        """Builds a region of one block that ends with a `scf.yield` of the body's results."""
         block = block or Block()
         with self.inside(block):
             self.insert(scf.YieldOp(*(body() or ())))

@@ -1,7 +1,8 @@
 """
-Writes code in `spirv`, into a new function or an existing one.
+Emits code in `spirv`, into a new function or an existing one.
 
-Indices are 32-bit integers. Constants, addresses and built-ins stand once, at the function's top.
+Indices are 32-bit integers. Constants, addresses and built-ins are emitted once, at the top of the
+function.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def declare(module: spv.ModuleOp, variable: spv.GlobalVariableOp) -> spv.GlobalV
 
 
 def built_in_variable(module: spv.ModuleOp, built_in: spv.BuiltIn) -> spv.ModuleVariable:
-    """The module's variable of a built-in, declared if there is none."""
+    """Returns the module's variable for a built-in; declares it if necessary."""
     for op in module.body.block.ops:
         if isinstance(op, spv.ModuleVariable) and op.built_in and op.built_in.data == built_in.name:
             return op
@@ -59,7 +60,7 @@ def built_in_variable(module: spv.ModuleOp, built_in: spv.BuiltIn) -> spv.Module
 
 
 class SpirvEmitter(Emitter):
-    """Writes the body of a module's function."""
+    """Emits the body of a module's function."""
 
     instructions = Instructions(
         i32,
@@ -83,7 +84,7 @@ class SpirvEmitter(Emitter):
         return self.once(f"@{variable.sym_name.data}", lambda: spv.AddressOfOp(variable))
 
     def built_in(self, built_in: spv.BuiltIn, component: int | None = None) -> SSAValue:
-        """A built-in's value as i32: a scalar, or one component of a vector of three."""
+        """Loads a built-in as i32: a scalar, or one component of a vector of three."""
         pointer = self.address(built_in_variable(self.module, built_in))
         value = self.once(built_in, lambda: spv.LoadOp(pointer))
         if component is not None:
@@ -100,13 +101,13 @@ class SpirvEmitter(Emitter):
         return value if value.type == type_ else self.add(spv.BitcastOp(value, type_))
 
     def as_index(self, value: SSAValue, *, sign: bool = False) -> Index:
-        """An integer of any type as i32; a constant as its number."""
+        """Converts an integer of any type to an index (i32); a constant to a Python int."""
         if isinstance(value.owner, spv.ConstantOp) and isinstance(value.owner.value, IntegerAttr):
             return value.owner.value.value.data & 0xFFFFFFFF
         return self.resized(value, 32, sign=sign)
 
     def resized(self, value: SSAValue, width: int, *, sign: bool) -> SSAValue:
-        """Converts an integer or vector of them to another width, signless."""
+        """Converts an integer, or a vector of integers, to a signless type of `width` bits."""
         target = spv.with_element(value.type, IntegerType(width))
         if spv.width_of(spv.element_of(value.type)) == width:
             return self.same_bits(value, target)
@@ -126,7 +127,7 @@ class SpirvEmitter(Emitter):
         control: spv.LoopControl = spv.LoopControl.None_,
     ) -> Sequence[SSAValue]:
         """
-        `for i in range(*bounds)`: body(i, carried) gives the next carried values.
+        Emits `for i in range(*bounds)`; body(i, carried) returns the next carried values.
 
         entry -> header(i, carried): i < upper ? body : merge; body -> back: i + step -> header
         """
@@ -156,10 +157,10 @@ class SpirvEmitter(Emitter):
         otherwise: Sequence[SSAValue] = (),
     ) -> Sequence[SSAValue]:
         """
-        Writes a branch and returns its results: the first arm if the condition holds, else the
-        second.
+        Emits a branch and returns its results: of the first arm if the condition holds, else of
+        the second.
 
-        If an arm is None, its results are `otherwise`.
+        An arm of None has the results `otherwise`.
 
         header: condition ? then : else; then -> merge(values); else -> merge(values)
         """
@@ -184,7 +185,7 @@ class SpirvEmitter(Emitter):
         body: Callable[[], Sequence[SSAValue] | None],
         otherwise: Sequence[SSAValue] = (),
     ) -> Sequence[SSAValue]:
-        """The values of `body` where the condition holds, else `otherwise`."""
+        """Returns the values of `body` if the condition holds, else `otherwise`."""
         if isinstance(condition, bool):
             return body() or () if condition else otherwise
         return self.choose(condition, [v.type for v in otherwise], (body, None), otherwise)

@@ -1,10 +1,11 @@
 """
-Rewrites the body of a dispatch that is not a contraction on buffers; moves become views and copies.
+Converts a dispatch without a contraction to a kernel body on buffers; moves become views and
+copies.
 
     tensor.insert_slice %part into %whole      linalg.copy %whole to %r
                                         ->     %v = memref.subview %r; memref.copy %part to %v
 
-No kernel copies these elements: `loops-to-invocations` reads through the views and copies.
+The views and copies move no elements at run time: `loops-to-invocations` reads through them.
 """
 
 from __future__ import annotations
@@ -36,22 +37,24 @@ from xdsl_spirv.passes.schedule.kinds import KernelPlan
 
 class LoopsBody(KernelBody):
     """
-    A kernel's region for a dispatch with a `#schedule.loops` or with column readers.
+    The region of a kernel whose dispatch has a `#schedule.loops` or readers of columns.
 
-    Raises `Unplaced` for an operation that has no form on buffers.
+    Raises `Unplaced` for an operation that cannot be converted to buffers.
     """
 
     def __init__(self, dispatch: DispatchOp, contraction: Contraction | None = None):
         block = dispatch.body.block
         self.updated = {block.args[operand] for operand in dispatch.updates.values()}
-        """Operands that are updated in place: elements that are not inserted stay."""
+        """
+        Operands that are updated in place, so that elements outside of the update need no copy.
+        """
         super().__init__(dispatch, contraction)
         for op in self.block.ops:
             if isinstance(op, CollectiveOp) and SCHEDULE in dispatch.attributes:
                 op.attributes[SCHEDULE] = dispatch.attributes[SCHEDULE]
 
     def grid_of(self, plan: KernelPlan) -> tuple[Size, Size, Size]:
-        """Returns the workgroups that have something to do, at most as many as are scheduled."""
+        """Returns the number of workgroups with work, at most as many as the schedule has."""
         count = plan.busy_workgroups(self._read_results)
         if not is_dynamic(count):
             return plan.grid
@@ -62,7 +65,6 @@ class LoopsBody(KernelBody):
         return least(count.replaced(known), most), y, z
 
     def _read_results(self) -> Sequence[Result]:
-        """Returns the results that the kernel's code stores."""
         code = next(op for op in self.block.ops if isinstance(op, CollectiveOp))
         return results_of_collective(code.body.block)[1]
 
@@ -101,12 +103,12 @@ class LoopsBody(KernelBody):
 
     def _of(self, value: SSAValue, role: str = "") -> SSAValue:
         if isinstance(value.owner, tensor.EmptyOp | bufferization.AllocTensorOp):
-            # Only its shape is read, as of the windows of a pooling.
+            # An empty tensor can only be read for its shape, like the window of a pooling.
             return self._place(value)
         return super()._of(value, role)
 
     def _define(self, result: SSAValue, memory: SSAValue) -> None:
-        """Makes a result a view of memory, or a copy of it if the result leaves the dispatch."""
+        """Makes a result a view of memory, or a copy if the dispatch yields the result."""
         if result in self.dispatch.yielded:
             self._copy(memory, self._place(result))
         else:
@@ -116,7 +118,7 @@ class LoopsBody(KernelBody):
         self.ops.append(memref.CopyOp(source, target))
 
     def _computed(self, op: Operation) -> None:
-        """Copies an operation on scalars outside of all loops."""
+        """Copies an operation on scalars that is outside of all loops."""
         copy = op.clone(value_mapper={v: self._of(v) for v in op.operands})
         self.ops.append(copy)
         self._memory |= zip(op.results, copy.results, strict=True)
@@ -143,7 +145,6 @@ class LoopsBody(KernelBody):
         strides: Sequence[int],
         shape: Sequence[Size] | None = None,
     ) -> SSAValue:
-        """Writes a view of a part of a buffer; `shape` may drop dimensions of size 1."""
         source = memory.type
         assert isinstance(source, MemRefType)
         starts, counts = (
@@ -183,10 +184,10 @@ class LoopsBody(KernelBody):
             start += sizes[axis]
 
     def _surrounded(self, op: tensor.PadOp) -> None:
-        """Writes a padding as a fill, and a copy of the operand into its middle."""
+        """Emits a padding as a fill of the result and a copy of the operand into it."""
         last = op.region.block.last_op
         if last is None or any(arg.first_use for arg in op.region.block.args):
-            raise Unplaced(op, "its value depends on the place")
+            raise Unplaced(op, "its padding value depends on the index: use a constant value")
         value = last.operands[0]
         if isinstance(value.owner, arith.ConstantOp) and value not in self._memory:
             self._write_like(value.owner, [], [value.type])
@@ -198,7 +199,7 @@ class LoopsBody(KernelBody):
 
 
 def _size_of(value: SSAValue, dimension: int) -> Size:
-    """Returns the size of a dimension, or a number itself."""
+    """Returns the size of a tensor's dimension, or the value of an index."""
     return number(value) if isinstance(value.type, IndexType) else extent(value, dimension)
 
 
@@ -208,13 +209,13 @@ def _space(memory: SSAValue):
 
 
 def _is_scalar(op: Operation) -> bool:
-    """True if all operands and results of an operation are scalars."""
+    """True if no operand or result is a tensor."""
     values = (*op.operands, *op.results)
     return bool(op.results) and not any(hasattr(value.type, "get_shape") for value in values)
 
 
 def _places(op: tensor.ExtractSliceOp | tensor.InsertSliceOp):
-    """Returns offsets, sizes and strides."""
+    """Returns offsets, sizes and strides of a slice."""
     if op.strides:
         raise Unplaced(op, "its strides are dynamic: make them static")
     strides = [int(v) for v in op.static_strides.get_values()]
@@ -226,7 +227,7 @@ def _places(op: tensor.ExtractSliceOp | tensor.InsertSliceOp):
 
 
 def captured_by(op: Operation) -> list[SSAValue]:
-    """Lists the tensors that a body reads element by element."""
+    """Lists the tensors from outside that a body reads by `tensor.extract`."""
     return [
         inner.operands[0]
         for inner in op.walk()
@@ -235,7 +236,6 @@ def captured_by(op: Operation) -> list[SSAValue]:
 
 
 def _load_elements(op: Operation) -> None:
-    """Replaces tensor.extract on a value that became a buffer by memref.load."""
     for inner in [nested for nested in op.walk() if isinstance(nested, tensor.ExtractOp)]:
         source, *indices = inner.operands
         Rewriter.replace_op(inner, memref.LoadOp.get(source, indices))

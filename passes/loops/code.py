@@ -1,12 +1,13 @@
 """
-Writes the code of an array's element: an expression of elements of the arrays that it depends on.
+Emits the computation of an array's element from elements of the arrays that it depends on.
 
-An element is written once for equal indices, and hoisted as far as its indices allow. So a value
-that is the same for a whole row (a maximum, a sum) is computed once for each row. A reduction is a
-loop of the invocation; if all invocations of a group need the same result, the group reduces.
+An element is computed once for equal indices, and hoisted as far as its indices allow. A value
+that is constant along a row (a maximum, a sum) is therefore computed once for each row. A
+reduction is a loop of one invocation. If all invocations of a group need its result, the group
+reduces together.
 
-In a padding, the operand is read at a place that exists, and its value is dropped. An index that
-depends on data is limited to the array, so that no kernel reads outside its buffers.
+In a padding, an existing element of the operand is read and its value is discarded. An index that
+depends on data is clamped to the array, so that no kernel reads outside of its buffers.
 """
 
 from __future__ import annotations
@@ -55,32 +56,32 @@ from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.loops.groups import Lanes, Point
 
 UNROLLED = 4
-"""Most steps of a reduction that are written out instead of as a loop."""
+"""Largest number of steps of a reduction that is unrolled."""
 
 MAX_LITERAL = 64
-"""Largest number of elements of a constant inside a kernel; larger ones need a buffer."""
+"""Largest number of elements of a constant inside of a kernel. Larger ones need a buffer."""
 
 MAX_CHAIN = 60
-"""Longest chain of dependent arrays in one kernel: it is walked recursively."""
+"""Largest depth of dependent arrays in one kernel, since code is emitted recursively."""
 
 
 class LoopsCode:
-    """Computes elements of the arrays of one kernel."""
+    """Emits the computation of the arrays of one kernel."""
 
     def __init__(self, builder: HoistingEmitter, reader: Reader, beside: int = 1):
-        """`beside` is how many neighbouring elements an invocation computes."""
+        """`beside` is the number of neighbouring elements that an invocation computes."""
         self.b = builder
         self.most_unrolled = UNROLLED if beside == 1 else UNROLLED_BESIDE
         self.reader = reader
         self.group: Lanes | None = None
-        """The invocations that jointly reduce what all of them need."""
+        """The invocations that reduce together; None if each invocation reduces alone."""
         self.needed: dict[tuple[Loops, tuple[SSAValue, ...]], list[Operation]] = {}
         self._chain = 0
 
     # Elements
 
     def element(self, array: Array, indices: Point) -> SSAValue:
-        """Computes the element at indices that lie inside the array's shape."""
+        """Emits the element of an array at indices inside of its shape."""
         for index, size in zip(indices, array.shape, strict=True):
             self.b.assume(index, size)
         indices = tuple(
@@ -123,12 +124,12 @@ class LoopsCode:
             case Literal():
                 return self._literal(array, indices)
             case Unwritten():
-                raise NotLoops(array.op, "unwritten elements are read")
+                raise NotLoops(array.op, "the kernel reads elements that were not written")
             case _:
                 raise TypeError(array)
 
     def _point(self, array: Computed, indices: Point) -> Point:
-        """Returns the indices of the loops for an element; reduction loops are at 0."""
+        """Returns the loop indices of an element; 0 for reduction loops."""
         point: list[Index] = [0] * len(array.loops.sizes)
         for loop, index in zip(array.loops.inverse[array.number], indices, strict=True):
             if loop is not None:
@@ -136,7 +137,7 @@ class LoopsCode:
         return tuple(point)
 
     def view(self, memory: SSAValue) -> SSAValue:
-        """Views a buffer as one row of elements."""
+        """Returns a 1-D view of a buffer."""
         type = memory.type
         assert isinstance(type, MemRefType)
         if type.get_num_dims() == 1:
@@ -147,7 +148,11 @@ class LoopsCode:
     def inside(
         self, places: Sequence[Index], shape: Shape, strides: Shape | None = None
     ) -> Condition:
-        """True if coordinates (maybe negative) are multiples of the strides, inside the shape."""
+        """
+        True if coordinates lie inside of a shape and are multiples of the strides.
+
+        Coordinates may be negative. Without strides, all multiples are allowed.
+        """
         b = self.b
         condition: Condition = True
         for position, (place, size) in enumerate(zip(places, shape, strict=True)):
@@ -161,7 +166,6 @@ class LoopsCode:
     def _existing(
         self, condition: SSAValue, places: Sequence[Index], shape: Shape, strides: Shape
     ) -> Point:
-        """Returns the indices if the condition holds, else indices of an existing element."""
         b = self.b
         existing: list[Index] = []
         for place, size, stride in zip(places, shape, strides, strict=True):
@@ -187,9 +191,7 @@ class LoopsCode:
         around: Unwritten | Callable[[], SSAValue],
         is_cheap: bool = True,
     ) -> SSAValue:
-        """
-        Returns the element of a part that lies at these offsets, or `around` outside of the part.
-        """
+        """Returns the element of a part that lies at `offsets`, or `around` outside of the part."""
         b = self.b
         places = [b.plus(i, -offset) for i, offset in zip(indices, offsets, strict=True)]
         condition = self.inside(places, part.shape, strides)
@@ -226,8 +228,8 @@ class LoopsCode:
         if len(values) > MAX_LITERAL:
             raise NotLoops(
                 array.op,
-                f"a constant of {len(values)} elements in a kernel: more than {MAX_LITERAL} "
-                "belong into a buffer (lift them out as an argument)",
+                f"a kernel contains a constant of {len(values)} elements, more than {MAX_LITERAL}: "
+                "pass the constant as an argument",
             )
         result = self.b.constant(values[0])
         for position, value in enumerate(values[1:], 1):
@@ -239,10 +241,7 @@ class LoopsCode:
     # Results
 
     def store(self, nest: Nest, point: Point, values: Sequence[SSAValue]) -> None:
-        """
-        Stores the elements of a nest's results at a point of its shape, except for elements that
-        other parts replace.
-        """
+        """Stores a nest's results at a point, except elements that later parts overwrite."""
         b = self.b
         for (_, place), value in zip(nest.results, values, strict=True):
             terms = zip(point, place.strides, place.offsets, strict=True)
@@ -270,7 +269,9 @@ class LoopsCode:
     # Scalars outside loops
 
     def scalar(self, value: SSAValue) -> SSAValue:
-        """Returns a scalar of the kernel, or computes it by the operations around the loops."""
+        """
+        Returns a scalar of the kernel; emits it if an operation outside of the loops defines it.
+        """
         op = value.owner
         if isinstance(op, Block) or op.parent_block() is not self.reader.block:
             return value
@@ -284,7 +285,7 @@ class LoopsCode:
     # Loops
 
     def computed(self, loops: Loops, point: Point) -> Sequence[SSAValue]:
-        """Computes the outputs of loops at a point of their parallel loops."""
+        """Emits the outputs of loops at a point of their parallel loops."""
         depth = self.b.fenced(self.b.depth_of(*point))
         return self.b.remembered(
             ("loops", loops, point), depth, lambda: self._computed(loops, point)
@@ -293,7 +294,10 @@ class LoopsCode:
     def _computed(self, loops: Loops, point: Point) -> Sequence[SSAValue]:
         self._chain += 1
         if self._chain > MAX_CHAIN:
-            raise NotLoops(loops.op, f"more than {MAX_CHAIN} operations depend on one another")
+            raise NotLoops(
+                loops.op,
+                f"a chain of more than {MAX_CHAIN} dependent operations is too long for a kernel",
+            )
         try:
             if not loops.reduces:
                 return self.body(loops, point, None)
@@ -315,7 +319,6 @@ class LoopsCode:
         return self.sequential(loops, point, self._initial(loops, point))
 
     def _initial(self, loops: Loops, point: Point) -> list[SSAValue]:
-        """Returns the values of the outputs before the reduction."""
         return [
             self.element(array, self._at(map.results, point, array.shape))
             for array, map in zip(loops.outputs, loops.output_maps, strict=True)
@@ -324,7 +327,7 @@ class LoopsCode:
     def sequential(
         self, loops: Loops, point: Point, initial: Sequence[SSAValue]
     ) -> Sequence[SSAValue]:
-        """Computes a reduction by nested loops of one invocation, in the operation's order."""
+        """Emits a reduction as nested loops of one invocation, in the operation's order."""
         order = [loop for loop, yes in enumerate(loops.reduction) if yes]
         total: Size = prod(loops.sizes[loop] for loop in order)
         unrolled = isinstance(total, int) and total <= self.most_unrolled
@@ -348,7 +351,7 @@ class LoopsCode:
         return nest(0, point, initial)
 
     def _at(self, exprs: Sequence[AffineExpr], point: Point, shape: Shape) -> Point:
-        """Evaluates index expressions at a point."""
+        """Emits index expressions at a point."""
         indices = tuple(self.affine(expr, point) for expr in exprs)
         for index, size in zip(indices, shape, strict=True):
             self.b.assume(index, size)
@@ -366,7 +369,7 @@ class LoopsCode:
             case AffineBinaryOpExpr(kind=kind):
                 return self._scaled(kind, expr, point)
             case _:
-                raise ValueError(f"the index expression {expr} is not known")
+                raise ValueError(f"the index expression {expr} is not supported")
 
     def _scaled(self, kind: AffineBinaryOpKind, expr: AffineBinaryOpExpr, point: Point) -> Index:
         b = self.b
@@ -396,7 +399,9 @@ class LoopsCode:
         values: Sequence[SSAValue] | None = None,
     ) -> list[SSAValue]:
         """
-        Computes the values that the body yields at a point, or `values`; `carried` are the outputs.
+        Emits the values that a body yields at a point, or `values`.
+
+        `carried` are the values of the outputs; None: their initial elements.
         """
         wanted = tuple(yields_of(loops.body) if values is None else values)
         env: dict[SSAValue, Index] = {}
@@ -411,7 +416,7 @@ class LoopsCode:
         ]
 
     def _needed(self, loops: Loops, wanted: tuple[SSAValue, ...]) -> list[Operation]:
-        """Lists the operations of a body that the wanted values depend on, in their order."""
+        """Lists the operations of a body that compute the wanted values, in order."""
         key = (loops, wanted)
         if key not in self.needed:
             values = set(wanted)
@@ -431,7 +436,7 @@ class LoopsCode:
         carried: Sequence[SSAValue] | None,
         env: dict[SSAValue, Index],
     ) -> None:
-        """Computes the value of a body's argument and puts it into `env`."""
+        """Emits the value of a body's argument and adds it to `env`."""
         if value in env or value.owner is not loops.body:
             return
         number = loops.body.args.index(value)  # pyright: ignore[reportArgumentType]
@@ -457,7 +462,6 @@ class LoopsCode:
     def _operation(
         self, loops: Loops, op: Operation, point: Point, env: dict[SSAValue, Index]
     ) -> None:
-        """Writes one operation of a body."""
         b = self.b
         if isinstance(op, linalg.ops.IndexOp):
             env[op.result] = point[op.dim.value.data]
@@ -485,7 +489,7 @@ class LoopsCode:
         return env[value] if value in env else self.scalar(value)
 
     def _index_operation(self, op: Operation, operands: Sequence[Index]) -> Index | None:
-        """Folds constants, sums and multiples of indices; None for other operations."""
+        """Folds constants, sums and products of indices; None for other operations."""
         if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
             return op.value.value.data
         if isinstance(op, arith.AddiOp):
@@ -499,7 +503,7 @@ class LoopsCode:
         return None
 
     def pure(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Copies an operation onto other operands."""
+        """Copies a pure operation with other operands; equal copies are emitted once."""
         b = self.b
         if isinstance(op, arith.ConstantOp):
             return [b.constant(cast(IntegerAttr | FloatAttr, op.value))]
@@ -520,7 +524,7 @@ class LoopsCode:
     def _nested(
         self, loops: Loops, op: Operation, point: Point, env: dict[SSAValue, Index]
     ) -> None:
-        """Copies an `scf` operation of a body, with the code of elements inside its regions."""
+        """Copies an operation of a body with regions; emits array elements inside of them."""
         b = self.b
         operands = [b.index(self._value(value, env)) for value in op.operands]
         regions = [
@@ -540,7 +544,6 @@ class LoopsCode:
     def _inner(
         self, loops: Loops, block: Block, point: Point, env: dict[SSAValue, Index]
     ) -> Region:
-        """Copies a nested block with new values."""
         copy = Block(arg_types=block.arg_types)
         env.update(zip(block.args, copy.args, strict=True))
         with self.b.inside(copy):
@@ -554,17 +557,17 @@ class LoopsCode:
 
 
 def _is_cheap(array: Array) -> bool:
-    """True if computing an element whose value is not used costs little."""
+    """True if no reduction is needed to compute an element."""
     reduces = isinstance(array, Computed) and array.loops.reduces
     return not reduces and all(map(_is_cheap, sources_of(array)))
 
 
 def _starts_inside(array: Array) -> bool:
     """
-    True if a first element can be read, even if the array is empty.
+    True if the first element can be read even if the array is empty.
 
-    A slice that begins behind the start may be empty if its size is dynamic: `x[1:]` of one
-    element.
+    A slice with an offset above 0, such as `x[1:]` of one element, may be empty and start outside
+    of `x`.
     """
     if isinstance(array, Padded | Patched):
         return True

@@ -1,11 +1,10 @@
 """
 Divides a row among invocations, and combines their partial results.
 
-A reduction is divided if its body is `accumulated <op> new`, and the order of the operations does
-not matter. Each invocation of the group takes every n-th element. Then the invocations exchange
-partial results: within a subgroup by group arithmetic, rotations or shuffles, between subgroups
-through Workgroup memory. An invocation computes any other reduction alone, in the order of the
-loops.
+A reduction is divided if its body is `accumulated <op> new` and `<op>` is associative and
+commutative. Each of n invocations reduces every n-th element. The partial results are then
+combined: within a subgroup by group arithmetic, rotations or shuffles, between subgroups through
+Workgroup memory. Other reductions are computed by each invocation alone, in loop order.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ from xdsl_spirv.passes.kernel.subgroup_reduction import can_reduce, reduce_subgr
 from xdsl_spirv.targets import Target
 
 Point: TypeAlias = tuple[Index, ...]
-"""The indices of the loops of an element."""
+"""Loop indices of an element."""
 
 READ_BY_EACH = 8
-"""Most partial results that every invocation reads."""
+"""Largest number of partial results that every invocation reads."""
 
 
 @dataclass(frozen=True)
 class Reducer:
-    """Combines values of one result of a reduction."""
+    """Emits the operation of one result of a reduction."""
 
     b: HoistingEmitter
     combination: Combination
@@ -49,7 +48,7 @@ class Reducer:
 
     @property
     def neutral(self) -> SSAValue:
-        """Returns the neutral element of `<op>`."""
+        """The neutral element of `<op>`."""
         value = NEUTRAL[self.kind](self.combination.type)
         return self.b.number(value, self.combination.type)
 
@@ -63,11 +62,12 @@ class Lanes:
     """
     The invocations that share a row: invocation `lane` of `size`, in group `number` of `count`.
 
-    `subgroups` is the number of subgroups in a cooperating workgroup, `memory` says if all
-    invocations may meet at a barrier.
+    `subgroups` is the number of subgroups in a group that is a workgroup. `memory` is True if all
+    invocations of the group may execute a barrier.
 
-    If `rows` is above 1, this is invocation `place` of a workgroup with `rows` times `elements`
-    neighbouring rows. `beside` lists the indices of an invocation's rows by the index of its first.
+    If `rows` is above 1, a workgroup has `rows` * `elements` neighbouring rows, and `place` is the
+    invocation's index in it. `beside` maps the index of an invocation's first row to the indices
+    of all its rows.
     """
 
     b: HoistingEmitter
@@ -86,11 +86,11 @@ class Lanes:
 
     @property
     def row(self) -> Index:
-        """Returns the number of this invocation's row among the rows side by side."""
+        """Index of the invocation's row among `rows`."""
         return self.b.remainder(self.place, self.rows)
 
     def neighbours(self, point: Point) -> list[Point]:
-        """Maps a point in the invocation's first row to the same point in each of its rows."""
+        """Maps a point in the invocation's first row to the points in each of its rows."""
         if not any(isinstance(index, SSAValue) and index in self.beside for index in point):
             return [point]
         return [
@@ -102,13 +102,14 @@ class Lanes:
         ]
 
     def at(self, depth: int) -> Lanes:
-        """Returns the lanes for rows that the scopes up to `depth` decide."""
+        """Returns a copy for a row that is determined by the scopes up to `depth`."""
         return replace(self, depth=depth)
 
     def in_turn(self, total: Size, body: Callable[[Sequence[Index], Any], None]) -> None:
         """
-        Calls body(numbers, inside) for all numbers below `total`, a few neighbours at a time. If
-        `inside` is false, the numbers are valid repeats, and nothing may be stored.
+        Calls body(numbers, inside) for all numbers below `total`, a few neighbours at a time.
+
+        If `inside` is false, the numbers are valid duplicates, and nothing may be stored.
         """
 
         def step(numbers: Sequence[Index], inside: Any, carried: Sequence[SSAValue]):
@@ -124,9 +125,9 @@ class Lanes:
         body: Callable[[Sequence[Index], Any, Sequence[SSAValue]], Sequence[SSAValue]],
     ) -> Sequence[SSAValue]:
         """
-        Calls body(numbers, inside, carried) in turns over the invocations.
+        Calls body(numbers, inside, carried) for the invocation's numbers below `total`.
 
-        Few steps are unrolled: then every pass over the row has the same numbers, and finds the
+        Few steps are unrolled: every pass over the row then has equal numbers, and reuses the
         elements that an earlier pass computed.
         """
         b = self.b
@@ -158,9 +159,7 @@ class Lanes:
         return b.loop(total, stride * times, carried, step, lower=first)
 
     def _times(self, total: Size, stride: int) -> int:
-        """
-        Returns how many steps of a loop over rows side by side are unrolled, so that loads overlap.
-        """
+        """Returns the unroll factor of a loop over neighbouring rows, so that loads overlap."""
         if self.rows == 1 or is_dynamic(total):
             return 1
         most = max(1, UNROLLED // self.elements)
@@ -174,10 +173,10 @@ class Lanes:
         body: Callable[..., Sequence[SSAValue]],
     ) -> list[Sequence[SSAValue]] | None:
         """
-        Computes a reduction's results at points that all invocations of the group need.
+        Emits a reduction's results at points that all invocations of the group need.
 
-        `body` gives values of the loops' body at a point (see `LoopsCode.body`). Returns None if
-        each invocation had better reduce alone.
+        `body` emits the values of the loops' body at a point (see `LoopsCode.body`). Returns None
+        if each invocation must reduce alone.
         """
         combinations = combinations_of(loops)
         order = [loop for loop, yes in enumerate(loops.reduction) if yes]
@@ -258,7 +257,7 @@ class Lanes:
         Combines `count` partial results, of which this is number `number`, through Workgroup
         memory.
 
-        If several invocations have the same result, `writes` selects one of them: otherwise they
+        If several invocations hold one partial result, `writes` must select one of them to avoid a
         race.
         """
         b = self.b
@@ -272,8 +271,9 @@ class Lanes:
 
     def _folded(self, reducer: Reducer, value: SSAValue) -> SSAValue:
         """
-        Combines partial results through memory in a workgroup with several rows: while more than a
-        few are left, an eighth of the invocations adds up those of the others.
+        Combines partial results of several rows through Workgroup memory.
+
+        Each round leaves an eighth of the results, until every invocation can read the rest.
         """
         b, count, type = self.b, self.size, reducer.combination.type
         room = count * self.rows
@@ -300,7 +300,7 @@ class Lanes:
         return total(self.row, 1, count)
 
     def _read_in_turns(self, reducer: Reducer, memory: SSAValue, count: int) -> SSAValue:
-        """Combines a lane's share of the partial results, which its subgroup reads together."""
+        """Combines a lane's share of the partial results; the subgroup must combine the shares."""
         b, size = self.b, self.target.subgroup_size
         lane = b.lane_id(size)
 
@@ -314,7 +314,7 @@ class Lanes:
 
 
 def group_of(b: HoistingEmitter, schedule: LoopsAttr, target: Target) -> Lanes:
-    """Returns the group that the schedule names."""
+    """Returns the group of invocations that the schedule selects."""
     invocations, workgroups = schedule.workgroup.data, schedule.workgroups.data
     size, elements, group = target.subgroup_size, schedule.elements.data, schedule.reduce.data
     workgroup = b.block_id(gpu.DimensionEnum.X, "workgroup", workgroups)

@@ -1,12 +1,12 @@
 """
-Moves elements through Workgroup memory that are read along one loop and stored along another.
+Transposes tiles in Workgroup memory, for elements that are read and stored along different loops.
 
     for each tile of the two loops: compute, invocations along the first     -> Workgroup memory
                                     barrier
                                     store, invocations along the second      <- Workgroup memory
 
-So both the reads and the stores are contiguous. A row of the tile has one unused element, so that
-elements of one column lie in different banks.
+Both the reads and the stores are then contiguous. A row of the tile has one unused element, so
+that elements of a column lie in different banks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xdsl_spirv.passes.loops.code import LoopsCode
 
 
 class Tiles:
-    """The tiles of a nest; `count` says how many there are."""
+    """Writes the tiles of a nest; `count` is the number of tiles."""
 
     def __init__(self, code: LoopsCode, schedule: LoopsAttr, nest: Nest, op: Operation):
         self.code, self.b, self.nest = code, code.b, nest
@@ -34,8 +34,8 @@ class Tiles:
         if axes is None:
             raise NotLoops(
                 op,
-                f"tile = {self.size}: its results lie along the same loop as its operands, or it "
-                "reads along several; leave tile out",
+                f"tile = {self.size} needs operands that are all contiguous along one loop, and "
+                "results along another: remove tile from the schedule",
             )
         self.first, self.last = axes
         along = (*self.first, self.last)
@@ -51,7 +51,7 @@ class Tiles:
         return prod(self.grid)
 
     def write(self, tile: Index) -> None:
-        """Computes and stores a tile by a workgroup."""
+        """Writes the code by which a workgroup computes and stores a tile."""
         b = self.b
         indices = b.delinearized(tile, self.grid)
         thread: Index = 0 if self.workgroup == 1 else b.thread_id(self.workgroup)
@@ -77,8 +77,9 @@ class Tiles:
         self, indices: tuple[Index, ...], first: Index, last: Index
     ) -> tuple[tuple[Index, ...], Condition]:
         """
-        Returns the point of the nest at a place of a tile, and whether it lies inside; if not, the
-        point is an existing one.
+        Returns the point of a tile's element; condition: the element exists.
+
+        The point of a missing element is redirected to an existing one.
         """
         b, shape = self.b, self.nest.shape
         inside: Condition = True

@@ -1,5 +1,5 @@
 """
-Writes the code of one invocation of a kernel without a contraction.
+Writes the code of an invocation for kernels without a contraction.
 
     schedule.collective {                      scf.for %row = ... in turns among the groups
       linalg.generic (max)              ->       the maximum of the row: lanes, then the group
@@ -7,10 +7,10 @@ Writes the code of one invocation of a kernel without a contraction.
       linalg.generic (sum) ...                   scf.for %column = ... in turns among the lanes
     }                                              load, compute, store
 
-The loops of a result are rows or columns: reductions have a result for each row, which the row's
-columns share. Rows are divided among groups (an invocation, a subgroup, or a workgroup, as the
-schedule says), columns among the invocations of a group. No intermediate buffer is stored: its
-elements are computed where they are used (`loops.code`).
+A result's loops are divided into rows and columns: a reduction has one result for each row. Rows
+are distributed over groups (an invocation, a subgroup, or a workgroup, as the schedule says),
+columns over the invocations of a group. No intermediate buffer is stored: its elements are
+computed where they are used (`loops.code`).
 """
 
 from __future__ import annotations
@@ -52,15 +52,13 @@ PASS = "loops-to-invocations"
 def distribute(
     builder: HoistingEmitter, plan: LoopsPlan, collective: CollectiveOp
 ) -> Callable[[], None]:
-    """
-    Writes the code of an invocation; returns a function that then moves neighbours as vectors.
-    """
+    """Writes the code of an invocation; returns a function that vectorizes loads and stores."""
     schedule, target = plan.schedule, plan.target
     alone = schedule.reduce.data == "invocation"
     try:
         reader, results = results_of_collective(collective.body.block)
         if not results:
-            refuse(PASS, collective, "it writes to no buffer of its kernel")
+            refuse(PASS, collective, "the kernel writes no buffer")
         code = LoopsCode(builder, reader, schedule.elements.data if alone else 1)
         for nest in nests_of(results):
             _Distribution(code, schedule, target, nest, collective).write()
@@ -70,7 +68,7 @@ def distribute(
 
 
 def _move_vectors(builder: HoistingEmitter, plan: LoopsPlan) -> None:
-    """Moves neighbours as vectors; removes unused operations before and after."""
+    """Vectorizes loads and stores; erases unused operations before and after."""
     block = builder.entry
     erase_unused(block)
     use_vectors(builder, block.args, plan.schedule.elements.data)
@@ -82,10 +80,10 @@ EFFECTS = (memref.StoreOp, gpu.BarrierOp)
 
 def erase_unused(block: Block) -> None:
     """
-    Erases unused operations in a block and its inner blocks that neither store nor wait.
+    Erases unused operations that contain neither a store nor a barrier, also in inner blocks.
 
-    xDSL's `dce` keeps divisions and identifiers of the invocation: it does not know that they have
-    no effect.
+    xDSL's `dce` does not erase divisions and invocation ids, whose lack of effects is not
+    declared.
     """
     for op in list(block.walk(reverse=True, region_first=True)):
         kept = op.has_trait(IsTerminator) or any(isinstance(o, EFFECTS) for o in op.walk())
@@ -94,7 +92,7 @@ def erase_unused(block: Block) -> None:
 
 
 class _Distribution:
-    """The elements of one nest, divided among all invocations."""
+    """Distributes the elements of one nest over all invocations."""
 
     def __init__(
         self,
@@ -111,7 +109,7 @@ class _Distribution:
         self.column_shape = tuple(s for i, s in enumerate(shape) if i in self.columns)
         self.row_shape = tuple(s for i, s in enumerate(shape) if i not in self.columns)
         if schedule.reduce.data != "invocation" and not reductions_of(nest):
-            # A nest without reductions needs no groups: invocations compute its elements alone.
+            # Without reductions, each invocation computes elements alone.
             schedule = LoopsAttr(schedule.workgroup.data, schedule.workgroups.data)
         self.lanes: Lanes = group_of(self.b, schedule, target)
 
@@ -133,7 +131,6 @@ class _Distribution:
         self._in_turns(rows, lanes.number, lanes.count, self._row)
 
     def _elements(self) -> None:
-        """Computes elements in row-major order, a few neighbours for each invocation."""
         total, step = prod(self.nest.shape), self.schedule.elements.data
         if not is_multiple(total, step):
             step = 1
@@ -148,7 +145,7 @@ class _Distribution:
     def _in_turns(
         self, total: Size, number: Index, count: int, body: Callable[[Index], None]
     ) -> None:
-        """Calls body(i) for each i below `total`, in turns among `count` numbered executors."""
+        """Calls body(i) for i = `number`, `number` + `count`, ... below `total`."""
         b = self.b
         if not is_dynamic(total) and total <= count:
             below = b.below(number, total)
@@ -166,12 +163,11 @@ class _Distribution:
         b.loop(total, count, (), step, lower=number)
 
     def _row(self, row: Index) -> None:
-        """Computes a row: its columns, in turns among the group's invocations."""
         place = self.b.delinearized(row, self.row_shape)
         self._rows(self.lanes.at(self.b.depth), [place], True)
 
     def _rows(self, lanes: Lanes, places: Sequence[tuple[Index, ...]], inside: Condition) -> None:
-        """Computes rows at these places by a group's invocations."""
+        """Computes the rows at `places` by all invocations of a group."""
         b = self.b
         self.code.group = lanes if lanes.size > 1 or lanes.rows > 1 else None
         if self.columns:
@@ -185,13 +181,13 @@ class _Distribution:
 
     @property
     def _elements_beside(self) -> int:
-        """The number of neighbouring rows per invocation; 1 if groups would be incomplete."""
+        """Number of neighbouring rows per invocation; 1 if it does not divide the rows."""
         wide = [size for size in self.row_shape if size != 1]
         elements = self.lanes.elements
         return elements if wide and is_multiple(wide[-1], elements) else 1
 
     def _rows_beside(self, block: Index) -> None:
-        """Computes the rows that a workgroup has; each invocation has a few neighbours."""
+        """Computes block `block` of a workgroup's neighbouring rows."""
         b, lanes, elements = self.b, self.lanes, self._elements_beside
         total = prod(self.row_shape)
         number = b.plus(b.times(block, lanes.rows), lanes.row)
@@ -230,9 +226,9 @@ class _Distribution:
         self, points: Sequence[tuple[Index, ...]], inside: Condition = True, alone: bool = False
     ) -> None:
         """
-        Computes the elements at all points, then stores them, so that neighbours stay side by side.
+        Computes the elements at all points, then stores them, so that stores stay adjacent.
 
-        With `alone`, one invocation stores the elements that its whole group has computed.
+        With `alone`, only lane 0 stores the elements that its whole group has computed.
         """
         values = [[self.code.element(a, p) for a, _ in self.nest.results] for p in points]
 
@@ -246,7 +242,7 @@ class _Distribution:
 
 @dataclass(frozen=True)
 class LoopsToInvocationsPass(KernelPass):
-    """Writes out every kernel whose collective carries a `#schedule.loops`."""
+    """Writes the kernels whose collective has a `#schedule.loops`."""
 
     name = "loops-to-invocations"
     codes = {"loops": distribute}

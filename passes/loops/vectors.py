@@ -1,13 +1,13 @@
 """
-Turns loads and stores of neighbouring elements into vector loads and stores.
+Replaces loads and stores of neighbouring elements by vector loads and stores.
 
     %0 = memref.load %m[%i]                %v = memref.load %vectors[%i / 4]
     %1 = memref.load %m[%i + 1]     ->     %0 = vector.extract %v[0]
     ...                                    ...
 
-A buffer is viewed as elements or as vectors, not as both. So it changes only if all accesses form
-complete rows of neighbours, each of which begins at a multiple of the vector's length. A vector has
-at most 4 components: 8 halves are moved as 4 words.
+A buffer is viewed either as elements or as vectors. It is changed only if all accesses form
+complete vectors, each aligned to the vector's length. A vector has at most 4 components: 8 halves
+are loaded as 4 words.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from xdsl_spirv.passes.schedule.tiles import vector_type
 Row = list[memref.LoadOp | memref.StoreOp]
 
 MOST_BITS = 128
-"""Most bits that an invocation moves at a time."""
+"""Largest size of one load or store, in bits."""
 
 
 def use_vectors(builder: HoistingEmitter, arguments: tuple[SSAValue, ...], elements: int) -> None:
     """
-    Moves as many neighbours of the arguments' elements at a time as all accesses allow: at most
-    `elements`, and at most 16 bytes.
+    Vectorizes the accesses of each argument by the widest possible vectors.
+
+    A vector has at most `elements` elements and 16 bytes.
     """
     for argument in arguments:
         for width in (8, 4, 2):
@@ -52,7 +53,7 @@ def _is_movable(element: Attribute, width: int) -> bool:
 
 
 def _rows(builder: HoistingEmitter, argument: SSAValue, width: int) -> list[Row]:
-    """Groups all accesses of a buffer as rows of neighbours; empty if one does not fit."""
+    """Groups all accesses of a buffer as vectors of neighbours; [] if one does not fit."""
     type = argument.type
     if not isinstance(type, MemRefType) or not _is_movable(type.element_type, width):
         return []
@@ -89,7 +90,7 @@ def _change(builder: HoistingEmitter, argument: SSAValue, rows: list[Row], width
     assert isinstance(block, Block)
     block.insert_op_before(view, block.first_op)  # pyright: ignore[reportArgumentType]
     for row in rows:
-        # A load at the first place dominates all users; a store at the last one knows all values.
+        # The first load dominates all users. At the last store, all values are defined.
         loads = isinstance(row[0], memref.LoadOp)
         op = _in_order(row)[0 if loads else -1]
         b = KernelEmitter(InsertPoint.before(op))
@@ -114,7 +115,7 @@ def _in_order(row: Row) -> Row:
 def _vector_number(
     builder: HoistingEmitter, b: KernelEmitter, op: memref.LoadOp | memref.StoreOp, width: int
 ) -> SSAValue:
-    """Returns the number of the vector that has an element; the added number is never negative."""
+    """Emits the index of the vector that contains an access."""
     base, added = builder.split(op.indices[0])
     more = added // width
 

@@ -34,7 +34,7 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 
 // -----
 
-// CHECK: loops-to-invocations: 'memref.alloc' (%t) in @f: unwritten elements are read
+// CHECK: loops-to-invocations: 'memref.alloc' (%t) in @f: the kernel reads elements that were not written
 builtin.module attributes {schedule.target = "lavapipe"} {
   "gpu.module"() <{sym_name = "kernels"}> ({
     "gpu.func"() <{function_type = (memref<4xf32, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({
@@ -53,7 +53,7 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 
 // -----
 
-// CHECK: loops-to-invocations: 'schedule.collective' in @f: tile = 8: its results lie along the same loop as its operands, or it reads along several; leave tile out
+// CHECK: loops-to-invocations: 'schedule.collective' in @f: tile = 8 needs operands that are all contiguous along one loop, and results along another: remove tile from the schedule
 builtin.module attributes {schedule.target = "lavapipe"} {
   "gpu.module"() <{sym_name = "kernels"}> ({
     "gpu.func"() <{function_type = (memref<4x5xf32, #spirv.storage_class<StorageBuffer>>, memref<4x5xf32, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({
