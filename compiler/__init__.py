@@ -3,15 +3,15 @@ Compiles models to programs.
 
     from xdsl_spirv.compiler import compile, compile_module
 
-`compile` takes a model in any form, `compile_module` a module of `linalg` on tensors. Names are
-imported when they are used.
+`compile` takes a model in any format, `compile_module` a module of `linalg` on tensors. Names are
+imported on first use.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-# Corrects xDSL before its dialects are imported.
+# Patches xDSL before its dialects are imported.
 import xdsl_spirv.universe  # pyright: ignore[reportUnusedImport]  # noqa: F401
 
 if TYPE_CHECKING:

@@ -1,7 +1,4 @@
-"""
-The interface for Python programs: `compile` makes a program of a model; calling the program runs it
-on numpy arrays.
-"""
+"""Defines `compile`, which turns a model into a program that runs on numpy arrays."""
 
 from __future__ import annotations
 
@@ -71,23 +68,31 @@ def compile(
     form: Literal["kernels", "graph"] = "kernels",
 ) -> Program | GraphProgram:
     """
-    Compile a model for a target: the name of a device, or the path of a target file; without it,
-    for the device that the environment's XDSL_SPIRV_DEVICE names, or the best of this machine.
+    Compiles a model for a target: the name of a device, or the path of a target file. Without
+    `target`, the device of the environment variable XDSL_SPIRV_DEVICE is used, or the best one of
+    this machine.
 
-    `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name, or
-    None where they stay open, and whose inputs `constants` may fix), a program of `torch.export`, a
-    file of StableHLO, an MLIR file or module of `linalg` on tensors (whose arguments `weights` may
-    fill, by name, and which stays as it is), or an imported model, or a GGUF file, a language model
-    that becomes `prefill` and `decode` with states of `context` tokens. `context` turns the past of
-    an ONNX model (key and value tensors that it takes and returns) into state of a session, with
-    room for that many tokens; `state` names such inputs and their outputs, also of a program of
-    `torch.export`. With several `functions` of a module the program has all of them, for runs of a
-    `session`.
+    `source` is one of these:
 
-    With `form="graph"` the model becomes one graph of TOSA operators, for no target in particular.
+    - an ONNX file or `ModelProto`. `dims` gives sizes to its open dimensions by name (None leaves
+      a dimension open), and `constants` fixes inputs;
+    - a program of `torch.export`;
+    - a file of StableHLO;
+    - an MLIR file or a module of `linalg` on tensors, which is not changed. `weights` gives values
+      to its arguments by name;
+    - an imported model;
+    - a GGUF file, a language model that becomes `prefill` and `decode` with states of `context`
+      tokens.
 
-    The program is called with numpy arrays: `program(x)`. With more than one of `jobs`, kernels are
-    lowered by that many forks of this process (Linux only). No other thread may hold a lock then.
+    `context` turns the past of an ONNX model (key and value tensors that are inputs and outputs)
+    into state of a session, with space for this many tokens. `state` names such inputs and their
+    outputs, also for a program of `torch.export`. With several `functions` of a module, the
+    program contains all of them, to be run in a `session`.
+
+    With `form="graph"` the model becomes one graph of TOSA operators, for any target.
+
+    The program is called with numpy arrays: `program(x)`. With `jobs` above 1, kernels are lowered
+    by this many forks of the process (Linux only). No other thread may hold a lock then.
 
     Raises `FrontendError`, `ProgramError`, `TargetError` and xDSL's errors.
     """
@@ -97,7 +102,7 @@ def compile(
 
         if target is not None or functions:
             raise ProgramError(
-                "a graph is one function, for no target", form, "leave target and functions out"
+                "a graph has one function and no target", form, "leave target and functions out"
             )
         return graph_of_model(options.model(source, None))
     if target is None:
@@ -113,7 +118,7 @@ def compile(
 
 
 def _is_module_file(source: Any) -> bool:
-    """True if `source` is a path of MLIR's own dialects."""
+    """True if `source` is the path of a file in MLIR's own dialects."""
     if not isinstance(source, str | os.PathLike):
         return False
     return not (is_gguf(source) or is_onnx(source) or is_stablehlo(source))
@@ -121,7 +126,7 @@ def _is_module_file(source: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Options:
-    """Options of `compile` that say how a source is read."""
+    """Options of `compile` that affect how a source is imported."""
 
     dims: Mapping[str, int | None] | None
     constants: Mapping[str, Array] | None
@@ -131,7 +136,6 @@ class _Options:
     state: Mapping[str, str] | None
 
     def model(self, source: Any, target: str | None) -> ImportedModel:
-        """Imports a source of `compile`."""
         from xdsl_spirv.frontends.model import ImportedModel
         from xdsl_spirv.frontends.torch_import import is_exported
 

@@ -1,7 +1,4 @@
-"""
-Compiles a module to a program: lifts constants, runs the target's passes, reads the host function
-and encodes the kernels.
-"""
+"""Compiles a module to a program: runs the target's passes, reads host functions, encodes code."""
 
 from __future__ import annotations
 
@@ -73,7 +70,7 @@ DISTRIBUTION = "xdsl-spirv"
 
 
 class RefusedError(ProgramError, PassFailedException):
-    """A pass refuses the program: a `ProgramError`, and the error that the pass raised."""
+    """Raised as `ProgramError` if a pass refuses the program. It is also the pass's own error."""
 
 
 class UnknownLayerError(ProgramError):
@@ -82,7 +79,7 @@ class UnknownLayerError(ProgramError):
 
 @contextmanager
 def _refusing() -> Generator[None]:
-    """Raises the refusal of a pass as an error of the program."""
+    """Converts the error of a pass to a `RefusedError`."""
     try:
         yield
     except PassFailedException as error:
@@ -105,17 +102,17 @@ def compile_module(
     jobs: int = 1,
 ) -> Program:
     """
-    Compile host functions of `linalg` on tensors for a target (a name or a target file's path).
+    Compiles host functions of `linalg` on tensors for a target (a name or a target file's path).
 
-    `source` is a module, which is consumed, or an .mlir file. With several `functions` the program
-    has all of them; weights and states of the same name are shared. `weights` gives values to
-    arguments by name; constants that kernels read become weights too. `operators` maps names of
-    nodes to the model's operators, for `layers`; `limits` bars paths for some layers; `observe` is
-    called before the first pass and after each one, with its name and the module. With `jobs` above
-    1, kernels are lowered by so many processes (on Linux, if there is no observer).
+    `source` is an .mlir file, or a module, which is consumed. With several `functions` the program
+    contains all of them; weights and states of the same name are shared. `weights` gives values to
+    arguments by name. Constants that kernels read become weights, too. `operators` maps node names
+    to the model's operators, for `layers`. `limits` excludes paths for some layers. `observe` is
+    called with a name and the module: before the first pass and after each pass. With `jobs` above
+    1, kernels are lowered by this many processes (on Linux, without `observe`).
 
-    Raises `ProgramError` for a module that no program can hold or that a pass refuses,
-    `TargetError` for an unknown target, and xDSL's errors for invalid IR.
+    Raises `ProgramError` for an unsupported module or a refusal by a pass, `TargetError` for an
+    unknown target, and xDSL's errors for invalid IR.
     """
     device = load(target)
     ctx = context()
@@ -130,7 +127,7 @@ def compile_module(
     passes: Passes = lowering(target, limits)
     passes = _run_until(PREPARED, passes, module, ctx, observe)
     facts = {name: _Facts.derive(host_function(module, name)) for name in chosen}
-    # The custom form of a named operation would lose its index maps.
+    # The custom syntax of a named operation omits its index maps.
     text = text_of(module, generic=True)
     passes = _run_until(SCHEDULED, passes, module, ctx, observe)
     layers = [
@@ -154,14 +151,14 @@ def compile_module(
 
 
 def _refuse_large_weights(program: Program, device: Target) -> None:
-    """Raises `ProgramError` for a weight that no buffer of the target holds."""
+    """Raises `ProgramError` for a weight that is larger than the target's largest buffer."""
     most = device.storage_buffer_max_bytes
     for name, array in program.weights.items():
         if array.nbytes > most:
             raise ProgramError(
                 f"{array.nbytes:,} bytes, and a buffer of {device.name} holds at most {most:,}",
                 f"weight {name!r}",
-                "compile for a target of larger buffers, or keep the weight in fewer bits",
+                "compile for a target with larger buffers, or quantize the weight to fewer bits",
             )
 
 
@@ -174,7 +171,7 @@ def _program(
     device: Target,
     component_map: str | None,
 ) -> Program:
-    """The program of host functions and their kernels; the manifest's own function is the first."""
+    """Builds the program of host functions and kernels. The first function is the main one."""
     values: dict[str, Array] = {}
     first, *others = [_record(host, facts[host.name].names, values) for host in hosts]
     launched_kernels, code = _kernels([host.host for host in hosts], kernels)
@@ -211,7 +208,7 @@ def _program(
 
 
 def _keep_only(module: ModuleOp, chosen: Sequence[str]) -> None:
-    """Erases other functions that are not called, because they cannot run."""
+    """Erases functions that are not chosen and not called, because they cannot run."""
     for other in host_functions(module):
         if other.sym_name.data not in chosen:
             other.detach()
@@ -223,7 +220,7 @@ def _argument_names(host: FuncOp) -> set[str]:
 
 
 def _give(module: ModuleOp, chosen: Sequence[str], weights: Mapping[str, Array]) -> None:
-    """Gives each function its weights; refuses names that are not arguments of the first one."""
+    """Sets each function's weights. Raises `ProgramError` for names that the first one lacks."""
     if not weights:
         return
     from xdsl_spirv.compiler.weights import give_weights
@@ -237,7 +234,7 @@ def _give(module: ModuleOp, chosen: Sequence[str], weights: Mapping[str, Array])
 
 @dataclass(frozen=True)
 class _Facts:
-    """Facts about a function before its operations become dispatches."""
+    """Facts about a function, collected before its operations become dispatches."""
 
     weights: dict[str, Array]
     states: dict[str, Array]
@@ -264,14 +261,14 @@ class _Facts:
 
 
 def _record(function: HostFunction, names: Names, values: dict[str, Array]) -> Function:
-    """A function of the manifest; the contents of its weights and states are added to `values`."""
+    """Builds a function's manifest record, and adds its weights and states to `values`."""
     host = function.host
     dispatches = marked(host.buffers, [launch.dispatch for launch in host.launches], host.loops)
     buffers = tuple(_fill_buffer(buffer, function.values, values) for buffer in host.buffers)
     dynamic = bool(host.loops) or any(
         buffer.is_dynamic or buffer.kind == "scalar" for buffer in buffers
     )
-    # Where temporaries lie is known when their sizes are.
+    # Offsets of temporaries are assigned at run time if sizes are dynamic.
     assigned = Assignment(buffers, 0, 0) if dynamic else assign(buffers, dispatches)
     return Function(
         function=function.name,
@@ -288,8 +285,8 @@ def _record(function: HostFunction, names: Names, values: dict[str, Array]) -> F
 
 def _fill_buffer(buffer: Buffer, given: Mapping[str, Array], values: dict[str, Array]) -> Buffer:
     """
-    Checks the contents of a weight or a state that functions share, and adds them to `values`. A
-    state whose elements are all equal keeps that number in the manifest instead.
+    Checks the contents of a weight or state, and adds them to `values`. If all elements of a state
+    are equal, their number is stored in the returned buffer record instead.
     """
     if buffer.kind not in SHARED:
         return buffer
@@ -301,7 +298,7 @@ def _fill_buffer(buffer: Buffer, given: Mapping[str, Array], values: dict[str, A
 
 
 def _only_number(array: Array) -> int | float | None:
-    """The number that all elements of an array equal, if JSON can write it."""
+    """Returns the number that all elements equal, or None if they differ or JSON lacks it."""
     if not array.size or array.tobytes() != array.reshape(-1)[:1].tobytes() * array.size:
         return None
     number = array.reshape(-1)[0].item()
@@ -319,7 +316,7 @@ def _run_until(
     ctx: Context,
     observe: Observer | None,
 ) -> Passes:
-    """Runs the passes up to the last one of a name; returns the remaining passes."""
+    """Runs the passes up to and including the last one named `last`. Returns the others."""
     first, rest = split_after(passes, last)
     run(first, ctx, module, observe)
     return rest
@@ -327,8 +324,8 @@ def _run_until(
 
 def refuse_unmet(limits: Limits, layers: Sequence[Layer]) -> None:
     """
-    Raises `ProgramError` for a pattern of `--only` or `--except` that no layer matched, and for
-    arithmetic that is allowed and that no layer computes in.
+    Raises `ProgramError` for limits without effect: a pattern of `--only` or `--except` that
+    matches no layer, or allowed arithmetic that no layer uses.
     """
     paths = {considered.path for layer in layers for considered in layer.considered}
     if limits.allowed and limits.allowed not in paths:
@@ -337,7 +334,7 @@ def refuse_unmet(limits: Limits, layers: Sequence[Layer]) -> None:
     names = [node for layer in layers if layer.path in PATHS for node in layer.nodes]
     if unmet := limits.unmet(names):
         raise UnknownLayerError(
-            f"no layer that multiplies is called {unmet[0]!r}",
+            f"no layer with a multiplication is named {unmet[0]!r}",
             f"layers: {', '.join(names) or 'none'}",
             did_you_mean(unmet[0], names, "name one of them, or use wildcards"),
         )
@@ -346,7 +343,7 @@ def refuse_unmet(limits: Limits, layers: Sequence[Layer]) -> None:
 def _kernels(
     hosts: Iterable[HostProgram], lowered: Mapping[str, LoweredKernel]
 ) -> tuple[tuple[Kernel, ...], dict[str, KernelCode]]:
-    """The kernels that hosts launch, with their bytes."""
+    """Returns the kernels that host functions launch, and their code by name."""
     entry_points: dict[str, dict[str, EntryPoint]] = {}
     for launch in (launch for host in hosts for launch in host.launches):
         name = launch.dispatch.entry_point
@@ -372,11 +369,11 @@ def pipeline_of(text: str) -> PassPipeline:
 
 @contextmanager
 def said_of_passes(known: Iterable[str]) -> Generator[None]:
-    """Turns xDSL's errors about a wrong pipeline into `ProgramError`; `known` are the passes."""
+    """Converts xDSL's errors about a wrong pipeline to `ProgramError`. `known` are pass names."""
     try:
         yield
     except ValueError as error:
-        # xDSL raises the same exceptions for a user's mistake as for a fault of its own.
+        # xDSL raises the same exceptions for a user's mistake as for its own defects.
         message = str(error)
         unknown = re.match(r"Unrecognized passes: \['([^']*)'", message)
         if unknown is None:
@@ -388,12 +385,12 @@ def said_of_passes(known: Iterable[str]) -> Generator[None]:
 
 
 def target_for(passes: Iterable[ModulePass]) -> str:
-    """Returns the name of the first target that a pass names; "" if none does."""
+    """Returns the name of the first target that a pass names, or "" if there is none."""
     named = (getattr(model_pass, "target", "") for model_pass in passes)
     return next((name for name in named if name), "")
 
 
 def subgroup_size_for(passes: Iterable[ModulePass]) -> int:
-    """The subgroup size for kernels of these passes: their target's size; 32 without a target."""
+    """Returns the subgroup size of the passes' target, or 32 without a target."""
     name = target_for(passes)
     return load(name).subgroup_size if name else 32

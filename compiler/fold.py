@@ -1,11 +1,12 @@
 """
-Computes at compile time what a host function derives from its weights and constants alone.
+Evaluates computations of a host function on weights and constants at compile time.
 
-The interpreter computes it, so folding gives the reference result of the operation. A transposed
-weight or the slice that an unrolled loop takes becomes a weight of its own; indexes become
-constants, and slices at them static. A result that is much larger than its operands (a broadcast)
-stays an operation: it would cost more to read than to make. The conversion of quantized weights to
-floats also stays: integer kernels read them as they are.
+The interpreter evaluates them, so folding gives the reference result of the operation. A
+transposed weight, or the slice that an unrolled loop reads, becomes a new weight. Indices become
+constants, and slices at constant indices become static. A result that is much larger than its
+operands (a broadcast) is not folded, because reading it would cost more than computing it. The
+conversion of quantized weights to floats is not folded either, because integer kernels read the
+quantized weights.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from xdsl_spirv.passes.analysis.values import MAKERS, operands_of
 
 @dataclass(frozen=True)
 class FoldConstantsPass(ModulePass):
-    """Computes what host functions compute from weights and constants alone."""
+    """Evaluates computations of host functions on weights and constants."""
 
     name = "fold-constants"
 
@@ -38,9 +39,7 @@ class FoldConstantsPass(ModulePass):
 
 
 def may_fold(function: FuncOp) -> bool:
-    """
-    True if some operation may have known operands. A cheap test, made before the costly `Folder`.
-    """
+    """True if some operation may have known operands. A cheap test before the costly `Folder`."""
     known: set[SSAValue] = set()
     for argument in function.body.block.args:
         if value_of(function, argument.index) is not None:
@@ -64,11 +63,7 @@ def may_fold(function: FuncOp) -> bool:
 
 
 def fold(ctx: Context, module: ModuleOp, function: FuncOp) -> None:
-    """
-    Fold computations on weights and constants into new weights.
-
-    A weight that is not read any more is removed from the arguments.
-    """
+    """Folds computations on weights and constants into new weights, and removes unused weights."""
     from xdsl_spirv.compiler.folder import Folder
     from xdsl_spirv.upstream.held_tensors import let_print
 
@@ -81,7 +76,7 @@ def fold(ctx: Context, module: ModuleOp, function: FuncOp) -> None:
 
 
 def drop_unread(function: FuncOp) -> None:
-    """Remove the arguments that are weights and have no use."""
+    """Removes the arguments that are weights without uses."""
     block = function.body.block
     unread = [a for a in block.args if not a.uses and value_of(function, a.index) is not None]
     if not unread:

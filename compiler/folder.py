@@ -1,7 +1,7 @@
 """
-Computes weights and constants for `fold-constants`, as the interpreter would in a run.
+Evaluates operations on weights and constants for `fold-constants`, with the interpreter.
 
-The interpreter and numpy are imported when there is something to compute.
+The interpreter and numpy are imported only if an operation can be folded.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from xdsl_spirv.interpreter.host.machine import Host
 
 GROWTH = 2
-"""Most elements of a folded tensor, as a multiple of the largest one it is made from."""
+"""Maximum number of elements of a folded tensor, as a multiple of its largest operand's."""
 
 SMALL = 4096
-"""Folded tensors of at most this many elements may be of any growth."""
+"""Number of elements up to which a folded tensor may have any size relative to its operands."""
 
 
 class Known(dict[SSAValue, Any]):
-    """Known contents of values. A function is called when its value is first read."""
+    """Known contents of values. A stored function is called when its value is first read."""
 
     def __getitem__(self, value: SSAValue) -> Any:
         known = super().__getitem__(value)
@@ -57,7 +57,7 @@ class Known(dict[SSAValue, Any]):
 
 
 class Folder:
-    """Walks the function once, in order; `known` maps its values to their known contents."""
+    """Folds the operations of a function, in order. `known` maps values to their known contents."""
 
     def __init__(self, module: ModuleOp, function: FuncOp):
         self.function = function
@@ -69,7 +69,7 @@ class Folder:
 
     @cached_property
     def machine(self) -> Host:
-        """The interpreter, made at first use: many modules have nothing to fold."""
+        """The interpreter, created on first use."""
         from xdsl_spirv.interpreter.host.machine import Host
         from xdsl_spirv.interpreter.options import Options
 
@@ -111,7 +111,7 @@ class Folder:
         return constant_array(value)
 
     def _evaluate(self, op: Operation, values: Sequence[SSAValue]) -> list[Any] | None:
-        """The results on known operands; None if the interpreter does not execute the operation."""
+        """Returns the results on known operands, or None if the interpreter lacks the operation."""
         from xdsl_spirv.interpreter.errors import InterpreterError
 
         try:
@@ -154,11 +154,7 @@ class Folder:
         op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
 
     def materialize(self) -> None:
-        """
-        Makes constants or weights of the known values that other operations still read.
-
-        Operands of an operation that stays count as read, too.
-        """
+        """Creates constants or weights for the known values that remaining operations read."""
         folded = dict.fromkeys(self.folded)
         for op in reversed(self.folded):
             for result in op.results:
@@ -202,7 +198,7 @@ class Folder:
         return constant.result
 
     def _weight(self, op: Operation, result: SSAValue, array: Array) -> SSAValue:
-        """Adds an argument with a known value to the function."""
+        """Adds a function argument that is a weight with this value."""
         import numpy as np
 
         block = self.function.body.block
@@ -228,7 +224,7 @@ class Folder:
 
 
 def fills(op: Operation) -> bool:
-    """Whether an operation makes a tensor of one number: an accumulator starts as one."""
+    """True if an operation creates a tensor whose elements are one number."""
     if not isinstance(op, linalg.ops.GenericOp) or not op.results:
         return False
     last = op.body.block.last_op
@@ -241,7 +237,7 @@ def fills(op: Operation) -> bool:
 
 
 def dequantizes(op: Operation) -> bool:
-    """Whether an operation makes floats of integers of a few bits."""
+    """True if an operation converts integers of a few bits to floats."""
     if not isinstance(op, LinalgStructuredOperation):
         return False
     given = [v.type.element_type for v in op.operands if isinstance(v.type, TensorType)]

@@ -1,8 +1,8 @@
 """
-Joins several functions into one program, where values of the same name share a buffer.
+Joins several functions into one program, in which equal weights and states share a buffer.
 
-Equal weights share a buffer, too. Different weights of the same name (constant folding names them
-alike in two functions) get the name of their function in addition.
+Different weights with the same name (as constant folding may create in two functions) get the
+suffix `.FUNCTION`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def share_buffers(
     functions: Sequence[HostFunction], declared: Mapping[str, set[str]]
 ) -> list[HostFunction]:
     """
-    Lets functions that name the same weight or state share one value.
+    Lets functions with the same weight or state share one value.
 
-    `declared` are the names in each function's source. Raises `ProgramError` if one name means
-    different things.
+    `declared` are the buffer names in each function's source. Raises `ProgramError` if one name
+    has different types or values.
     """
     buffers: dict[str, Buffer] = {}
     values: dict[str, Array] = {}
@@ -55,7 +55,7 @@ def share_buffers(
 
 
 def _key(buffer: Buffer, value: Array) -> tuple[object, ...]:
-    """A key that is equal for equal arrays: a hash of their bytes."""
+    """Returns a key that is equal for equal arrays: a hash of their bytes."""
     from hashlib import blake2b
 
     return (buffer.type, value.shape, blake2b(value.tobytes(), digest_size=16).digest())
@@ -74,12 +74,12 @@ def _differs(function: HostFunction, buffer: Buffer, other: Buffer) -> ProgramEr
     return ProgramError(
         f"{difference} in another function",
         f"@{function.name}",
-        "give them one value, or different names",
+        "give both the same value, or different names",
     )
 
 
 def _rename_buffers(function: HostFunction, names: Mapping[str, str]) -> HostFunction:
-    """The function with other names of buffers; two that have one name now are one."""
+    """Returns the function with renamed buffers. Buffers that get the same name are merged."""
     host = function.host
 
     def name(old: str) -> str:

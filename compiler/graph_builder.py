@@ -1,8 +1,8 @@
 """
-Builds a graph module (SPV_ARM_graph) operator by operator, and folds operators of constants.
+Builds a graph module (SPV_ARM_graph) operator by operator, with constant folding.
 
-A value is an array that is known, or an SSA value of the graph. Known arrays become constants where
-they are used: small ones of the module, the others OpGraphConstantARM with the array beside it.
+A value is a known array or an SSA value of the graph. Known arrays become constants where they are
+used: small arrays in the module, others as OpGraphConstantARM with a separate array.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Array: TypeAlias = np.ndarray[Any, Any]
 Value: TypeAlias = SSAValue | Array
 
 SMALL = 16
-"""Most elements of a constant that the module lists; longer ones are in a buffer."""
+"""Maximum number of elements of a constant in the module. Larger ones are separate arrays."""
 
 MAX_RANK = 6
-"""Dimensions of a tensor in TOSA."""
+"""Maximum rank of a tensor in TOSA."""
 
 ELEMENTS: dict[str, IntegerType | AnyFloat] = {
     "bool": IntegerType(1),
@@ -51,7 +51,7 @@ ELEMENTS: dict[str, IntegerType | AnyFloat] = {
 
 
 def numpy_type(element: Attribute) -> np.dtype[Any]:
-    """The type of a tensor's elements in numpy; KeyError if graphs have no such elements."""
+    """Returns the numpy type of a tensor's elements. Raises KeyError if graphs lack the type."""
     return np.dtype({str(t): name for name, t in ELEMENTS.items()}[str(element)])
 
 
@@ -79,7 +79,7 @@ class GraphBuilder:
     ) -> Value:
         """
         Appends an operator and returns its result, or computes it if all operands are known. The
-        result has elements of type `element`; without it, of the first value's type.
+        result's element type is `element`, or that of the first value if it is None.
         """
         dtype = np.dtype(self.dtype(values[0]) if element is None else element)
         type_ = TensorArmType(list(shape), ELEMENTS[dtype.name])
@@ -94,7 +94,7 @@ class GraphBuilder:
         return op.result
 
     def value(self, value: Value) -> SSAValue:
-        """The SSA value of an array; one constant serves all uses of the same array."""
+        """Returns the SSA value of an array. All uses of an array share one constant."""
         if isinstance(value, SSAValue):
             return value
         array = np.ascontiguousarray(value)
@@ -130,8 +130,6 @@ class GraphBuilder:
         assert isinstance(value.type, TensorArmType)
         return numpy_type(value.type.element_type)
 
-    # Shapes.
-
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         if tuple(shape) == self.shape(value):
             return value
@@ -140,7 +138,7 @@ class GraphBuilder:
         return self.emit(spv.TosaReshapeOp, [value, np.array(shape, np.int32)], shape)
 
     def transpose(self, value: Value, order: Sequence[int]) -> Value:
-        """Dimension i of the result is dimension order[i]; two in a row become one."""
+        """Permutes dimensions: `order[i]` becomes dimension i. Merges consecutive transposes."""
         if isinstance(value, SSAValue) and isinstance(value.owner, spv.TosaTransposeOp):
             before = value.owner.vector("perms")
             return self.transpose(value.owner.operands[0], [before[i] for i in order])
@@ -171,7 +169,7 @@ class GraphBuilder:
         return self.emit(spv.TosaConcatOp, values, shape, axis=axis)
 
     def broadcast(self, value: Value, shape: Sequence[int]) -> Value:
-        """Repeats dimensions of one element."""
+        """Repeats dimensions of size 1 to the given shape."""
         here = self.shape(value)
         if here == tuple(shape):
             return value
@@ -193,7 +191,7 @@ class GraphBuilder:
     def finish(
         self, results: Sequence[Value], inputs: Sequence[str], outputs: Sequence[str]
     ) -> GraphProgram:
-        """The module: variables, the graph, and its entry point `main`."""
+        """Returns the program: its module with variables, the graph, and the entry point `main`."""
         values = [self.value(result) for result in results]
         self.block.add_op(spv.GraphOutputsOp(values))
         self._drop_unused()

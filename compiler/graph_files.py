@@ -1,10 +1,9 @@
 """
-Runs graph programs on arrays, and stores them as a folder of our own or as a VGF file, which Arm's
-tools run.
+Runs graph programs, and stores them as a folder or as a VGF file for Arm's tools.
 
 The folder has `graph.spv`, `constants.npz` (arrays of OpGraphConstantARM by their ids) and
 `graph.json` (names of inputs and outputs, in the order of the variables' bindings). VGF files are
-written and read by Arm's own library.
+written and read by Arm's library.
 """
 
 from __future__ import annotations
@@ -45,29 +44,29 @@ TENSOR_ARM = 1000460000
 """VK_DESCRIPTOR_TYPE_TENSOR_ARM."""
 
 VULKAN_HEADER = 309
-"""The version of Vulkan's header that first has VK_ARM_tensors."""
+"""First version of the Vulkan header with VK_ARM_tensors."""
 
 
 @dataclass
 class GraphProgram:
-    """A graph in its module, the arrays of its constants by id, and names of inputs and outputs."""
+    """A graph's module, the arrays of its constants by id, and the names of inputs and outputs."""
 
     graph: spv.GraphOp
     constants: dict[int, Array]
     inputs: list[str]
     outputs: list[str]
     wide: frozenset[str] = frozenset()
-    """Inputs that are i64 in the model and i32 in the graph: TOSA has no tensors of i64."""
+    """Inputs that are i64 in the model and i32 in the graph, since TOSA has no i64 tensors."""
 
     @property
     def module(self) -> ModuleOp:
         module = self.graph.parent_op()
-        assert isinstance(module, ModuleOp)  # where a graph may stand
+        assert isinstance(module, ModuleOp)  # graphs are top-level operations
         return module
 
     @property
     def buffers(self) -> list[Buffer]:
-        """The inputs, as a program of kernels has them."""
+        """Returns the inputs as buffer records."""
         types = cast("Sequence[TensorArmType]", self.graph.function_type.inputs.data)
         pairs = zip(self.inputs, types, strict=True)
         return [
@@ -91,7 +90,7 @@ class GraphProgram:
 
     @cached_property
     def work(self) -> GraphWork:
-        """The module's bytes with its variables and constants, as a device takes them."""
+        """Returns the module's bytes, variables and constants, in the form that a device needs."""
         ops = list(self.module.body.block.ops)
         (entry,) = (op for op in ops if isinstance(op, spv.GraphEntryPointOp))
         variables = {op.sym_name.data: op for op in ops if isinstance(op, spv.GlobalVariableOp)}
@@ -114,10 +113,11 @@ class GraphProgram:
 
     def run(self, inputs: Mapping[str, Any], device: str = "interpreter") -> dict[str, Array]:
         """
-        The outputs by name, on the interpreter, or on `vulkan` or `vulkan:N`, in a process of its
-        own: a device with VK_ARM_data_graph, or any with Arm's emulation layers.
+        Runs the graph and returns the outputs by name.
 
-        Raises `ProgramError` for inputs that do not fit, and the device's own errors.
+        `device` is `interpreter`, `vulkan` or `vulkan:N`. A Vulkan device needs VK_ARM_data_graph
+        or Arm's emulation layers, and runs in a separate process. Raises `ProgramError` for inputs
+        that do not fit, and the device's own errors.
         """
         given = bind_buffers(self.buffers, inputs)
         if device == "interpreter":
@@ -133,7 +133,7 @@ class GraphProgram:
             return self.run_opened(opened, given)
 
     def run_opened(self, opened: Executor[Any], given: Mapping[str, Array]) -> dict[str, Array]:
-        """As `run`, on a device that is open for graphs."""
+        """Runs the graph like `run`, on an open device."""
         narrow = self.narrow(given)
         done = opened.execute_graph(self.work, {n: a.tobytes() for n, a in narrow.items()})
         return {
@@ -142,15 +142,15 @@ class GraphProgram:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the graph's folder, or a VGF file where the name ends so."""
+        """Writes the graph as a folder, or as a VGF file if `path` ends in .vgf."""
         save(self, os.fspath(path))
 
     def __call__(self, *arrays: Any, device: str | None = None, **named: Any) -> Any:
         """
-        Run the graph on arrays by position or by name; returns the result, or a tuple of several.
+        Runs the graph on arrays by position or by name. Returns the result, or a tuple of several.
 
-        `device` is as `run` has it; the default is the one that XDSL_SPIRV_DEVICE names, or else
-        the interpreter.
+        `device` is that of `run`. Its default is the environment variable XDSL_SPIRV_DEVICE, or
+        else the interpreter.
         """
         given = dict(zip(self.inputs, arrays, strict=False)) | named
         name = device or os.environ.get(VARIABLE) or "interpreter"
@@ -159,7 +159,7 @@ class GraphProgram:
 
 
 def save(program: GraphProgram, path: str) -> None:
-    """Writes a folder, or a VGF file where the name ends so."""
+    """Writes a program as a folder, or as a VGF file if `path` ends in .vgf."""
     binary = encode(program.module, names=True)
     if path.endswith(".vgf"):
         write_atomically(path, _vgf_of(program, binary))
@@ -177,7 +177,7 @@ def save(program: GraphProgram, path: str) -> None:
 
 
 def load(path: str) -> GraphProgram:
-    """Reads a graph program that `save` wrote. Raises `ProgramError`."""
+    """Reads a graph program that `save` wrote. Raises `ProgramError` if it cannot be read."""
     try:
         if path.endswith(".vgf"):
             return _read_vgf(Path(path).read_bytes(), path)
@@ -247,7 +247,7 @@ def _read_vgf(data: bytes, path: str) -> GraphProgram:
     if header is None or not header.IsValid() or not header.CheckVersion():
         raise ProgramError("it is not a VGF file of a known version", path, "give another file")
 
-    # The library's decoders point into these bytes and do not keep them.
+    # The library's decoders refer to these bytes, which must stay alive.
     tables = {
         name: data[start : start + size]
         for name in ("ModuleTable", "ModelSequenceTable", "ModelResourceTable", "Constants")
@@ -270,7 +270,7 @@ def _read_vgf(data: bytes, path: str) -> GraphProgram:
     if sequence.modelSequenceTableSize() != 1 or not modules.hasSPIRVCode(0):
         raise ProgramError(
             f"the VGF file has {sequence.modelSequenceTableSize()} segments", path,
-            "only one segment, with a SPIR-V module, is run",
+            "use a file with one segment that has a SPIR-V module",
         )  # fmt: skip
     indexes = list(sequence.getSegmentConstantIndexes(0) or ())
     ids = {index: index for index in indexes}

@@ -1,4 +1,4 @@
-"""Reads the indexing maps and scalar operations of `linalg.generic` in the terms of TOSA."""
+"""Translates indexing maps and scalar operations of `linalg.generic` to TOSA."""
 
 from __future__ import annotations
 
@@ -22,24 +22,26 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 def refusal(op: Operation, cause: str) -> ProgramError:
     first = str(op).partition("\n")[0][:160]
-    return ProgramError(f"no graph can be made: {cause}", first, "compile the model to kernels")
+    return ProgramError(
+        f"the model cannot become a graph: {cause}", first, "compile the model to kernels"
+    )
 
 
 def loop_numbers(sizes: Sequence[int], loop: int) -> Array:
-    """The index of one loop as an array with a dimension for each loop, to be broadcast."""
+    """Returns the indices of one loop, as an array with a dimension for each loop."""
     shape = [size if k == loop else 1 for k, size in enumerate(sizes)]
     return np.arange(sizes[loop], dtype=np.int32).reshape(shape)
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Sliding windows over an operand: the dimensions they move along, and their geometry."""
+    """Sliding windows over an operand: the dimensions that they slide along, and their geometry."""
 
     dimensions: list[int]
     outer: list[int]
-    """The loop over places, for each dimension."""
+    """The loop over window positions, for each dimension."""
     inner: list[int]
-    """The loop inside of a window, for each dimension that has one."""
+    """The loop inside a window, for each dimension that has one."""
     kernel: list[int]
     stride: list[int]
     dilation: list[int]
@@ -47,20 +49,18 @@ class Windows:
 
     @property
     def used(self) -> list[int]:
-        """Returns the extents that the windows cover; TOSA allows no elements behind them."""
+        """The sizes that the windows cover. TOSA permits no elements after them."""
         numbers = zip(self.places, self.stride, self.kernel, self.dilation, strict=True)
         return [(p - 1) * s + (k - 1) * d + 1 for p, s, k, d in numbers]
 
     def of_two(self, shape: Sequence[int]) -> list[int]:
-        """
-        Returns the extents for TOSA's two-dimensional windows: a single extent gets a 1 before it.
-        """
+        """Returns the sizes of two window dimensions. A leading 1 is added to a single size."""
         extents = [shape[k] for k in self.dimensions]
         return [1] * (2 - len(extents)) + extents
 
 
 class Access:
-    """An affine map: for each dimension of the operand the loops' coefficients, and a constant."""
+    """An affine map: the loop coefficients and the constant of each operand dimension."""
 
     def __init__(self, map: AffineMap):
         self.map = map
@@ -75,7 +75,7 @@ class Access:
         self.used = {i for row in self.rows for i, c in enumerate(row) if c}
 
     def loops(self) -> list[int | None] | None:
-        """Returns each dimension's loop, None for a constant; None if a dimension is neither."""
+        """Returns each dimension's loop, or None for a constant. None if an index is neither."""
         loops: list[int | None] = []
         for row, constant in zip(self.rows, self.constant, strict=True):
             used = [i for i, c in enumerate(row) if c]
@@ -86,12 +86,12 @@ class Access:
         return loops if len(set(named)) == len(named) else None
 
     def all_loops(self) -> list[int] | None:
-        """Returns each dimension's loop; None if a dimension is not a single loop."""
+        """Returns the loop of each dimension, or None if a dimension is not indexed by one loop."""
         loops = self.loops()
         return None if loops is None or None in loops else [i for i in loops if i is not None]
 
     def places(self, sizes: Sequence[int]) -> list[Value]:
-        """Returns the index of each dimension of the operand, with a dimension for each loop."""
+        """Returns the index of each operand dimension, as arrays with a dimension for each loop."""
         return [
             sum(
                 (loop_numbers(sizes, loop) * c for loop, c in enumerate(row) if c),
@@ -101,14 +101,14 @@ class Access:
         ]
 
     def single(self, op: Operation, k: int) -> int:
-        """Returns the loop that indexes dimension k; refuses any other expression."""
+        """Returns the loop that indexes dimension k. Raises `ProgramError` if there is none."""
         used = [i for i, c in enumerate(self.rows[k]) if c]
         if len(used) != 1 or self.rows[k][used[0]] != 1 or self.constant[k]:
             raise refusal(op, f"dimension {k} of the map {self.map} is not one loop")
         return used[0]
 
     def windows(self, op: GenericOp, sizes: Sequence[int]) -> Windows:
-        """The windows of an operand that a reduction reads."""
+        """Returns the windows of an operand that a reduction reads."""
         parallel = [t.data is IteratorType.PARALLEL for t in op.iterator_types]
         dimensions, outer, inner = list[int](), list[int](), list[int]()
         geometry = list[list[int]]()
@@ -119,7 +119,7 @@ class Access:
             moving = [i for i in used if parallel[i]]
             within = [i for i in used if not parallel[i]]
             if self.constant[k] or len(moving) != 1 or len(within) > 1 or min(row) < 0:
-                raise refusal(op, f"dimension {k} of the map {self.map}")
+                raise refusal(op, f"dimension {k} of the map {self.map} is not a window")
             dimensions.append(k)
             outer.append(moving[0])
             inner += within
@@ -133,7 +133,7 @@ class Access:
 
 
 def loop_sizes(op: GenericOp, accesses: Sequence[Access]) -> list[int]:
-    """The number of iterations of each loop, from the operands that it is a dimension of."""
+    """Returns the trip count of each loop, from the operands that it indexes directly."""
     sizes: dict[int, int] = {}
     for operand, access in zip(op.operands, accesses, strict=True):
         shape = operand.type.get_shape()  # pyright: ignore
@@ -146,8 +146,6 @@ def loop_sizes(op: GenericOp, accesses: Sequence[Access]) -> list[int]:
     return [sizes[i] for i in range(len(sizes))]
 
 
-# Scalars.
-
 NAN = {"nan_mode": tosa.NaNMode.Propagate}
 
 
@@ -158,8 +156,9 @@ def multiply(b: GraphBuilder, x: Value, y: Value) -> Value:
 
 def gather(b: GraphBuilder, table: Value, indices: Sequence[Value], sizes: Sequence[int]) -> Value:
     """
-    The elements of a table at an index for each of its dimensions; indices have a dimension for
-    each loop. Last dimensions that are read whole, along a loop of their own, are rows of Gather.
+    Returns the elements of a table at one index array for each of its dimensions. Index arrays
+    have a dimension for each loop. Trailing dimensions that are read completely along one loop
+    become the rows of TOSA's Gather.
     """
     extents, rank = list(b.shape(table)), len(sizes)
     rest, rows = list(indices), list[int]()
@@ -190,7 +189,7 @@ def gather(b: GraphBuilder, table: Value, indices: Sequence[Value], sizes: Seque
 
 
 def _whole_loop(b: GraphBuilder, index: Value, extent: int) -> int | None:
-    """The loop whose number an index is, from 0 to its dimension's end; None if it is not."""
+    """Returns the loop whose index over a whole dimension `index` is, otherwise None."""
     shape = b.shape(index)
     if not isinstance(index, np.ndarray) or math.prod(shape) != extent or extent not in shape:
         return None
@@ -200,7 +199,7 @@ def _whole_loop(b: GraphBuilder, index: Value, extent: int) -> int | None:
 
 @dataclass(frozen=True)
 class Combiner:
-    """A combining operation in its TOSA forms: reduction, pooling, and binary operator."""
+    """A combining operation as TOSA's reduction, pooling, and binary operators."""
 
     reduce: type[tosa.TosaOp]
     pool: type[tosa.TosaOp] | None
@@ -287,7 +286,7 @@ CASTS = ("arith.sitofp", "arith.extsi", "arith.trunci", "arith.extf", "arith.tru
 
 
 def emit_scalar(b: GraphBuilder, op: Operation, values: Sequence[Value]) -> Value:
-    """A scalar operation on whole tensors. Raises `ProgramError` if TOSA has nothing for it."""
+    """Appends a scalar operation for whole tensors. Raises `ProgramError` if TOSA lacks it."""
     name, x = op.name, values[0]
     shape = np.broadcast_shapes(*(b.shape(value) for value in values))
     if name in BINARY:
@@ -343,4 +342,4 @@ def emit_scalar(b: GraphBuilder, op: Operation, values: Sequence[Value]) -> Valu
             ordered = values[::-1] if form[1] else values
             result = b.emit(form[0], ordered, shape, np.bool_)
             return b.emit(tosa.TosaLogicalNotOp, [result], shape) if negated else result
-    raise refusal(op, f"{name} has no TOSA form here")
+    raise refusal(op, f"{name} has no equivalent in TOSA")

@@ -1,9 +1,9 @@
 """
-Translates quantized models to graphs: contractions of bytes with zero points, and quantizations.
+Translates quantized models to graphs: contractions of bytes with zero points, quantizations.
 
 A contraction of dequantized numbers becomes a contraction of the bytes, as in kernels
-(`passes/graph/dequantized`). The scale and the bias between it and the next quantization become one
-Rescale if the bias is a number of the accumulator's steps.
+(`passes/graph/dequantized`). The scale and the bias between the contraction and the next
+quantization become one Rescale, if the bias is a multiple of the accumulator's step.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ from xdsl_spirv.passes.graph.zero_points import Shifted, match_shifted
 
 
 def multiply_integers(module: ModuleOp) -> ModuleOp:
-    """A copy of a module whose contractions of dequantized bytes are ones of bytes, all generic."""
+    """
+    Returns a copy of a module in which contractions of dequantized bytes multiply the bytes. All
+    structured operations become `linalg.generic`.
+    """
     copy = module.clone()
     for op in [op for op in copy.walk() if isinstance(op, LinalgStructuredOperation)]:
         operands = list(op.operands)
@@ -45,7 +48,7 @@ def multiply_integers(module: ModuleOp) -> ModuleOp:
 
 
 def take_narrow(argument: SSAValue) -> bool:
-    """Makes a function's argument i32 if it is i64: other operations read it extended."""
+    """Changes an i64 argument of a function to i32, extended for its users. True if changed."""
     kind, block = argument.type, argument.owner
     if not isinstance(kind, TensorType) or kind.get_element_type() != i64:
         return False
@@ -58,13 +61,13 @@ def take_narrow(argument: SSAValue) -> bool:
 
 
 def narrow_numbers(module: ModuleOp) -> None:
-    """Computes in i32 what provably fits, as kernels do: scalars move into loops first."""
+    """Narrows integers that provably fit to i32, as for kernels."""
     for rewriting in (DecomposeLinalgPass(), ScalarsIntoLoopsPass(), NarrowTo32BitsPass()):
         rewriting.apply(Context(), module)
 
 
 def zero_points(op: GenericOp) -> list[Shifted] | None:
-    """The factors of a sum of products of bytes with known zero points; None for other sums."""
+    """Returns both factors of a sum of products of bytes with known zero points, otherwise None."""
     block = op.body.block
     if block.args[-1].type != IntegerType(32):
         return None
@@ -80,7 +83,7 @@ def zero_points(op: GenericOp) -> list[Shifted] | None:
 
 
 def as_signed(b: GraphBuilder, value: Value, factor: Shifted) -> tuple[Value, Array]:
-    """Signed bytes and their zero point: bytes without a sign have the highest bit flipped."""
+    """Returns signed bytes and their zero point. Flips the highest bit of unsigned bytes."""
     if not factor.signed:
         factor, value = factor.with_other_sign(), flip_sign(b, value)
     assert factor.number is not None
@@ -88,7 +91,7 @@ def as_signed(b: GraphBuilder, value: Value, factor: Shifted) -> tuple[Value, Ar
 
 
 def flip_sign(b: GraphBuilder, value: Value) -> Value:
-    """Flips the highest bit of bytes. Flipping twice is undone instead."""
+    """Flips the highest bit of bytes. Removes an earlier flip instead if there is one."""
     if isinstance(value, SSAValue) and isinstance(value.owner, tosa.TosaBitwiseXorOp):
         known = b.arrays.get(value.owner.operands[1])
         if known is not None and known.dtype == np.int8 and (known == -128).all():
@@ -99,7 +102,7 @@ def flip_sign(b: GraphBuilder, value: Value) -> Value:
 
 @dataclass(frozen=True)
 class Quantization:
-    """Bytes `round(x / scale) + zero`, saturated; `signed` says which range they have."""
+    """A quantization to bytes, `round(x / scale) + zero`, saturated to signed or unsigned bytes."""
 
     scale: float
     zero: int
@@ -110,14 +113,14 @@ STEPS = (
     ("arith.divf", "math.roundeven", "arith.addf", "arith.cmpf", "arith.select"),
     ("arith.divf", "math.roundeven", "arith.cmpf", "arith.select"),
 )
-"""Operations of a quantization's body up to the upper bound, with and without zero point."""
+"""Operations in a quantization's body up to the upper bound, with and without zero point."""
 
 
 TO_INTEGERS = {"arith.fptosi", "arith.fptoui", "arith.trunci"}
 
 
 def quantization(op: GenericOp) -> Quantization | None:
-    """Returns an elementwise operation's quantization to bytes; None for any other."""
+    """Returns the quantization to bytes that an operation computes, or None."""
     block = op.body.block
     body = [o for o in block.ops if not isinstance(o, arith.ConstantOp)]
     if len(op.inputs) != 1 or len(op.results) != 1 or block.args[-1].type != IntegerType(8):
@@ -154,7 +157,7 @@ def quantization(op: GenericOp) -> Quantization | None:
 
 
 def quantize(b: GraphBuilder, x: Value, by: Quantization) -> Value:
-    """The bytes of numbers: by one Rescale of an accumulator, or in floats."""
+    """Quantizes to bytes: by one Rescale of an accumulator if possible, otherwise in floats."""
     zero, shape = by.zero - (0 if by.signed else 128), b.shape(x)
     result = _rescale(b, x, by.scale, zero) if isinstance(x, SSAValue) else None
     if result is None:
@@ -176,7 +179,7 @@ def quantize(b: GraphBuilder, x: Value, by: Quantization) -> Value:
 
 
 def _known_operand(b: GraphBuilder, op: tosa.TosaOp) -> tuple[SSAValue, Array] | None:
-    """The other operand of a sum or a product with a constant, and the constant."""
+    """Returns (other operand, constant) of a sum or product with a constant, or None."""
     x, y = op.operands[:2]
     if x in b.arrays:
         x, y = y, x
@@ -184,7 +187,7 @@ def _known_operand(b: GraphBuilder, op: tosa.TosaOp) -> tuple[SSAValue, Array] |
 
 
 def _rescale(b: GraphBuilder, x: SSAValue, step: float, zero: int) -> Value | None:
-    """Converts sums of products to bytes, with a scale and a bias; None if `x` has another form."""
+    """Converts accumulators to bytes with a scale and a bias. None if `x` has another form."""
     shape = b.shape(x)
     bias: Array = np.zeros([1] * len(shape), np.float64)
     scale: Array = np.full([1] * len(shape), 1.0)
@@ -200,7 +203,7 @@ def _rescale(b: GraphBuilder, x: SSAValue, step: float, zero: int) -> Value | No
         return None
     order = list(range(len(shape)))
     if axes and axes[0] != len(shape) - 1:
-        # A scale of each channel is one of the last dimension: before a transposition it may be.
+        # A scale per channel must be along the last dimension, as it may be before a transpose.
         if not isinstance(sums.owner, tosa.TosaTransposeOp):
             return None
         order, sums = sums.owner.vector("perms"), sums.owner.operands[0]

@@ -1,9 +1,9 @@
 """
-Reads the host function as a list of dispatches: which buffers each one reads and writes, in order.
+Reads the host function as a list of dispatches: the buffers that each one reads and writes.
 
-After lowering, the host function only makes buffers and launches kernels. That is read off here; an
-operation that computes anything on the host is refused, since no runner would execute it. A reshape
-is the same buffer under another shape; a constant that a kernel reads is a weight.
+After lowering, a host function only allocates buffers and launches kernels. An operation that
+computes on the host is refused, since no runner would execute it. A reshape is the same buffer
+with another shape. A constant that a kernel reads is a weight.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ SAME_BUFFER = (
     tensor.ExpandShapeOp,
     tensor.ReshapeOp,
 )
-"""Operations whose result is their first operand, seen as another type: the same bytes in order."""
+"""Operations whose result is their first operand with another type, and the same bytes."""
 
 PASSIVE = ("tensor.empty", "memref.dealloc", "memref.alloca_scope", "arith.constant")
 """Operations that the host need not execute, because no launch reads their results."""
@@ -71,7 +71,7 @@ HOST = "the host function"
 
 @dataclass(frozen=True)
 class Launch:
-    """A dispatch, and the size of its workgroups as the launch states it."""
+    """A dispatch and the workgroup size of its launch."""
 
     dispatch: Dispatch
     workgroup_size: Triple
@@ -79,16 +79,16 @@ class Launch:
 
 @dataclass(frozen=True)
 class HostProgram:
-    """The host side; `arguments` and `results` name buffers in the function's order."""
+    """The host side of a program. `arguments` and `results` are buffer names, in order."""
 
     arguments: tuple[str, ...]
     results: tuple[str, ...]
     buffers: tuple[Buffer, ...]
     launches: tuple[Launch, ...]
     loops: tuple[Loop, ...]
-    """The launches that are repeated, by their numbers."""
+    """Ranges of launches that are repeated, by launch index."""
     constants: Mapping[str, arith.ConstantOp]
-    """The weights that are constants of the function, by their buffers' names."""
+    """The weights that are constants of the function, by buffer name."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,10 @@ class HostFunction:
 
 def host_function(module: ModuleOp, name: str | None = None) -> func.FuncOp:
     """
-    The function `@name` of a module; without a name `@main`, or else the only one with a body.
+    Returns the function `@name` of a module. Without a name, returns `@main` or the only function
+    with a body.
 
-    Raises `ProgramError` listing what there is.
+    Raises `ProgramError` with a list of the functions.
     """
     functions = {
         op.sym_name.data: op
@@ -124,13 +125,13 @@ def host_function(module: ModuleOp, name: str | None = None) -> func.FuncOp:
         raise ProgramError(
             f"@{wanted} has {len(function.body.blocks)} blocks",
             f"function @{wanted}",
-            "write branches as scf.if, loops as scf.for: a program is a list of kernels",
+            "write branches as scf.if and loops as scf.for, because a program is a list of kernels",
         )
     return function
 
 
 def host_functions(module: ModuleOp) -> list[func.FuncOp]:
-    """The functions with a body that no other one calls: each may become a program."""
+    """Returns the functions with a body that no other function calls. Each may become a program."""
     called = {op.callee.string_value() for op in module.walk() if isinstance(op, func.CallOp)}
     return [op for op in functions_of(module) if op.sym_name.data not in called]
 
@@ -142,12 +143,11 @@ def read_host(
     names: Names | None = None,
 ) -> HostProgram:
     """
-    The buffers and launches of a lowered host function.
+    Returns the buffers and launches of a lowered host function.
 
-    `sizes` are the arguments and dimensions that a kernel is passed, by the name of its module;
-    `names` are the names of the function's dynamic sizes.
-
-    Raises `ProgramError` at an operation that is left for the host to compute.
+    `sizes` are the (argument, dimension) pairs passed to each kernel, by the name of its module.
+    `names` are the names of the function's dynamic sizes. Raises `ProgramError` at an operation
+    that the host would have to compute.
     """
     steps = [step_of(op) for op in function.body.walk() if isinstance(op, func.CallOp)]
     for own in (function, *steps):
@@ -167,7 +167,7 @@ def read_host(
 
 
 def _refuse_computation(function: func.FuncOp) -> None:
-    """Say of a linalg operation that no pass took why none did."""
+    """Raises `ProgramError` for a linalg operation that no pass lowered, with the reason."""
     for op in function.walk():
         if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
             continue
@@ -176,14 +176,14 @@ def _refuse_computation(function: func.FuncOp) -> None:
             owner = computed[0].owner
             computed_by = owner.name if isinstance(owner, Operation) else "an argument"
             raise ProgramError(
-                f"{op.name} reads a number that the host would have to compute ({computed_by})",
+                f"{op.name} reads a scalar that the host would have to compute ({computed_by})",
                 place(op),
-                "give the number in a tensor<1x...>, or compute it from tensors and their sizes",
+                "pass the scalar in a tensor<1x...>, or compute it from tensors and their sizes",
             )
         types = [value.type for value in (*op.operands, *op.results)]
         if any(isinstance(type, MemRefType) for type in types):
             raise ProgramError(
-                f"{op.name} computes on memrefs, which no kernel is made of",
+                f"{op.name} computes on memrefs, but only operations on tensors become kernels",
                 place(op),
                 "write the function on tensors: arguments in, results returned",
             )
@@ -192,7 +192,7 @@ def _refuse_computation(function: func.FuncOp) -> None:
             raise ProgramError(
                 f"{op.name} was not lowered to a kernel: {empty[0]} has no elements",
                 place(op),
-                "leave the operation out: it reads or computes nothing",
+                "remove the operation, which has no elements to compute",
             )
         try:
             contraction_of(op)
@@ -200,47 +200,47 @@ def _refuse_computation(function: func.FuncOp) -> None:
             raise ProgramError(
                 f"{op.name} was not lowered to a kernel: {error}",
                 place(op),
-                "give it the form of a matrix multiplication",
+                "write the operation as a matrix multiplication",
             ) from error
 
 
 REMEDIES = {
-    "tosa.": "lower it before: mlir-opt -pass-pipeline='builtin.module(func.func("
+    "tosa.": "lower the operation first: mlir-opt -pass-pipeline='builtin.module(func.func("
     "tosa-to-linalg-named,tosa-to-linalg,tosa-to-arith,tosa-to-tensor))'",
-    "func.call": "inline the function before: mlir-opt -inline",
-    "scf.forall": "make it a loop before: mlir-opt -scf-forall-to-for",
-    "scf.": "give loops bounds and branches conditions that are known when it is compiled",
-    "memref.": "compute on tensors: functions of memrefs are for gpu.func",
+    "func.call": "inline the function first: mlir-opt -inline",
+    "scf.forall": "convert the operation to a loop first: mlir-opt -scf-forall-to-for",
+    "scf.": "use loop bounds and branch conditions that are known at compile time",
+    "memref.": "compute on tensors; memrefs are supported only in a gpu.func",
 }
-"""The remedy for an operation that no pass lowers, by the beginning of its name."""
+"""Remedies for operations that no pass lowers, by the beginning of the operation's name."""
 
 
 def _refuse_others(function: func.FuncOp) -> None:
-    """Name the first operation that no pass made a kernel of."""
+    """Raises `ProgramError` at the first operation that did not become a kernel."""
     for op in function.body.block.ops:
         if on_host(op) or is_size_op(op) or is_size_check(op) or _call_of(op) is not None:
             continue
         known = (text for name, text in REMEDIES.items() if op.name.startswith(name))
-        remedy = next(known, "no pass made a kernel of it: remove the operation")
+        remedy = next(known, "remove the operation, or replace it by operations on tensors")
         raise ProgramError(
-            f"{op.name} stays on the host, where nothing computes it", place(op), remedy
+            f"{op.name} would run on the host, which only launches kernels", place(op), remedy
         )
 
 
 def _call_of(op: Operation) -> func.CallOp | None:
-    """Returns the call in a loop that only calls a step; None for any other operation."""
+    """Returns the call in a loop whose body only calls a step function, otherwise None."""
     inside = list(op.body.block.ops) if isinstance(op, scf.ForOp) else []
     return inside[0] if len(inside) == 2 and isinstance(inside[0], func.CallOp) else None
 
 
 def on_host(op: Operation) -> bool:
-    """True if an operation may stay in a host function, because it computes nothing there."""
+    """True if an operation may remain in a host function, because the host need not compute it."""
     kinds = (*SAME_BUFFER, arith.ConstantOp, memref.AllocOp, gpu.LaunchFuncOp, func.ReturnOp)
     return isinstance(op, kinds) or op.name in PASSIVE
 
 
 class _HostReader:
-    """Walks the host function once; a value is known by its buffer's name or by its number."""
+    """Walks the host function once. A value is represented by its buffer's name or a number."""
 
     def __init__(
         self,
@@ -254,7 +254,7 @@ class _HostReader:
         self.launches: list[Launch] = []
         self.loops: list[Loop] = []
         self.outside: dict[SSAValue, SSAValue] = {}
-        """For each argument of a step, the value that the loop passes to it."""
+        """The value that the loop passes to each argument of a step function."""
         self.counters: dict[SSAValue, str] = {}
         self.constants: dict[str, arith.ConstantOp] = {}
         self.temporaries = itertools.count()
@@ -287,11 +287,11 @@ class _HostReader:
             case func.ReturnOp():
                 pass
             case _:
-                # The rest computes sizes or has no effect: `_refuse_others` refuses anything else.
+                # Other operations compute sizes or have no effect (see `_refuse_others`).
                 pass
 
     def _loop(self, op: scf.ForOp) -> None:
-        """The launches of a step, and how often they are made."""
+        """Adds the launches of a step function, and their number of repetitions."""
         call = _call_of(op)
         assert call is not None
         for value, inside, result in zip(op.iter_args, op.body.block.args[1:], op.results):
@@ -315,14 +315,17 @@ class _HostReader:
         last = step.last_op
         assert last is not None
         if carried != tuple(self.names[value] for value in last.operands):
-            raise ProgramError("a step's results are not where the next step reads", place(op))
+            raise ProgramError(
+                "the next step of a loop does not read the results of the previous one",
+                place(op),
+            )
         count = len(self.launches) - first
         steps = self._write(number(op.ub))
         if count:
             self.loops.append(Loop(first, count, steps, counter, carried))
 
     def _operand(self, value: SSAValue) -> str:
-        """The buffer of a loop's operand, which may be memory that no kernel wrote yet."""
+        """Returns the buffer of a loop's operand, which may be memory without contents."""
         if value not in self.names:
             if isinstance(value.owner, arith.ConstantOp):
                 self._constant(value.owner)
@@ -353,10 +356,7 @@ class _HostReader:
         element: str | None = None,
         shaped: SSAValue | None = None,
     ) -> None:
-        """
-        Declares a buffer. Its sizes are taken from `shaped`, another value of the same memory, if
-        given.
-        """
+        """Declares a buffer, with the sizes of `shaped`, another value of the same memory."""
         shaped = shaped or value
         type = shaped.type
         if not isinstance(type, TensorType | MemRefType):
@@ -366,7 +366,7 @@ class _HostReader:
             sizes = extents(shaped)
         shape = tuple(map(self._write, sizes))
         if name in self.buffers:
-            raise ProgramError(f"two buffers are called {name}", HOST, "rename the argument")
+            raise ProgramError(f"two buffers have the name {name}", HOST, "rename the argument")
         element = element or str(type.element_type)
         check_element_type(element, f"%{name} of {HOST}")
         self.buffers[name] = Buffer(name, kind, element, shape)
@@ -378,9 +378,9 @@ class _HostReader:
             self._constant(source.op)
         if source not in self.names:
             raise ProgramError(
-                "a launch reads a tensor that no kernel and no argument makes",
+                "a launch reads a tensor that is neither an argument nor written by a kernel",
                 place(op),
-                "make it an argument of the function",
+                "make the tensor an argument of the function",
             )
         self.names[op.results[0]] = self.names[source]
 
@@ -401,7 +401,7 @@ class _HostReader:
             self._buffer(name, "temporary", memory)
 
     def _unused(self, name: str, number: int) -> str:
-        """Appends the first number from `number` on to `name` that gives an unused name."""
+        """Returns an unused name: `name` with an appended integer of at least `number`."""
         numbered = (f"{name}{n}" for n in itertools.count(number))
         return next(n for n in numbered if n not in self.buffers and n not in self.reserved)
 
@@ -421,7 +421,7 @@ class _HostReader:
         self.launches.append(Launch(dispatch, block))
 
     def _push_constants(self, op: gpu.LaunchFuncOp) -> tuple[PushConstant, ...]:
-        """The numbers that a launch passes, or the dynamic sizes that a kernel reads."""
+        """Returns the numbers that a launch passes, or the dynamic sizes that a kernel reads."""
         numbers = [
             PushConstant(NUMBER_BYTES * number, type, value)
             for number, (type, value) in enumerate(numbers_of(op))
@@ -451,23 +451,23 @@ class _HostReader:
 
 
 def _passed_size(operand: SSAValue, dimension: int) -> Size:
-    """The size of a dimension of a kernel's argument, or the number that the argument is."""
+    """Returns the size of a kernel argument's dimension, or a scalar argument's value."""
     if isinstance(operand.type, IndexType):
         return number(operand)
     return extent(operand, dimension)
 
 
 Result = tuple[str, SSAValue, str]
-"""A result's name, the tensor that is returned, and its element type outside."""
+"""(name of a result, the returned tensor, element type for callers)."""
 
 
 def _is_nothing(value: SSAValue) -> bool:
-    """Whether a value is a tensor without elements, which no kernel has to write."""
+    """True if a value is a tensor without elements, which no kernel has to write."""
     return isinstance(value.owner, tensor.EmptyOp) and 0 in value.owner.tensor.type.get_shape()
 
 
 def _results(function: func.FuncOp) -> dict[SSAValue, Result]:
-    """The allocation of each returned tensor, and the result's name; states are left out."""
+    """Returns the record of each returned tensor by its allocation. States are left out."""
     last = function.body.block.last_op
     results: dict[SSAValue, Result] = {}
     states = {number: function.body.block.args[i] for i, number in states_of(function).items()}
@@ -480,9 +480,9 @@ def _results(function: func.FuncOp) -> dict[SSAValue, Result]:
         made = memref.AllocOp | tensor.EmptyOp if root is not value else memref.AllocOp
         if root in results or not (isinstance(root.owner, made) or _is_nothing(root)):
             raise ProgramError(
-                f"result {i} is not computed by a kernel of its own",
+                f"result {i} is an argument, or is the same tensor as another result",
                 f"func.return in @{function.sym_name.data}",
-                "return each kernel's result once, and do not return arguments",
+                "return each kernel's result only once, and return no arguments",
             )
         results[root] = (result_name(function, i), value, result_type(function, i))
     return results

@@ -1,9 +1,10 @@
 """
-Keeps compiled programs on disk, so that a model is compiled once for a device and its options.
+Caches compiled programs on disk, so that a model is compiled once for a device and options.
 
 A program is a folder in $XDG_CACHE_HOME/xdsl-spirv/programs, or in `programs` of the folder that
-XDSL_SPIRV_CACHE names; XDSL_SPIRV_CACHE=0 keeps nothing. Its name is a digest of the inputs of its
-compilation. It appears whole or not at all, and one that cannot be read is made anew.
+XDSL_SPIRV_CACHE names. XDSL_SPIRV_CACHE=0 disables the cache. The name of a program is a digest of
+the inputs of its compilation. Programs are written atomically, and a program that cannot be read
+is compiled again.
 """
 
 from __future__ import annotations
@@ -29,18 +30,16 @@ VARIABLE = "XDSL_SPIRV_CACHE"
 NAME = "programs"
 
 MOST, MOST_BYTES = 32, 32 << 30
-"""Number and bytes of the kept programs; beyond either, the least recently used goes."""
+"""Maximum number and bytes of cached programs. The least recently used ones are removed."""
 
 HEAD = 16 << 20
-"""Bytes at the start of a file that tell it from others, beside its size and time."""
+"""Bytes at the start of a file that are hashed to identify the file."""
 SAMPLES, SAMPLE = 64, 4 << 10
-"""
-Number and bytes of samples from the rest of a file: tuned variants of a model differ everywhere.
-"""
+"""Number and bytes of samples that are hashed from the rest of a file."""
 
 
 def folder(name: str = NAME) -> Path | None:
-    """Returns where programs, or other things by their `name`, are kept; None for nowhere."""
+    """Returns the cache folder for programs, or for other things by `name`. None if disabled."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return None if named in ("", "0") else Path(named, name)
@@ -48,7 +47,7 @@ def folder(name: str = NAME) -> Path | None:
     return (Path(base) if base else Path.home() / ".cache") / "xdsl-spirv" / name
 
 
-@stage("looking for a program that was kept")
+@stage("looking for a program in the cache")
 def path_for(
     model: str | os.PathLike[str],
     target: str,
@@ -56,9 +55,9 @@ def path_for(
     files: Iterable[str | os.PathLike[str]] = (),
 ) -> Path | None:
     """
-    Returns where the program of a model file, a target and options is kept; None for nowhere.
+    Returns the cache path of a program by model file, target and options; None if disabled.
 
-    `files` are others that it is made from.
+    `files` are further inputs of the compilation.
     """
     base = folder()
     if base is None:
@@ -73,7 +72,7 @@ def path_for(
 
 
 def load(path: Path | None) -> Program | None:
-    """Loads a kept program. Returns None if there is none or it cannot be read."""
+    """Loads a cached program. Returns None if there is none or it cannot be read."""
     if path is None or not (path / MANIFEST).is_file():
         return None
     try:
@@ -85,14 +84,14 @@ def load(path: Path | None) -> Program | None:
 
 
 def keep(path: Path | None, program: Program) -> str:
-    """Keep a program; returns why it could not be, or nothing."""
+    """Writes a program to the cache. Returns the reason if this failed, otherwise ""."""
     if path is None:
         return ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         size = sum(array.nbytes for array in program.weights.values())
         free = shutil.disk_usage(path.parent).free
-        # Weights are written beside the old ones, and other programs use the disk, too.
+        # Old weights are replaced only after the write, and other programs need disk space, too.
         if free < 2 * size:
             return f"{free:,} bytes are free in {path.parent}, the weights take {size:,}"
         program.save(path)
@@ -105,7 +104,7 @@ def keep(path: Path | None, program: Program) -> str:
 
 
 def empty() -> tuple[int, int]:
-    """Removes all programs; returns how many there were, and their bytes."""
+    """Removes all cached programs. Returns their number and their bytes."""
     base = folder()
     if base is None or not base.is_dir():
         return 0, 0
@@ -117,10 +116,7 @@ def empty() -> tuple[int, int]:
 
 
 def drop_oldest(base: Path, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
-    """
-    Removes the folders and files of a folder that were unused for longest, beyond a number and a
-    size; also the remains of a process that was killed while it wrote.
-    """
+    """Removes the oldest entries of a folder beyond a number and a size, and incomplete files."""
     latest_first = sorted(base.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)
     size = 0
     for number, entry in enumerate(latest_first):
@@ -135,7 +131,7 @@ def drop_oldest(base: Path, most: int = MOST, most_bytes: int = MOST_BYTES) -> N
 
 
 def _contents(model: Path) -> list[Any]:
-    """Size, time and a digest of samples of a file: they identify it without reading all of it."""
+    """Returns the size, the time and a digest of samples of a file, to identify it cheaply."""
     digest = hashlib.sha256()
     with model.open("rb") as file:
         status = os.fstat(file.fileno())
@@ -148,7 +144,7 @@ def _contents(model: Path) -> list[Any]:
 
 @cache
 def _code() -> list[Any]:
-    """The version of this package, and when its files were written: of a checkout they change."""
+    """Returns the package version and a digest of its files' sizes and times."""
     digest = hashlib.sha256()
     for path in sorted(_files(Path(xdsl_spirv.__file__).parent)):
         status = path.stat()
@@ -157,7 +153,7 @@ def _code() -> list[Any]:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """The code and the data of the package; its folders may be links."""
+    """Yields the code and data files of the package, whose folders may be links."""
     for directory, folders, names in os.walk(root, followlinks=True):
         folders[:] = [name for name in folders if name not in ("__pycache__", "testing")]
         yield from (Path(directory, n) for n in names if n.endswith((".py", ".json")))

@@ -1,10 +1,10 @@
 """
-Lowers outlined dispatches to the bytes of their kernels, in several processes if asked.
+Lowers outlined dispatches to kernel binaries, optionally in several processes.
 
-Up to `outline-dispatches` passes look at a module as a whole. The rest takes one kernel at a time,
-and may be done by several processes: each is a fork that keeps its part of the kernels, runs the
-same passes, and sends back bytes and texts instead of IR. Only kernels that are alike can become
-one (`spirv-share-kernels`), so these stay together.
+Passes up to `outline-dispatches` process a module as a whole. Later passes process one kernel at a
+time, which several processes can do. Each process is a fork that lowers its part of the kernels
+and sends back bytes and texts instead of IR. Similar kernels may be merged into one
+(`spirv-share-kernels`), so they are lowered by the same process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from xdsl_spirv.upstream.passes_on_demand import run
 Observer = Callable[[str, ModuleOp], None]
 
 FEW = 8
-"""Kernels that one process lowers before others are ready."""
+"""Number of kernels that one process lowers before other processes have started."""
 
 MOST_JOBS = 8
 
@@ -42,9 +42,9 @@ MOST_JOBS = 8
 @dataclass(frozen=True)
 class LoweredKernel:
     """
-    A `spirv.module` of one entry point.
+    A `spirv.module` with one entry point.
 
-    `sizes` are the arguments and dimensions that it is passed as push constants, in their order.
+    `sizes` are the (argument, dimension) pairs that are passed as push constants, in order.
     """
 
     code: KernelCode
@@ -53,7 +53,7 @@ class LoweredKernel:
 
 
 def usable_processors() -> int:
-    """The number of processes that may lower kernels: the processors, at most 8."""
+    """Returns the number of processes for lowering kernels: the usable processors, at most 8."""
     if hasattr(os, "sched_getaffinity"):
         return min(len(os.sched_getaffinity(0)), MOST_JOBS)
     return min(os.cpu_count() or 1, MOST_JOBS)
@@ -67,10 +67,11 @@ def lower_kernels(
     observe: Observer | None = None,
 ) -> dict[str, LoweredKernel]:
     """
-    Runs the passes on a module of outlined kernels. Returns the kernels that its launches name.
+    Runs the passes on a module of outlined kernels. Returns the launched kernels by name.
 
-    With more than one of `jobs`, where the system can fork (Linux), the module keeps its launches
-    only. Any failure there is repeated in this process, which raises what the passes raise.
+    With `jobs` above 1, on Linux, forks lower the kernels and the module retains only its
+    launches. After any failure in a fork, this process lowers all kernels again and raises the
+    error.
     """
     if observe is None and jobs > 1 and sys.platform == "linux":
         parts = parts_of(_functions(module), jobs)
@@ -98,10 +99,9 @@ def _lower_kernels(
 
 def parts_of(functions: Sequence[gpu.FuncOp], jobs: int) -> list[list[gpu.FuncOp]]:
     """
-    Splits kernels into at most this many parts of about equal work; equal kernels go into one
-    part.
+    Splits kernels into at most `jobs` parts of about equal work, with equal kernels in one part.
 
-    A few kernels are one part: starting a process takes as long as lowering a few of them.
+    A few kernels are one part, because starting a process takes as long as lowering them.
     """
     if len(functions) < FEW:
         return [list(functions)]
@@ -115,7 +115,7 @@ def parts_of(functions: Sequence[gpu.FuncOp], jobs: int) -> list[list[gpu.FuncOp
 
 
 def likeness(function: gpu.FuncOp) -> object:
-    """Returns a kernel's operations, types and schedules: mergeable kernels have equal ones."""
+    """Returns a kernel's operations, types and schedules, which are equal for mergeable kernels."""
     traits: list[object] = []
     for op in function.walk():
         traits.append(op.name)
@@ -129,7 +129,6 @@ def _functions(module: ModuleOp) -> list[gpu.FuncOp]:
 
 
 def _holder(module: ModuleOp) -> list[Operation]:
-    """The body of the kernels' gpu.module."""
     return [
         op
         for holder in module.body.block.ops
@@ -143,7 +142,7 @@ def _launches(module: ModuleOp) -> list[gpu.LaunchFuncOp]:
 
 
 Changed = list[tuple[int, SymbolRefAttr, Attribute | None]]
-"""Launches by number: the kernel that each has now, and its numbers."""
+"""(index of a launch, its new kernel, its new numeric arguments) for each changed launch."""
 
 
 def _in_forks(
@@ -152,7 +151,7 @@ def _in_forks(
     passes: Passes,
     parts: Sequence[Sequence[gpu.FuncOp]],
 ) -> dict[str, LoweredKernel] | None:
-    """The kernels, each part lowered by a fork; None if one failed or two agreed on a name."""
+    """Lowers each part in a fork. Returns None if a fork failed or two used the same name."""
     sys.stdout.flush()
     sys.stderr.flush()
     forks: list[tuple[int, BinaryIO]] = []
@@ -165,7 +164,7 @@ def _in_forks(
             forks.append(_fork(module, ctx, passes, part))
         while forks:
             child, answer = forks[0]
-            # A fork writes its whole answer at its end.
+            # A fork writes its whole answer before it exits.
             data = answer.read()
             _, status = os.waitpid(child, 0)
             answer.close()
@@ -180,7 +179,7 @@ def _in_forks(
             kernels |= lowered
             changes += changed
     except OSError:
-        # There are no more processes or no memory for them: this process lowers all kernels.
+        # Process or memory limits were reached, so this process lowers all kernels.
         return None
     finally:
         waiting.close()
@@ -202,9 +201,7 @@ def _in_forks(
 def _fork(
     module: ModuleOp, ctx: Context, passes: Passes, part: Sequence[gpu.FuncOp]
 ) -> tuple[int, BinaryIO]:
-    """
-    Forks a process that lowers a part. Returns its id, and the pipe that its answer comes through.
-    """
+    """Forks a process that lowers a part. Returns its id, and the pipe for its answer."""
     reading, writing = os.pipe()
     try:
         child = os.fork()
@@ -223,14 +220,14 @@ def _fork(
             pickle.dump(_part(module, ctx, passes, part), answer, pickle.HIGHEST_PROTOCOL)
         status = 0
     finally:
-        # The parent raises the error again; the exit handlers of the parent must not run here.
+        # The parent repeats the error. Its exit handlers must not run in the fork.
         os._exit(status)
 
 
 def _part(
     module: ModuleOp, ctx: Context, passes: Passes, part: Sequence[gpu.FuncOp]
 ) -> tuple[dict[str, LoweredKernel], Changed]:
-    """Lowers some of the kernels. Returns them, and the changes of the launches of them."""
+    """Lowers some of the kernels. Returns them, and the changes of their launches."""
     mine = {function.sym_name.data for function in part}
     for function in _functions(module):
         if function.sym_name.data not in mine:
@@ -247,7 +244,7 @@ def _part(
 
 
 def spec_constants(module: Operation) -> tuple[SpecConstant, ...]:
-    """The specialization constants of a module that have an id, in the order of their ids."""
+    """Returns the specialization constants of a module that have an id, in order of id."""
     constants: list[SpecConstant] = []
     for op in module.walk():
         if not isinstance(op, spv.SpecConstantOp):

@@ -1,9 +1,9 @@
 """
-Describes each dispatch of a program: what it computes, its nodes, and the reasons for its path.
+Describes each dispatch of a program: its computation, model nodes, and the reasons for its path.
 
-A layer is a dispatch. Its record is made from the dispatch right before it leaves the host
-function, when schedules are known and operations still stand on tensors; the reasons are those that
-`assign-schedule` put on the operations.
+A layer is a dispatch. Its record is created right before the dispatch is moved out of the host
+function. Schedules are known then, and operations are still on tensors. The reasons are the ones
+that `assign-schedule` attached to the operations.
 """
 
 from __future__ import annotations
@@ -49,14 +49,11 @@ FREE = (
     arith.ExtUIOp,
     arith.TruncIOp,
 )
-"""Scalar operations that are not counted as work."""
+"""Scalar operations that do not count as work."""
 
 
 def layers_of(module: Operation, operators: Mapping[str, str] | None = None) -> list[Layer]:
-    """
-    The layers of a module or function whose dispatches have schedules; `operators` by the nodes'
-    names.
-    """
+    """Returns the layers of scheduled dispatches. `operators` maps nodes to model operators."""
     layers: list[Layer] = []
     for op in module.walk():
         if isinstance(op, DispatchOp):
@@ -68,14 +65,14 @@ def layers_of(module: Operation, operators: Mapping[str, str] | None = None) -> 
 
 def relies_on_component_map(module: Operation) -> bool:
     """
-    Whether any kernel relies on the target's map from components of cooperative matrices to
-    invocations. Vulkan leaves the map to the implementation: the program is correct on no other.
+    True if a kernel depends on the target's map from cooperative-matrix components to invocations.
+    Vulkan leaves this map to the implementation, so the program may be wrong on other devices.
     """
     return any(map(_relies, module.walk()))
 
 
 def _relies(op: Operation) -> bool:
-    """Whether invocations compute on single components of fragments, by the component map."""
+    """True if invocations compute on single matrix components by the component map."""
     schedule = schedule_of(op)
     if schedule is None or schedule.uses_components or not schedule.direct:
         return schedule is not None and schedule.uses_components
@@ -85,7 +82,7 @@ def _relies(op: Operation) -> bool:
 
 
 def _considered_paths(op: Operation) -> list[Considered]:
-    """The paths that `assign-schedule` considered for an operation."""
+    """Returns the paths that `assign-schedule` considered for an operation."""
     return [
         Considered(entry.path.data, bool(entry.taken), entry.reason.data)
         for entry in considered_before(op)
@@ -123,9 +120,10 @@ def _layer(dispatch: DispatchOp, operators: Mapping[str, str]) -> Layer:
 
 def _moved_types(dispatch: DispatchOp) -> list[Attribute]:
     """
-    The types of the values that a dispatch reads and writes.
+    Returns the types of the values that a dispatch reads and writes.
 
-    If it updates a tensor in place, or reads a slice of dynamic sizes, only the slices count.
+    If the dispatch updates a tensor in place, or reads a slice of dynamic sizes, only the slices
+    count.
     """
     moved: list[Attribute] = []
     for value, argument in zip(dispatch.inputs, dispatch.body.block.args, strict=True):
@@ -147,7 +145,7 @@ def _moved_types(dispatch: DispatchOp) -> list[Attribute]:
 
 
 def _end(yielded: SSAValue, result: SSAValue) -> str:
-    """The node whose last operation makes a result of a dispatch."""
+    """Returns the node whose last operation computes a dispatch's result, "" if it continues."""
     name = node_of(yielded.owner) if isinstance(yielded.owner, Operation) else None
     waiting = [use.operation for use in result.uses]
     while waiting:
@@ -160,7 +158,7 @@ def _end(yielded: SSAValue, result: SSAValue) -> str:
 
 
 def _speed(considered: Considered) -> int:
-    """Sort key: the fastest path comes first."""
+    """Sort key that puts the fastest path first."""
     return PATHS.index(considered.path) if considered.path in PATHS else len(PATHS)
 
 
@@ -178,7 +176,7 @@ def _contraction(op: Operation) -> Contraction | None:
 def _types(
     dispatch: DispatchOp, contraction: Contraction | None, attention: AttentionOp | None
 ) -> str:
-    """`f16 x f16 -> f32` of a product or attention, else the results' element types."""
+    """Returns `f16 x f16 -> f32` for a product or attention, otherwise the result types."""
     if contraction is not None:
         a, b, result = contraction.types
         return f"{a} x {b} -> {result}"
@@ -189,7 +187,7 @@ def _types(
 
 
 def _kinds(body: Iterable[Operation]) -> str:
-    """Kinds of operations, each once, of a dispatch that is not a contraction."""
+    """Returns the distinct kinds of operations of a dispatch without a contraction."""
     kinds: dict[str, None] = {}
     for op in body:
         if isinstance(op, LinalgStructuredOperation) and not isinstance(op, FillOp):

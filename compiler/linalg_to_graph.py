@@ -1,10 +1,10 @@
 """
 Translates a host function of `linalg.generic` to a graph of TOSA operators.
 
-A generic operation is one of three: elementwise (its body becomes an operator for each operation),
-a contraction (MatMul, Conv2D or DepthwiseConv2D, by which dimensions stand in which operand), or a
-reduction (ReduceSum, MaxPool2D, ...). Operands are brought into the operator's layout by Transpose
-and Reshape, of which neighbours cancel out.
+A generic operation is one of three kinds: elementwise (each operation of its body becomes an
+operator), a contraction (MatMul, Conv2D or DepthwiseConv2D, depending on the dimensions of each
+operand), or a reduction (ReduceSum, MaxPool2D, ...). Transpose and Reshape bring operands into the
+operator's layout. Adjacent ones cancel out.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 def graph_of_model(model: ImportedModel) -> GraphProgram:
     """
-    The graph of a model whose sizes are all known.
+    Translates a model with fixed sizes to a graph.
 
-    Raises `ProgramError` that names the operation which has no TOSA form here.
+    Raises `ProgramError` at an operation that TOSA lacks.
     """
     module = multiply_integers(model.module)
     host = host_function(module, model.function)
@@ -83,7 +83,7 @@ def graph_of_model(model: ImportedModel) -> GraphProgram:
     for name, argument in zip(names, block.args, strict=True):
         if name not in inputs:
             weight = np.asarray(model.weights[name])
-            if weight.dtype.kind == "u":  # an operation says if it reads the bits as unsigned
+            if weight.dtype.kind == "u":  # unsigned operations reinterpret the bits
                 weight = weight.view(f"i{weight.itemsize}")
             translator.values[argument] = _add_rank(weight)
     for op in host.body.block.ops:
@@ -94,12 +94,14 @@ def graph_of_model(model: ImportedModel) -> GraphProgram:
         try:
             translator.translate(op)
         except KeyError as error:
-            raise refusal(op, f"elements of type {error}") from error
-    raise ProgramError("the function does not return", str(host.sym_name), "end it by func.return")
+            raise refusal(op, f"elements of type {error} are not supported") from error
+    raise ProgramError(
+        "the function does not return", str(host.sym_name), "end the function with func.return"
+    )
 
 
 def _add_rank(array: Array) -> Array:
-    """Adds a dimension to tensors of rank 0, which TOSA lacks."""
+    """Reshapes tensors of rank 0 to rank 1, because TOSA has no rank 0."""
     return array.reshape(array.shape or (1,))
 
 
@@ -116,7 +118,9 @@ def _type_of(value: SSAValue, what: str) -> TensorArmType:
     try:
         numpy_type(type_.get_element_type())
     except KeyError:
-        raise ProgramError(f"{what} is {type_}, which graphs do not have", "", "cast it") from None
+        raise ProgramError(
+            f"{what} is {type_}, which graphs do not support", "", "cast it"
+        ) from None
     return TensorArmType(_shape(value), type_.get_element_type())
 
 
@@ -127,7 +131,7 @@ class _Translator:
         self.b = b
         self.values: dict[SSAValue, Value] = {}
         self.pieces: dict[SSAValue, tuple[Value | None, list[tuple[list[int], Value]]]] = {}
-        """For tensors made by tensor.insert_slice: the tensor below, and pieces with offsets."""
+        """For results of tensor.insert_slice: the base tensor, and (offsets, piece) pairs."""
 
     def value(self, value: SSAValue) -> Value:
         if value in self.pieces:
@@ -138,15 +142,13 @@ class _Translator:
     def translate(self, op: Operation) -> None:
         handler = HANDLERS.get(op.name)
         if handler is None:
-            raise refusal(op, f"{op.name} has no TOSA form here")
+            raise refusal(op, f"{op.name} has no equivalent in TOSA")
         for result in op.results:
             if len(_shape(result) if isinstance(result.type, TensorType) else ()) > MAX_RANK:
-                raise refusal(op, f"a tensor of TOSA has at most {MAX_RANK} dimensions")
+                raise refusal(op, f"TOSA supports at most {MAX_RANK} dimensions")
         result = handler(self, op)
         if result is not None:
             self.values[op.results[0]] = result
-
-    # Tensors.
 
     def constant(self, op: Operation) -> Value:
         value = op.properties["value"]
@@ -163,7 +165,7 @@ class _Translator:
     def fill(self, op: Operation) -> Value:
         number, shape = self.value(op.operands[0]), _shape(op.results[0])
         if not isinstance(number, np.ndarray):
-            raise refusal(op, "the number that fills a tensor is computed")
+            raise refusal(op, "the value that fills a tensor is not a constant")
         return np.broadcast_to(number.reshape([1] * len(shape)), shape)
 
     def reshape(self, op: Operation) -> Value:
@@ -176,7 +178,7 @@ class _Translator:
         assert yielded is not None
         fill = self.values.get(yielded.operands[0])
         if len(op.operands) > 1 or not isinstance(fill, np.ndarray) or min([*low, *high, 0]) < 0:
-            raise refusal(op, "amounts or the fill of tensor.pad are computed")
+            raise refusal(op, "the amounts or the fill value of tensor.pad are not constant")
         return self.b.pad(self.value(op.operands[0]), low, high, fill[0])
 
     def extract_slice(self, op: Operation) -> Value:
@@ -193,7 +195,7 @@ class _Translator:
     def insert_slice(self, op: Operation) -> None:
         offsets, sizes, strides = _static_slice(op, op.operands[2:])
         if set(strides) != {1}:
-            raise refusal(op, "a part is put into a tensor with strides")
+            raise refusal(op, "tensor.insert_slice has strides other than 1")
         piece = self.b.reshape(self.value(op.operands[0]), sizes)
         target = op.operands[1]
         if target in self.pieces:
@@ -203,7 +205,7 @@ class _Translator:
         self.pieces[op.results[0]] = (below, [*pieces, (offsets, piece)])
 
     def _assemble(self, value: SSAValue) -> Value:
-        """Pieces side by side are one Concat; others are put into the tensor below, one by one."""
+        """Joins adjacent pieces by one Concat. Otherwise inserts the pieces one by one."""
         b, shape = self.b, _shape(value)
         below, pieces = self.pieces[value]
         for axis in range(len(shape)):
@@ -225,7 +227,7 @@ class _Translator:
         return result
 
     def _insert(self, whole: Value, offsets: Sequence[int], piece: Value, axis: int = 0) -> Value:
-        """Returns `whole` with a piece replaced, built up dimension by dimension."""
+        """Returns `whole` with the part at `offsets` replaced, one dimension after the other."""
         b, shape = self.b, self.b.shape(whole)
         if axis == len(shape):
             return piece
@@ -240,8 +242,6 @@ class _Translator:
             inside = begin == start and end == stop
             parts.append(self._insert(part, offsets, piece, axis + 1) if inside else part)
         return b.concat(parts, axis)
-
-    # linalg.generic.
 
     def generic(self, op: Operation) -> None:
         assert isinstance(op, GenericOp)
@@ -258,10 +258,14 @@ class _Translator:
         body = [inner for inner in op.body.block.ops][:-1]
         *inputs, accumulator = op.body.block.args
         if len(op.results) != 1 or not body or not _yields(op, body[-1]):
-            raise refusal(op, "a reduction has one result, which its last operation gives")
+            raise refusal(
+                op, "a reduction must have one result, computed by the last operation of its body"
+            )
         last, kind = body[-1], COMBINERS.get(body[-1].name)
         if kind is None or accumulator not in last.operands:
-            raise refusal(op, f"{last.name} does not combine a reduction here")
+            raise refusal(
+                op, f"{last.name} is not supported as the combining operation of a reduction"
+            )
         zeros = zero_points(op) if len(inputs) == 2 else None
         if zeros is not None or (len(inputs) == 2 and [o.name for o in body] in PRODUCTS):
             x, w = (self.value(operand) for operand in op.operands[:2])
@@ -274,7 +278,9 @@ class _Translator:
             result = self._contract(op, factors, maps, sizes, parallel)
         elif maps[0].loops() is None:
             if len(body) > 1 or inputs[0] not in last.operands:
-                raise refusal(op, "windows of a value that is computed in the reduction")
+                raise refusal(
+                    op, "the windows of a reduction are over a value that its body computes"
+                )
             result = self._pool(op, self.value(op.operands[0]), maps, sizes, kind)
         else:
             (element,) = [operand for operand in last.operands if operand is not accumulator]
@@ -283,7 +289,7 @@ class _Translator:
         self.values[op.results[0]] = self._with_start(op, result, kind)
 
     def _with_start(self, op: GenericOp, result: Value, kind: Combiner) -> Value:
-        """A reduction's result combined with its start, unless that is neutral."""
+        """Combines a reduction's result with the initial value, if the value is not neutral."""
         start = self.value(op.operands[-1])
         if isinstance(start, np.ndarray) and (start == kind.neutral(start.dtype)).all():
             return result
@@ -292,7 +298,7 @@ class _Translator:
     def _evaluate(
         self, op: GenericOp, maps: Sequence[Access], sizes: Sequence[int], end: Operation
     ) -> dict[SSAValue, Value]:
-        """The values of a body before `end`, with a dimension for each loop."""
+        """Returns the values of a body before `end`, with a dimension for each loop."""
         values: dict[SSAValue, Value] = {}
         for argument, operand, access in zip(op.body.block.args, op.operands, maps, strict=True):
             if any(use.operation is not end for use in argument.uses) or operand in op.inputs:
@@ -340,7 +346,7 @@ class _Translator:
         return results
 
     def _in_loops(self, value: Value, access: Access, sizes: Sequence[int]) -> Value:
-        """Gives an operand a dimension for each loop, of size 1 for loops that do not index it."""
+        """Reshapes an operand to a dimension for each loop, of size 1 for loops not in its map."""
         if not sizes:
             return value
         loops = access.loops()
@@ -382,10 +388,10 @@ class _Translator:
     def _to_result(
         self, op: GenericOp, value: Value, access: Access, sizes: Sequence[int]
     ) -> Value:
-        """Reshapes a value with a dimension for each loop (1 if reduced) to its result type."""
+        """Reshapes a value with a dimension for each loop (1 if reduced) to the result type."""
         kept = access.all_loops()
         if kept is None:
-            raise refusal(op, "the map of a reduction's result")
+            raise refusal(op, "the map of a reduction's result is not a permutation")
         value = self.b.reshape(value, [sizes[i] for i in sorted(kept)] or [1])
         order = [sorted(kept).index(loop) for loop in kept]
         return self.b.reshape(self.b.transpose(value, order or [0]), _shape(op.results[0]))
@@ -398,11 +404,11 @@ class _Translator:
         sizes: Sequence[int],
         kind: Combiner,
     ) -> Value:
-        """MaxPool2D, or AvgPool2D times the number of a window's elements."""
+        """Emits MaxPool2D, or AvgPool2D times the number of elements of a window."""
         windows = maps[0].windows(op, sizes)
         rest = [k for k in range(len(maps[0].rows)) if k not in windows.dimensions]
         if kind.pool is None:
-            raise refusal(op, "windows of a reduction that is neither a sum nor a maximum")
+            raise refusal(op, "a reduction over windows is neither a sum nor a maximum")
         if any(d != 1 for d in windows.dilation):
             raise refusal(op, "a pool with a dilation")
         shape = self.b.shape(value)
@@ -440,10 +446,10 @@ class _Translator:
         access: Access,
         sizes: Sequence[int],
     ) -> Value:
-        """A value whose dimensions are loops in some order, flattened, as the result has it."""
+        """Transposes and reshapes a value with the flat dimensions `loops` to the result type."""
         wanted = access.all_loops()
         if wanted is None or sorted(wanted) != sorted(loops):
-            raise refusal(op, "the map of the result")
+            raise refusal(op, "the map of the result is not a permutation")
         value = self.b.reshape(value, [sizes[loop] for loop in loops] or [1])
         order = [list(loops).index(loop) for loop in wanted]
         return self.b.reshape(self.b.transpose(value, order or [0]), _shape(op.results[0]))
@@ -456,7 +462,7 @@ class _Translator:
         sizes: Sequence[int],
         parallel: Sequence[int],
     ) -> Value:
-        """A sum of products of two factors less their zero points."""
+        """Emits a sum of products of two factors minus their zero points."""
         (x, x_zero), (w, w_zero) = factors
         x_access, w_access = maps[:2]
         if x_access.loops() is None or w_access.loops() is None:
@@ -467,7 +473,7 @@ class _Translator:
         rows = [i for i in range(len(sizes)) if i in x_access.used and i not in both]
         columns = [i for i in range(len(sizes)) if i in w_access.used and i not in both]
         if any(i not in parallel for i in (*rows, *columns)):
-            raise refusal(op, "a sum over a dimension of one operand")
+            raise refusal(op, "a contraction sums over a dimension that only one operand has")
         count = [math.prod(sizes[i] for i in group) for group in (batch, rows, inner, columns)]
         a = self._group_loops(op, x, x_access, sizes, [*batch, *rows, *inner])
         c = self._group_loops(op, w, w_access, sizes, [*batch, *inner, *columns])
@@ -482,7 +488,7 @@ class _Translator:
         return self._from_loops(op, product, [*batch, *rows, *columns], maps[-1], sizes)
 
     def _sum_type(self, factor: Value) -> np.dtype[Any]:
-        """The type of sums of products; an accumulator of 32 bits for bytes."""
+        """Returns the accumulator type of a sum of products: i32 for bytes."""
         dtype = self.b.dtype(factor)
         return np.dtype(np.int32) if dtype == np.int8 else dtype
 
@@ -494,7 +500,7 @@ class _Translator:
         sizes: Sequence[int],
         loops: Sequence[int],
     ) -> Value:
-        """An operand's dimensions in the order of these loops."""
+        """Transposes an operand so that the dimensions of these loops come first."""
         whole = self._in_loops(value, access, sizes)
         others = [i for i in range(len(sizes)) if i not in loops]
         return self.b.transpose(whole, [*loops, *others])
@@ -507,19 +513,19 @@ class _Translator:
         sizes: Sequence[int],
         parallel: Sequence[int],
     ) -> Value:
-        """Conv2D, or DepthwiseConv2D where a parallel dimension is in both operands."""
+        """Emits Conv2D, or DepthwiseConv2D if a parallel dimension is in both operands."""
         (x, x_zero), (w, w_zero) = factors
         windows = maps[0].windows(op, sizes)
         rest = [k for k in range(len(maps[0].rows)) if k not in windows.dimensions]
         loops, w_loops = [maps[0].single(op, k) for k in rest], maps[1].all_loops()
         if w_loops is None:
-            raise refusal(op, f"the map {maps[1].map} of a convolution's weights")
+            raise refusal(op, f"the map {maps[1].map} of a convolution's weights is not supported")
         shared = [i for i in loops if i in w_loops and i in parallel]
         summed = [i for i in loops if i not in parallel]
         batch = [i for i in loops if i in parallel and i not in w_loops]
         out = [i for i in w_loops if i in parallel and i not in shared]
         if (shared and summed) or any(i not in w_loops for i in (*summed, *windows.inner)):
-            raise refusal(op, "a grouped convolution of several channels a group")
+            raise refusal(op, "a grouped convolution has several channels per group")
         shape = self.b.shape(x)
         channel = shared or summed
         by_loop = dict(zip(loops, rest, strict=True))
@@ -567,9 +573,9 @@ def _yields(op: GenericOp, value: Operation) -> bool:
 
 
 def _static_slice(op: Operation, sizes: Sequence[SSAValue]) -> Sequence[list[int]]:
-    """The offsets, sizes and strides of a slice, which are numbers."""
+    """Returns a slice's offsets, sizes and strides. Raises `ProgramError` if not constant."""
     if sizes:
-        raise refusal(op, "a slice has offsets or sizes that are computed")
+        raise refusal(op, "a slice has offsets or sizes that are not constant")
     return [
         [int(n) for n in cast("DenseArrayBase[IntegerType]", op.properties[name]).get_values()]
         for name in ("static_offsets", "static_sizes", "static_strides")

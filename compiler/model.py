@@ -1,7 +1,7 @@
 """
-Loads a model from a user's file: ONNX, GGUF, or MLIR with the weights beside it or in it.
+Loads a model from a file: ONNX, GGUF, or MLIR with weights inside or in another file.
 
-Commands that compile, run and explain take an `ImportedModel`, so that no command knows the
+Commands that compile, run and explain use an `ImportedModel`, so that they are independent of the
 formats.
 """
 
@@ -59,12 +59,12 @@ def load_model(
     target: str | None = None,
 ) -> ImportedModel:
     """
-    Import a `.gguf` or `.onnx` file, or parse an `.mlir` file.
+    Imports a `.gguf` or `.onnx` file, or parses an `.mlir` file.
 
-    A GGUF file gets states of `context` tokens and products that suit the `target`. For an ONNX
-    file, `constants` fixes inputs, and `context` and `state` say which tensors stay between runs
-    (see `import_onnx`). An MLIR file has one function or several, and `weights` may give its
-    arguments.
+    A GGUF file gets states of `context` tokens, and products in a type that suits the `target`.
+    For an ONNX file, `constants` fixes inputs, and `context` and `state` select the tensors that
+    are retained between runs (see `import_onnx`). An MLIR file has one function or several, and
+    `weights` may give values to its arguments.
 
     Raises `FrontendError` or `ProgramError`.
     """
@@ -82,12 +82,14 @@ def load_model(
         refuse_options(path, dims, shapes, function, weights, constants, state, functions)
         return load_gguf(path, target, context)
     if dims:
-        raise ProgramError("--dim is for ONNX files", str(path), "write the shapes into the module")
+        raise ProgramError("--dim is for ONNX files", str(path), "write fixed shapes in the module")
     if constants:
         raise ProgramError("--constant is for ONNX files", str(path), "give --weights")
     if context is not None or state is not None:
         raise ProgramError(
-            "--context and --state are for ONNX files", str(path), "write program.state there"
+            "--context and --state are for ONNX files",
+            str(path),
+            "mark states by program.state in the module",
         )
     if is_stablehlo(path):
         from xdsl_spirv.frontends import import_stablehlo
@@ -100,26 +102,26 @@ def load_model(
 
 
 def model_in(module: ModuleOp, function: str | None, weights: Mapping[str, Array]) -> ImportedModel:
-    """A module's function, whose constants become weights, with the values of arguments."""
+    """Returns a module's function as a model. Its constants become weights."""
     host = host_function(module, function)
     lift_weights(host)
     return model_of(host, {**weights, **weights_of(host)})
 
 
 def refuse_options(path: str | os.PathLike[str], *options: object) -> None:
-    """Raises `ProgramError` for any option: a GGUF file has weights, functions and sizes itself."""
+    """Raises `ProgramError` if an option is given that a GGUF file does not support."""
     if any(options):
         raise ProgramError(
-            "a GGUF file holds its weights, sizes and functions",
+            "a GGUF file contains its weights, sizes and functions",
             os.fspath(path),
-            "give --context at most",
+            "leave out all options except --context",
         )
 
 
 def load_gguf(
     path: str | os.PathLike[str], target: str | None, context: int | None = None
 ) -> ImportedModel:
-    """Import a GGUF file for a target. Raises `FrontendError` and `TargetError`."""
+    """Imports a GGUF file for a target. Raises `FrontendError` and `TargetError`."""
     from xdsl_spirv.frontends.gguf.importer import import_gguf
 
     products = "f32" if target is None else products_for(target)
@@ -127,15 +129,12 @@ def load_gguf(
 
 
 def products_for(target: str) -> str:
-    """
-    Returns the type in which many rows are multiplied by weights: f16 where its matrices have sums
-    in f32.
-    """
+    """Returns the type for large products: f16 if the target accumulates f16 matrices in f32."""
     return "f16" if load(target).properties_for(("f16", "f16", "f32")) else "f32"
 
 
 def model_of(host: FuncOp, weights: Mapping[str, Array]) -> ImportedModel:
-    """A host function with the values of some of its arguments."""
+    """Returns a host function as a model, with the values of some of its arguments."""
     module = host.parent_op()
     arguments = [
         _value(argument_name(a, i), argument_type(a, i), a.type)
@@ -177,9 +176,7 @@ def compile_model(
     observe: Observer | None = None,
     jobs: int = 1,
 ) -> Program:
-    """
-    Compiles a model, which is consumed, by that many `jobs`. Raises what `compile_module` does.
-    """
+    """Compiles a model, which is consumed. Raises the errors of `compile_module`."""
     from xdsl_spirv.compiler.compiler import compile_module
 
     return compile_module(
@@ -215,7 +212,7 @@ def buffers_of(model: ImportedModel) -> list[Buffer]:
 @stage("running on the reference")
 def run_reference(model: ImportedModel, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """
-    Run a model as it was imported, on whole numpy arrays: what any device's results should be.
+    Runs an imported model on whole numpy arrays, which gives the reference results.
 
     Raises `ProgramError` for inputs that do not fit, and `InterpreterError`.
     """
@@ -236,7 +233,7 @@ def run_reference(model: ImportedModel, inputs: Mapping[str, Array]) -> dict[str
 
 
 def _store_array(array: Array, type: Attribute) -> Array:
-    """An array as a function holds it: elements of a type that no device has are bytes there."""
+    """Returns an array in a function's storage type. Elements of unsupported types become bytes."""
     if isinstance(type, IndexType):
         return array.astype("int64")
     if isinstance(type, TensorType) and type.element_type == i8 and array.dtype.itemsize == 1:

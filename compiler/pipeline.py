@@ -1,4 +1,4 @@
-"""Lists the passes from `linalg` on tensors to SPIR-V, in their order: what `compile` runs."""
+"""Lists the passes of `compile` from `linalg` on tensors to SPIR-V, in order."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def _pass(name: str, **arguments: object) -> PassOnDemand:
 
 
 def _as_needed(name: str, target: str) -> PassOnDemand:
-    """A pass that runs only if the target needs it."""
+    """Returns a pass that runs only if the target needs it."""
     member = _pass(name, as_needed=True)
     try:
         features = load(target).features
     except TargetError:
-        # The target is refused, with a place, when the list of passes runs.
+        # An unknown target raises an error with a place later, when the passes run.
         return member
     granted = {content for f, known in GRANTED[name].items() if f in features for content in known}
     return replace(member, needs=[need for need in member.needs or () if need not in granted])
 
 
 def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...]:
-    """The passes that `linalg-to-spirv{target=... only=... barred=...}` runs, by name."""
+    """Returns the passes that `linalg-to-spirv{target=... only=... barred=...}` runs."""
     only, barred = limits.only, limits.barred
     return (
         _pass("lift-weights"),
@@ -47,9 +47,9 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
         *([_pass("split-products", target=target)] if limits.allowed else []),
         _pass("fold-constants"),
         _pass("linalg-quantized-to-contraction", target=target),
-        # The sums of weights that quantized contractions ask for.
+        # Folds the sums of weights that quantized contractions need.
         _pass("fold-constants"),
-        # A result that was folded is a weight, and has to be copied.
+        # A folded result is a weight, which must be copied to the result.
         _pass("own-results"),
         _pass(PREPARED),
         _pass("scalars-into-loops"),
@@ -90,36 +90,36 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
 
 
 PREPARED = "note-ranges"
-"""The last pass after which weights are known and operations are as in the model."""
+"""Name of the pass after which weights are known and operations are as in the model."""
 
 SCHEDULED = "pack-operands"
-"""The last pass after which every dispatch has a schedule and still computes on tensors."""
+"""Name of the last pass after which dispatches have schedules and are still on tensors."""
 
 OUTLINED = "outline-dispatches"
-"""The last pass after which kernels are lowered one by one."""
+"""Name of the last pass that processes the whole module. Kernels are then lowered one by one."""
 
 
 def linalg_to_spirv(target: str, limits: Limits = UNLIMITED) -> tuple[ModulePass, ...]:
-    """The passes of `lowering`, all of them imported."""
+    """Returns the passes of `lowering`, all imported."""
     return tuple(member.load() for member in lowering(target, limits))
 
 
 def split_after(
     passes: Sequence[MemberT], last: str
 ) -> tuple[Sequence[MemberT], Sequence[MemberT]]:
-    """Splits passes after the last one called `last`; returns both parts."""
+    """Splits passes after the last one named `last`. Returns both parts."""
     cut = max(number for number, member in enumerate(passes) if member.name == last) + 1
     return passes[:cut], passes[cut:]
 
 
 @dataclass(frozen=True)
 class LinalgToSPIRVPass(LimitedPass):
-    """All passes from lift-weights to spirv-update-vce, for one target."""
+    """Runs all passes from lift-weights to spirv-update-vce, for one target."""
 
     name = "linalg-to-spirv"
 
     target: str = ""
-    """A known device's name or the path of a target file."""
+    """The name of a known device, or the path of a target file."""
 
     allow: str = ""
     """With `bf16x3`, three products of bf16 parts may replace a product of f32."""

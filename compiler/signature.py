@@ -1,9 +1,9 @@
 """
-Describes a host function to callers: names and element types of its arguments and results, and
-which of their sizes must be equal.
+Describes a host function to callers: names and element types, and sizes that must be equal.
 
-A loop of a `linalg` operation has one size, so all dimensions that it alone walks are equal; so are
-those that a concatenation does not join. Sizes that are always equal get one name.
+A loop of a `linalg` operation has one size, so all dimensions indexed by this loop alone are
+equal. The dimensions that a concatenation does not join are equal, too. Sizes that are always
+equal get one name.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _note(name: str, argument: SSAValue) -> DictionaryAttr:
 def add_weight(
     function: FuncOp, name: str, hint: str, type: Attribute, value: Attribute
 ) -> BlockArgument:
-    """Add an argument that is a weight behind the others."""
+    """Adds an argument that is a weight after the other arguments."""
     block = function.body.block
     known = _noted_names(function)
     argument = block.insert_arg(type, len(block.args))
@@ -65,12 +65,12 @@ def add_weight(
 
 
 def note_names(function: FuncOp) -> None:
-    """Note the names of all arguments, so that they outlive changes of their positions."""
+    """Stores the names of all arguments as attributes, so that their positions may change."""
     function.properties["arg_attrs"] = ArrayAttr(_noted_names(function))
 
 
 def note_attributes(function: FuncOp, key: str, values: Mapping[int, Attribute]) -> None:
-    """Records an attribute of arguments by their numbers, and the names of all arguments."""
+    """Stores an attribute of arguments by their positions, and the names of all arguments."""
     if not values:
         return
     entries = _noted_names(function)
@@ -87,10 +87,10 @@ def _noted_names(function: FuncOp) -> list[DictionaryAttr]:
 
 def argument_name(value: SSAValue, index: int) -> str:
     """
-    The name by which a host function's argument is known outside.
+    Returns the name of a host function's argument for callers.
 
-    Arguments whose names differ in a number at the end (`%w_0`, `%w_1`), which xDSL does not keep,
-    are named as xDSL prints them: `w`, `w_1`.
+    xDSL does not store a number at the end of a name (`%w_0`, `%w_1`). Such arguments are named as
+    xDSL prints them: `w`, `w_1`.
     """
     noted, hint, block = _noted_value(value, index, NAME), value.name_hint, value.owner
     if noted or hint is None or not isinstance(block, Block):
@@ -100,17 +100,17 @@ def argument_name(value: SSAValue, index: int) -> str:
 
 
 def argument_type(value: SSAValue, index: int) -> str:
-    """The element type that a host function's argument has outside: with a sign if it is noted."""
+    """Returns the element type of an argument for callers, with its signedness if it is stored."""
     return _noted_value(value, index, TYPE) or _element(value.type)
 
 
 def result_name(function: FuncOp, index: int) -> str:
-    """The name by which a host function's result is known outside."""
+    """Returns the name of a host function's result for callers."""
     return _entry(function.res_attrs, index, NAME) or f"result{index}"
 
 
 def result_type(function: FuncOp, index: int) -> str:
-    """The element type that a host function's result has outside."""
+    """Returns the element type of a host function's result for callers."""
     noted = _entry(function.res_attrs, index, TYPE)
     return noted or _element(function.function_type.outputs.data[index])
 
@@ -122,7 +122,7 @@ def _noted_value(value: SSAValue, index: int, key: str) -> str | None:
 
 
 def _entry(attributes: ArrayAttr[DictionaryAttr] | None, index: int, key: str) -> str | None:
-    """A string that a front end noted of an argument or result."""
+    """Returns a string attribute that a front end stored for an argument or result, or None."""
     if attributes is None or index >= len(attributes):
         return None
     entry = attributes.data[index].data.get(key)
@@ -134,23 +134,23 @@ def _element(type: Attribute) -> str:
 
 
 EQUAL = 0
-"""`arith.cmpi eq`."""
+"""Predicate of `arith.cmpi eq`."""
 
 Key = tuple[int, int]
-"""An argument's number and a dimension."""
+"""(position of an argument, dimension)."""
 
 
 @dataclass
 class Names:
-    """Names of the dynamic sizes of a function's arguments."""
+    """Names of the dynamic sizes of a function's arguments, and conditions on them."""
 
     of: dict[Key, Number] = field(default_factory=dict[Key, Number])
-    """The name of a size, or its required number."""
+    """The name of each size, or the value that it must have."""
     equations: list[Equation] = field(default_factory=list[Equation])
     limits: list[Limit] = field(default_factory=list[Limit])
 
     def name(self, extent: Extent) -> Number:
-        """The name of an extent; raises `ProgramError` if it does not belong to an argument."""
+        """Returns the name of a size. Raises `ProgramError` if it is not an argument's size."""
         if isinstance(extent.value, BlockArgument):
             name = self.of.get((extent.value.index, extent.dimension))
             if name is not None:
@@ -164,7 +164,7 @@ class Names:
 
 
 def names_of(function: FuncOp) -> Names:
-    """The names of a function's dynamic sizes, and the conditions on them."""
+    """Returns the names of a function's dynamic sizes, and the conditions on them."""
     arguments = function.body.block.args
     keys = [
         (argument.index, dimension)
@@ -217,13 +217,13 @@ class _Equalities:
         self._others: list[tuple[Size, Size, Operation]] = []
 
     def root(self, key: Key) -> Key:
-        """The representative of all sizes that are equal to this one."""
+        """Returns the representative of all sizes that are equal to this one."""
         while self.parents[key] != key:
             key = self.parents[key]
         return key
 
     def add(self, left: Size, right: Size, op: Operation) -> None:
-        """Records an operation's condition that two sizes are equal."""
+        """Records that an operation requires two sizes to be equal."""
         first, second = _key(left, self.parents), _key(right, self.parents)
         if first is not None and second is not None:
             low, high = sorted((self.root(first), self.root(second)))
@@ -236,7 +236,7 @@ class _Equalities:
             self._others.append((left, right, op))
 
     def numbers(self) -> tuple[dict[Key, int], list[tuple[Size, Size, Operation]]]:
-        """The number of each root that has one, and the pairs that remain to be checked."""
+        """Returns the known value of each representative, and the pairs still to be checked."""
         static: dict[Key, int] = {}
         contradictions: list[tuple[Size, Size, Operation]] = []
         for key, size, op in self._numbers:
@@ -247,7 +247,7 @@ class _Equalities:
 
 
 def _given_name(argument: BlockArgument, key: Key) -> str:
-    """The name of a dimension in the source."""
+    """Returns the name of a dimension in the source, or ""."""
     function = argument.owner.parent_op()
     assert isinstance(function, FuncOp)
     attributes = function.arg_attrs.data[argument.index].data if function.arg_attrs else {}
@@ -259,7 +259,7 @@ def _given_name(argument: BlockArgument, key: Key) -> str:
 
 
 def _free(name: str, taken: dict[Key, Number]) -> str:
-    """Makes a valid name from `name` that no other size has."""
+    """Derives a valid and unused name from `name`."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
     plain = plain if is_name(plain) else f"_{plain}"
     free, number = plain, 1
@@ -269,7 +269,7 @@ def _free(name: str, taken: dict[Key, Number]) -> str:
 
 
 def _key(size: Size, known: dict[Key, Key]) -> Key | None:
-    """The argument's dimension that a size is, if it is one."""
+    """Returns the argument dimension that a size is, or None."""
     if not is_dynamic(size) or len(size.terms) != 1:
         return None
     ((atoms, factor),) = size.terms
@@ -281,7 +281,7 @@ def _key(size: Size, known: dict[Key, Key]) -> Key | None:
 
 
 def _equal_sizes(function: FuncOp) -> Iterator[tuple[Size, Size, Operation]]:
-    """Pairs of sizes that an operation needs to be equal, and which operation it is."""
+    """Yields (size, size, operation) for each operation that requires equal sizes."""
     for op in function.body.block.ops:
         if isinstance(op, LinalgStructuredOperation) and not isinstance(op, FillOp):
             yield from _of_loops(op)
@@ -301,7 +301,7 @@ def _equal_sizes(function: FuncOp) -> Iterator[tuple[Size, Size, Operation]]:
 
 
 def _of_type(op: Operation) -> Iterator[tuple[Size, Size]]:
-    """Pairs of sizes that an operation needs to be equal, by its result's type or its operands."""
+    """Yields the pairs of sizes that an operation's types require to be equal."""
     if isinstance(op, tensor.CastOp | tensor.CollapseShapeOp | tensor.ConcatOp | tensor.PadOp):
         for dimension, size in enumerate(_shape(op.results[0])):
             if size != DYNAMIC_INDEX:
@@ -318,7 +318,7 @@ def _of_type(op: Operation) -> Iterator[tuple[Size, Size]]:
 
 
 def _are_given(size: Size) -> bool:
-    """True if a size is a number, or follows from the sizes of arguments."""
+    """True if a size is a number, or computed from the sizes of arguments."""
     extents = size.extents if is_dynamic(size) else ()
     return all(isinstance(extent.value, BlockArgument) for extent in extents)
 

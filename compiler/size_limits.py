@@ -1,10 +1,10 @@
 """
-Derives limits of sizes that are known only at run time, so that operations stay inside tensors.
+Derives limits of dynamic sizes, so that operations do not access elements outside of tensors.
 
     tensor.insert_slice %new into %cache[0, %past] [8, %n]     past + n <= 2048
     linalg.conv_1d ins(%x, %window) outs(%y)                   y + window - 1 <= x
 
-Conditions that hold for all numbers are left out; the rest is checked before a program runs.
+Conditions that hold for all sizes are left out. The others are checked before a program runs.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from xdsl_spirv.runtime.expressions import Number, written
 from xdsl_spirv.runtime.program import Limit
 
 AtMost = tuple[Size, Size, Operation]
-"""A size, its upper limit, and the operation that requires it."""
+"""(size, upper limit, the operation that requires it)."""
 
 
 def limits_of(function: FuncOp, name: Callable[[Extent], Number]) -> list[Limit]:
-    """The limits of sizes that follow from a function's sizes and numbers, by their names."""
+    """Returns the limits of a function's dynamic sizes, with the names of sizes."""
     limits: dict[tuple[Number, Number], Limit] = {}
     for size, most, op in _needed_limits(function):
         given = [extent.value for s in (size, most) if is_dynamic(s) for extent in s.extents]
         if not all(isinstance(value, BlockArgument) for value in given):
-            # A program whose sizes depend on results of kernels is refused where it is read.
+            # read_host refuses a program whose sizes depend on results of kernels.
             continue
         if not surely_below(size, most + 1):
             pair = written(size, name), written(most, name)
@@ -63,9 +63,7 @@ def _needed_limits(function: FuncOp) -> Iterator[AtMost]:
 
 
 def _of_windows(op: LinalgStructuredOperation) -> Iterator[AtMost]:
-    """
-    Limits of an operation's reads: the largest index that its loops reach lies inside a tensor.
-    """
+    """Yields limits from an operation's reads: the largest index must be inside the tensor."""
     reads = [
         (expression, extent(value, axis))
         for value, map in zip((*op.inputs, *op.outputs), op.get_indexing_maps(), strict=True)
@@ -93,7 +91,7 @@ def _is_linear(expression: AffineExpr) -> bool:
 def _of_slice(
     op: tensor.ExtractSliceOp | tensor.InsertSliceOp, whole: SSAValue
 ) -> Iterator[AtMost]:
-    """Limits of a slice: it begins and ends inside the tensor."""
+    """Yields limits from a slice: its start and its end must be inside the tensor."""
     offsets = listed_sizes(op.static_offsets, op.offsets)
     sizes = listed_sizes(op.static_sizes, op.sizes)
     strides = op.static_strides.get_values()
@@ -104,9 +102,7 @@ def _of_slice(
 
 
 def _of_comparison(op: arith.CmpiOp, insisted: cf.AssertOp) -> Iterator[AtMost]:
-    """
-    The limit that a comparison states. Sizes have no sign, so signed and unsigned forms are equal.
-    """
+    """Yields the limit of a comparison. Sizes are not negative, so signedness is ignored."""
     left, right = number(op.lhs), number(op.rhs)
     match op.predicate.value.data:
         case 2 | 6:

@@ -1,4 +1,4 @@
-"""A program over tiles becomes a module of one kernel for a target."""
+"""Lowers a tile program to a module with one kernel for a target."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def lower_to_spirv(
     instruction: str = "",
 ) -> tuple[ModuleOp, SPIRVModuleOp]:
     """
-    The code of invocations, as a `gpu.module` and as a `spirv.module`.
+    Lowers a tile program to the code of invocations, as a `gpu.module` and a `spirv.module`.
 
-    Raises `PassFailedException` for features that the target does not have.
+    Raises `PassFailedException` for features that the target lacks.
     """
     module, ctx = ModuleOp([program.clone()]), context()
     LowerTilesPass(target, subgroups, instruction).apply(ctx, module)
@@ -40,10 +40,7 @@ def lower_to_spirv(
 
 
 def named_binary(program: tile.ProgramOp, names: Sequence[str], target: str) -> bytes:
-    """
-    The binary of a program for a target, in which buffers and push constants have the names of the
-    program's arguments; the size of an axis is `x.0`.
-    """
+    """Returns the binary of a program, with the arguments' names. The size of an axis is `x.0`."""
     _, made = lower_to_spirv(program, target)
     name = program.sym_name.data
     raw = decode(encode(made, names=True, lines=True))
@@ -56,14 +53,14 @@ def named_binary(program: tile.ProgramOp, names: Sequence[str], target: str) -> 
 
 
 def is_view(program: tile.ProgramOp, argument: int) -> bool:
-    """Whether an argument is a buffer."""
+    """True if the argument of this index is a buffer."""
     return isinstance(program.body.block.args[argument].type, tile.ViewType)
 
 
 def _with_names(
     raw: RawModule, variables: dict[str, str], block: str, members: list[str]
 ) -> RawModule:
-    """Renames variables, and gives names to the members of a block."""
+    """Renames variables, and adds names to the members of a block."""
     rows: list[list[int]] = []
     pointers: dict[int, int] = {}
     types: dict[int, int] = {}
@@ -89,7 +86,7 @@ def _with_names(
 
 
 def _name(opcode: int, given: list[int], text: str) -> list[int]:
-    """An OpName or OpMemberName."""
+    """Encodes an OpName or OpMemberName."""
     octets = text.encode() + bytes(4 - len(text.encode()) % 4)
     words = [int.from_bytes(octets[n : n + 4], "little") for n in range(0, len(octets), 4)]
     return [(1 + len(given) + len(words)) << 16 | opcode, *given, *words]

@@ -1,9 +1,8 @@
 """
-Turns constants of a host function into arguments that have a value, so that weights are never
-written as text.
+Turns constants of a host function into arguments with values, so that weights are not printed.
 
-A constant that a kernel reads is lifted before lowering, so that every pass sees an argument like
-any other. One that only starts an accumulator stays: the lowering knows what to do with a zero.
+A constant that a kernel reads is lifted before lowering, so that passes see only arguments. A
+constant that only initializes an accumulator is not lifted, because the lowering handles it.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from xdsl_spirv.upstream.held_tensors import (
 )
 
 LITERAL = 16
-"""Most elements of a lifted constant that stays a literal; larger ones become resources."""
+"""Maximum elements of a lifted constant stored as a literal. Larger ones become resources."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class LiftWeightsPass(ModulePass):
 
 @dataclass(frozen=True)
 class NoteRangesPass(ModulePass):
-    """Notes the least and the greatest number of each weight of 64-bit integers."""
+    """Stores the minimum and maximum of each weight of 64-bit integers as an attribute."""
 
     name = "note-ranges"
 
@@ -75,14 +74,14 @@ class NoteRangesPass(ModulePass):
 
 
 def give_weights(function: FuncOp, weights: Mapping[str, Array]) -> None:
-    """Make the arguments of these names weights; raises `ProgramError` for an unknown name."""
+    """Turns the arguments of these names into weights. Raises `ProgramError` for unknown names."""
     arguments = function.body.block.args
     indices = {argument_name(argument, i): i for i, argument in enumerate(arguments)}
     values: dict[int, Attribute] = {}
     for name, array in weights.items():
         if name not in indices:
             raise ProgramError(
-                f"the weight {name!r} belongs to no argument",
+                f"the weight {name!r} does not match any argument",
                 f"arguments: {', '.join(indices)}",
                 "rename the tensor or the argument",
             )
@@ -91,13 +90,13 @@ def give_weights(function: FuncOp, weights: Mapping[str, Array]) -> None:
 
 
 def hold_array(function: FuncOp, name: str, type: Attribute, array: Array) -> HeldTensorAttr:
-    """Makes the value of a function's weight, which refers to the array and does not copy it."""
+    """Creates the attribute of a function's weight, which refers to the array without a copy."""
     return HeldTensorAttr(HeldTensor(f"{function.sym_name.data}.{name}", type, array))
 
 
 def weights_of(function: FuncOp) -> dict[str, Array]:
     """
-    The values of a function's weights by name.
+    Returns the values of a function's weights by name.
 
     Raises `ProgramError` for a resource without data.
     """
@@ -108,9 +107,9 @@ def weights_of(function: FuncOp) -> dict[str, Array]:
 
 def first_values_of(function: FuncOp) -> dict[str, Array]:
     """
-    The first values of a function's states by name.
+    Returns the first values of a function's states by name.
 
-    Raises `ProgramError` for a state without one, and for a resource without data.
+    Raises `ProgramError` for a state without a first value, or a resource without data.
     """
     values: dict[str, Array] = {}
     for index in states_of(function):
@@ -127,7 +126,7 @@ def first_values_of(function: FuncOp) -> dict[str, Array]:
 
 
 def known_weights(function: FuncOp) -> dict[int, Array]:
-    """The values of a function's weights by number, without resources that have no data."""
+    """Returns the values of a function's weights by position, without resources that lack data."""
     values = {i: value_of(function, i) for i in range(len(function.body.block.args))}
     return {
         i: constant_array(value)
@@ -137,7 +136,7 @@ def known_weights(function: FuncOp) -> dict[int, Array]:
 
 
 def lift_weights(function: FuncOp) -> None:
-    """Turn the constants that `function`'s operations read into arguments, behind its others."""
+    """Turns the constants that `function`'s operations read into arguments after the others."""
     block = function.body.block
     taken = {argument_name(argument, i) for i, argument in enumerate(block.args)}
     for op in list(block.ops):
@@ -155,7 +154,7 @@ def lift_weights(function: FuncOp) -> None:
 
 
 def _value(function: FuncOp, name: str, op: ConstantOp) -> Attribute:
-    """The value of a constant: a short literal, or a resource without data, as it stands."""
+    """Returns a constant's value: unchanged if short or without data, otherwise as a resource."""
     type = op.result.type
     assert isinstance(type, TensorType)
     is_short = isinstance(op.value, DenseIntOrFPElementsAttr) and prod(type.get_shape()) <= LITERAL
@@ -165,7 +164,7 @@ def _value(function: FuncOp, name: str, op: ConstantOp) -> Attribute:
 
 
 def is_splat(value: Attribute) -> bool:
-    """Whether all elements of a constant are equal; kernels then write the value as code."""
+    """True if all elements of a constant are equal. Kernels then contain the value as code."""
     if not isinstance(value, DenseIntOrFPElementsAttr):
         return False
     return 0 in value.get_shape() or value.is_splat()
@@ -177,13 +176,13 @@ def _candidates(hint: str) -> Iterator[str]:
 
 
 def _is_read(use: Use) -> bool:
-    """Whether the use is more than the start of an accumulator."""
+    """True if the use is more than the initial value of an accumulator."""
     op: Operation = use.operation
     return not isinstance(op, LinalgStructuredOperation) or use.index < len(op.inputs)
 
 
 def constant_array(value: Attribute) -> Array:
-    """The elements of a dense tensor constant, whether written in place or as a resource."""
+    """Returns the elements of a dense tensor constant, given as a literal or a resource."""
     import numpy as np
 
     if isinstance(value, HeldTensorAttr):

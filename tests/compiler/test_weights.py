@@ -99,7 +99,7 @@ def test_a_resource_of_the_text_is_a_weight():
 
 
 def test_an_unknown_weight_is_refused():
-    with pytest.raises(ProgramError, match="belongs to no argument"):
+    with pytest.raises(ProgramError, match="does not match any argument"):
         compile_module(parse_text(ADD), "lavapipe", weights={"v": np.ones(4, np.float32)})
 
 
