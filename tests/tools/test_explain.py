@@ -139,7 +139,10 @@ def test_layers_are_chosen_for_a_path(
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("cooperative-matrix=nobody", "no layer with a multiplication is named 'nobody' (layers: half"),
+        (
+            "cooperative-matrix=nobody",
+            "layer with a multiplication is named 'nobody' (layers: half",
+        ),
         ("tensor-cores=half", "paths: cooperative-matrix, rotate, rows, dot, fma"),
         ("fma", "does not have the form PATH=LAYER"),
         ("fma=full", "no path is left, because fma is barred"),
