@@ -1,10 +1,10 @@
 """
-The facts of the SPIR-V grammar, looked up by name.
+Looks up facts of the SPIR-V grammar by name.
 
-No other code states an opcode, an operand's position, a capability or a version: all of it comes
-from `core.json` (written by scripts/generate_grammar.py from Khronos' own tables). The table is
-read at the first look-up, and entries become objects one by one, when they are looked up. So
-starting up costs a few milliseconds, and importing this module costs nothing.
+No other code states an opcode, an operand's position, a capability or a version: all come from
+`core.json` (scripts/generate_grammar.py writes it from Khronos' tables). The table is read at the
+first lookup, and entries become objects when they are looked up. So starting up costs a few
+milliseconds, and importing this module costs nothing.
 
     grammar().instruction("OpSDot").opcode
     grammar().kind("Capability")["DotProduct"].extensions
@@ -28,11 +28,11 @@ Version: TypeAlias = tuple[int, int]
 TABLE = Path(__file__).with_name("core.json")
 
 EXTENDED = Path(__file__).with_name("extended.json")
-"""The instruction sets that few modules import, and the registry of generators."""
+"""The file of instruction sets that few modules import, and of registered generators."""
 
 
 class Category(StrEnum):
-    """The categories of operand kinds, which tell how an operand is encoded in words."""
+    """The categories of operand kinds, which determine the encoding of an operand in words."""
 
     ID = "Id"
     LITERAL = "Literal"
@@ -49,9 +49,9 @@ class Operand:
     quantifier: str
     """Empty for exactly one, `?` for at most one, `*` for any number."""
     name: str
-    """The grammar's own text, empty where it has none."""
+    """The operand's name in the grammar; empty if it has none."""
     field: str
-    """The name in snake case; the kind's where there is no name."""
+    """The name in snake case, or the kind in snake case if there is no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,13 @@ class Requirements:
     """Capabilities and extensions that a module must declare to use an instruction or enumerant."""
 
     capabilities: tuple[str, ...]
-    """Any one of these enables it. For a capability: all of these are implied by it."""
+    """Any one of these capabilities enables the item. A capability implies all of them."""
     extensions: tuple[str, ...]
-    """Any one of these provides it in versions before `version`."""
+    """Any one of these extensions provides the item in versions before `version`."""
     version: Version | None
-    """The first version that has it in core; None if no version does."""
+    """The first version whose core has the item; None if no version has it."""
     last_version: Version | None
-    """The last version that has it, if it was removed."""
+    """The last version that has the item, if it was removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Instruction(Requirements):
     name: str
     opcode: int
     family: str
-    """The grammar's class, `Arithmetic` say."""
+    """The instruction's class in the grammar, such as `Arithmetic`."""
     operands: tuple[Operand, ...]
     aliases: tuple[str, ...]
 
@@ -105,7 +105,7 @@ class Enumerant(Requirements):
 
 def snake_case(name: str) -> str:
     """
-    A grammar operand's name as a field name.
+    Returns a grammar operand's name as a field name.
 
     >>> snake_case("Vector 1"), snake_case("ClusterSize"), snake_case("Argument 0, Argument 1, ...")
     ('vector_1', 'cluster_size', 'arguments')
@@ -134,7 +134,7 @@ def _requirements(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _operands(rows: list[list[str]]) -> tuple[Operand, ...]:
-    """Fields are unique within one instruction: a repeated one is numbered from its second on."""
+    """Builds the operands. A repeated field gets a number from its second occurrence on."""
     seen: dict[str, int] = {}
     operands: list[Operand] = []
     for row in rows:
@@ -170,7 +170,7 @@ class Kind:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The enumerants' names, without aliases, in the grammar's order."""
+        """Names of the enumerants, without aliases, in the grammar's order."""
         return tuple(self._rows)
 
     @cached_property
@@ -182,10 +182,7 @@ class Kind:
         return {a: name for name, row in self._rows.items() for a in row.get("a", ())}
 
     def __getitem__(self, key: str | int) -> Enumerant:
-        """
-        Returns an enumerant by name, alias or value (also a member of `enums`). Raises KeyError if
-        there is none.
-        """
+        """Returns an enumerant by name, alias or value. Raises KeyError if there is none."""
         name = key if isinstance(key, str) else self._by_value[key]
         name = self._by_alias.get(name, name)
         enumerant = self._made.get(name)
@@ -206,14 +203,14 @@ class Kind:
         return key in self._rows or key in self._by_alias
 
     def used(self, value: int) -> tuple[Enumerant, ...]:
-        """The enumerants a value consists of: itself, or a mask's bits in ascending order."""
+        """Returns the enumerants in a value: one, or a mask's bits in ascending order."""
         if self.category is not Category.BITS or value == 0:
             return (self[value],) if value in self else ()
         return tuple(self[1 << i] for i in range(value.bit_length()) if value >> i & 1)
 
 
 class Grammar:
-    """The whole table; `grammar()` is the one instance."""
+    """The whole table. `grammar()` returns the only instance."""
 
     def __init__(self, table: Mapping[str, Any]):
         self.source: str = table["source"]
@@ -241,7 +238,7 @@ class Grammar:
         """
         Names of the extended instruction sets, as OpExtInstImport states them.
 
-        A name that ends in a full stop stands for all that start with it: the rest is a version.
+        A name that ends in a full stop is a prefix: a version follows it.
         """
         return (*self._extended, *self._further["extended"])
 
@@ -254,7 +251,7 @@ class Grammar:
         return self._further["extended"][instruction_set] if rows is None else rows
 
     def extended_set(self, imported: str) -> str | None:
-        """The set that OpExtInstImport of this name gives, None if the table has none."""
+        """Returns the set that OpExtInstImport imports by a name; None if it is unknown."""
         if imported in self._extended:
             return imported
         for name in self._further["extended"]:
@@ -263,7 +260,7 @@ class Grammar:
         return None
 
     def by_extended_opcode(self, instruction_set: str, opcode: int) -> Instruction | None:
-        """The instruction with this number in an extended set, None if the set has none."""
+        """Returns the instruction with this opcode in an extended set; None if there is none."""
         names = self._by_extended_opcode.get(instruction_set)
         if names is None:
             rows = self._extended_rows(instruction_set)
@@ -273,11 +270,11 @@ class Grammar:
         return None if name is None else self.instruction(name, instruction_set)
 
     def generator(self, tool: int) -> str | None:
-        """Vendor and tool of the upper half of a module's generator word, None if unregistered."""
+        """Returns the vendor and tool of a generator's tool number; None if unregistered."""
         return self._further["generators"].get(str(tool))
 
     def generator_tool(self, name: str) -> int | None:
-        """The tool that `generator` gives this name, None if there is none."""
+        """Returns the tool number for which `generator` returns this name, else None."""
         rows: Mapping[str, str] = self._further["generators"]
         return next((int(tool) for tool, known in rows.items() if known == name), None)
 
@@ -293,10 +290,7 @@ class Grammar:
         return {row["n"]: name for name, row in self._instructions.items()}
 
     def instruction(self, name: str, instruction_set: str | None = None) -> Instruction:
-        """
-        Returns an instruction by name or alias, of the core or of an extended set; KeyError if
-        there is none.
-        """
+        """Returns an instruction by name or alias, of an extended set if given. Raises KeyError."""
         key = (instruction_set, name)
         entry = self._made.get(key)
         if entry is None:
@@ -313,12 +307,12 @@ class Grammar:
         return name in self._instructions or name in self._aliases
 
     def by_opcode(self, opcode: int) -> Instruction | None:
-        """The core instruction with this opcode, None if the table has none."""
+        """Returns the core instruction with this opcode; None if there is none."""
         name = self._by_opcode.get(opcode)
         return None if name is None else self.instruction(name)
 
     def kind(self, name: str) -> Kind:
-        """An operand kind, one of an extended set by `set/kind`; KeyError if there is none."""
+        """Returns an operand kind by name (`set/kind` for an extended set). Raises KeyError."""
         entry = self._made_kinds.get(name)
         if entry is None:
             rows = self._further["kinds"] if "/" in name else self._kinds
@@ -326,7 +320,7 @@ class Grammar:
         return entry
 
     def implied(self, capability: str) -> frozenset[str]:
-        """Every capability that this one implies, directly or not, without itself."""
+        """Returns all capabilities that this capability implies, directly or indirectly."""
         closure = self._implied.get(capability)
         if closure is None:
             direct = self.kind("Capability")[capability].capabilities
@@ -337,7 +331,7 @@ class Grammar:
 
 @cache
 def grammar() -> Grammar:
-    """The table, read on the first call."""
+    """Returns the table, which the first call reads."""
     return Grammar(json.loads(TABLE.read_bytes()))
 
 
@@ -350,7 +344,7 @@ def _decorations_by_field() -> dict[str, Enumerant]:
 
 def decoration_of(field: str) -> Enumerant | None:
     """
-    The decoration that an attribute's name stands for, None if it stands for none.
+    Returns the decoration that an attribute's name in snake case means; None if there is none.
 
     >>> decoration_of("descriptor_set").name
     'DescriptorSet'
@@ -360,9 +354,9 @@ def decoration_of(field: str) -> Enumerant | None:
 
 def integer_words(value: int, width: int, signed: bool = False) -> list[int]:
     """
-    An integer literal of `width` bits: low word first, a narrow one extended to a word.
+    Returns the words of an integer literal of `width` bits, the low word first.
 
-    The extension is by sign if the type is signed and by zeros if not (SPIR-V 2.2.1).
+    A narrow literal is sign-extended to a word if `signed`, else zero-extended (SPIR-V 2.2.1).
 
     >>> integer_words(-1, 8), integer_words(-1, 8, signed=True), integer_words(1 << 32, 64)
     ([255], [4294967295], [0, 1])
@@ -389,14 +383,11 @@ RULES: Mapping[str, str] = {
     "SPV_KHR_integer_dot_product": "DOT-01",
     "SPV_KHR_subgroup_rotate": "ROT-01",
 }
-"""Capability or extension -> the rule of docs/rules.md that asks for it."""
+"""Maps a capability or extension to the rule of docs/rules.md that requires it."""
 
 WRITTEN_FOR: Mapping[str, Version] = {
     "SPV_KHR_cooperative_matrix": (1, 6),
     "SPV_KHR_subgroup_rotate": (1, 3),
     "SPV_NV_cooperative_matrix2": (1, 6),
 }
-"""
-Versions that extensions are written against. Compilers use an extension in lower versions, too, and
-drivers accept that.
-"""
+"""Minimum versions that specifications of extensions require; drivers also accept lower ones."""

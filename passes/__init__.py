@@ -1,5 +1,5 @@
 """
-Raises a pass's refusals, and rewrites a module one operation at a time.
+Raises the refusals of passes, and rewrites a module one operation at a time.
 
 A refusal is one message: the cause, the operation and its location, and the remedy.
 """
@@ -23,19 +23,17 @@ from xdsl_spirv.dialects.places import place
 
 def refuse(pass_name: str, op: Operation, cause: str) -> NoReturn:
     """
-    Raise `PassFailedException`: `pass: place: cause`.
-
-    `cause` names the numbers and ends with the remedy.
+    Raises `PassFailedException` with the text `pass: place: cause`; `cause` includes the remedy.
     """
     raise PassFailedException(f"{pass_name}: {place(op)}: {cause}")
 
 
 def rewrite_once(root: Operation, *patterns: RewritePattern) -> None:
     """
-    Offer the operations inside of `root` to patterns, in the order of the text.
+    Applies patterns to the operations inside of `root`, in textual order.
 
-    Each operation is rewritten by the first pattern that matches. Inserted operations are not
-    offered. Exceptions of patterns pass through.
+    The first pattern that matches an operation rewrites it. Inserted operations are not visited.
+    Exceptions of patterns propagate.
     """
     stopping = _Stopping(GreedyRewritePatternApplier([*patterns], dce_enabled=False))
     for region in root.regions:
@@ -47,10 +45,10 @@ def rewrite_once(root: Operation, *patterns: RewritePattern) -> None:
 @dataclass
 class _Stopping(RewritePattern):
     """
-    A pattern that matches nothing after it has raised.
+    A pattern that stores an exception and then matches nothing.
 
-    xDSL's walker adds a print of the whole module to a pattern's exception, including the weights
-    of a model.
+    xDSL's walker would add a print of the whole module to the exception, including a model's
+    weights.
     """
 
     pattern: RewritePattern

@@ -1,3 +1,3 @@
 """
-Workarounds for xDSL: one file for each cause, which names the change to xDSL that would replace it.
+Contains workarounds for xDSL: a file for each cause, which names the change that would replace it.
 """

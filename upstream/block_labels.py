@@ -1,10 +1,10 @@
 """
-A correction of xDSL's parser: a block may be labelled with a number, `^0`, as in MLIR.
+Corrects xDSL's parser: a block may have a number as its label, `^0`, as in MLIR.
 
-xDSL 0.74 makes every label except `bbN` a name hint, and a hint may not begin with a digit: the
-parser raises `ValueError`. `install` gives the parser another `Block`, with which such a label
-names its block only while the block is parsed. The pull request: call `Block.is_valid_name(name)`
-where labels are read, as for nested regions.
+xDSL 0.74 makes every label except `bbN` a name hint, and a hint may not begin with a digit, so the
+parser raises `ValueError`. `install` gives the parser another `Block` class, which accepts such
+labels without a name hint. The pull request would call `Block.is_valid_name(name)` where labels
+are read, as for nested regions.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from xdsl.parser import core
 
 
 class _LabelledBlock(Block):
-    """Makes xDSL's blocks. A label becomes a name hint unless it is `bbN` or not a valid hint."""
+    """Creates xDSL's blocks. A label becomes a name hint unless it is `bbN` or not a valid hint."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return Block(*args, **kwargs)
@@ -25,5 +25,5 @@ class _LabelledBlock(Block):
 
 
 def install() -> None:
-    """Make every parser of this process read labels that are numbers."""
+    """Makes every parser of this process accept numbers as labels."""
     setattr(core, "Block", _LabelledBlock)

@@ -1,7 +1,4 @@
-"""
-Turns the garbage collector off while IR is built, because operations refer to each other and
-collections are slow.
-"""
+"""Turns the garbage collector off while IR is built, because collections of large IR are slow."""
 
 from __future__ import annotations
 
@@ -13,10 +10,10 @@ from contextlib import contextmanager
 @contextmanager
 def without_collection() -> Generator[None]:
     """
-    Runs its block without garbage collection; also as a decorator.
+    Turns garbage collection off in a `with` block or in a decorated function.
 
-    Few of the objects made while IR is read or lowered become garbage before the end: decoding
-    takes half the time without collections, compiling a model a tenth less, for a few megabytes.
+    Decoding a binary then takes half the time, and compiling a model a tenth less, for a few
+    megabytes.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -30,10 +27,10 @@ def without_collection() -> Generator[None]:
 @contextmanager
 def lasting() -> Generator[None]:
     """
-    Turns collection off inside, and excludes objects alive at the end from later collections.
+    Turns collection off in a `with` block, and excludes objects alive at its end from collections.
 
-    For imports: the objects that modules define are never garbage, and one collection of them takes
-    a fifth of the time to compile a small module.
+    It is meant for imports: the objects that modules define are never garbage, and one collection
+    of them takes a fifth of the time to compile a small module.
     """
     with without_collection():
         try:

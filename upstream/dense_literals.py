@@ -1,13 +1,11 @@
 """
-Corrections of xDSL's parser: a hexadecimal element of a float literal is a bit pattern, raw bytes
-have MLIR's layout, and a splat has a limited number of elements.
+Corrects xDSL's parser of dense literals. `install` replaces methods, as the pull request would.
 
-xDSL 0.74 reads `dense<0xFF800000> : tensor<4xf32>`, MLIR's spelling of minus infinity, as the
-number 4286578688, without an error. Real graphs have such literals (the initial value of a
-maximum). It takes `dense<"0x0D">`, which MLIR prints for large literals, for elements as xDSL
-stores them, and prints what it stores, though MLIR packs the bits of i1 and gives an i48 six bytes.
-And it makes a list of 2^40 elements of `dense<0> : tensor<1048576x1048576xf32>`. `install` replaces
-these methods; the pull request consists of the replacements.
+A hexadecimal element of a float literal is a bit pattern: xDSL 0.74 reads `dense<0xFF800000>`,
+MLIR's spelling of minus infinity, as the number 4286578688. Raw bytes (`dense<"0x0D">`), which
+MLIR prints for large literals, have MLIR's layout: the bits of i1 are packed, and an i48 has six
+bytes. A splat has a limited number of elements: xDSL builds a list of 2^40 elements for `dense<0>
+: tensor<1048576x1048576xf32>`.
 """
 
 import math
@@ -28,7 +26,7 @@ _to_type = _Element.to_type
 
 
 def _to_type_with_bit_patterns(self: Any, parser: AttrParser, type: Any) -> Any:
-    """The element as a value of `type`, from its bits if it is a float written as 0x."""
+    """Returns the element as a value of `type`; a float written as 0x is read from its bits."""
     hexadecimal = isinstance(type, AnyFloat) and self.span.text[:2] in ("0x", "0X")
     if not hexadecimal:
         return _to_type(self, parser, type)
@@ -40,10 +38,7 @@ def _to_type_with_bit_patterns(self: Any, parser: AttrParser, type: Any) -> Any:
 
 
 def unpack(text: str, element: Any, count: int) -> bytes:
-    """
-    Unpacks the elements of a hexadecimal literal as xDSL stores them; raises `ValueError` if it
-    cannot.
-    """
+    """Unpacks a hexadecimal literal to xDSL's layout. Raises `ValueError` for a wrong literal."""
     try:
         raw = bytes.fromhex(text.removeprefix("0x"))
     except ValueError:
@@ -67,7 +62,7 @@ def unpack(text: str, element: Any, count: int) -> bytes:
 
 
 def pack(literal: Any) -> bytes:
-    """The bytes that stand for a literal's elements in text, which `unpack` reads."""
+    """Returns the bytes of a literal's elements in MLIR's layout, which `unpack` reads."""
     element = literal.get_element_type()
     width = element.width.data if isinstance(element, IntegerType) else 0
     if width in (0, 8, 16, 32, 64):
@@ -80,7 +75,7 @@ def pack(literal: Any) -> bytes:
 
 
 AS_NUMBERS = 100
-"""The most elements that xDSL prints as numbers."""
+"""Maximum number of elements that are printed as numbers."""
 
 _print_literal = DenseIntOrFPElementsAttr.print_without_type
 
@@ -93,7 +88,7 @@ def _print_packed(self: Any, printer: Printer) -> None:
 
 
 MOST_ELEMENTS = 1 << 26
-"""Most elements of a literal: each takes about 10 bytes while it is read."""
+"""Maximum number of elements of a literal: each takes about 10 bytes while it is read."""
 
 _parse_dense = AttrParser.parse_dense_int_or_fp_elements_attr
 _parse_type = AttrParser._parse_dense_literal_type  # pyright: ignore[reportPrivateUsage]
@@ -102,9 +97,7 @@ _parse_type = AttrParser._parse_dense_literal_type  # pyright: ignore[reportPriv
 def _limit_parser(parser: AttrParser, type: Any) -> Any:
     count = math.prod(type.get_shape())
     if count > MOST_ELEMENTS:
-        parser.raise_error(
-            f"a dense literal has {count} elements; at most {MOST_ELEMENTS} are read"
-        )
+        parser.raise_error(f"a dense literal has {count} elements: use at most {MOST_ELEMENTS}")
     return type
 
 
@@ -133,7 +126,7 @@ def _parse_limited_type(self: AttrParser) -> Any:
 
 
 def install() -> None:
-    """Make every parser of this process read bit patterns and limits in dense literals."""
+    """Makes every parser of this process read dense literals with these corrections."""
     _Element.to_type = _to_type_with_bit_patterns
     DenseIntOrFPElementsAttr.print_without_type = _print_packed
     AttrParser.parse_dense_int_or_fp_elements_attr = _parse_limited_dense

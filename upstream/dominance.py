@@ -1,9 +1,9 @@
 """
-The dominator tree of a control-flow graph: for the decoder, the validator and the verifier.
+Computes the dominator tree of a control-flow graph, for the decoder, validator and verifier.
 
-Cooper, Harvey and Kennedy's iteration over reverse postorder finds the immediate dominators; the
-tree is then numbered, so that a question costs two comparisons. xDSL's `DominanceInfo` is for the
-blocks of a region and quadratic in them.
+Cooper, Harvey and Kennedy's iteration over reverse postorder finds the immediate dominators. The
+tree is then numbered, so that a query costs two comparisons. xDSL's `DominanceInfo` is for the
+blocks of a region, and quadratic in their number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 class Dominators(Generic[Node]):
-    """The dominator tree of the blocks that are reached from an entry."""
+    """The dominator tree of the blocks that are reachable from an entry."""
 
     __slots__ = ("_enter", "_leave", "number", "order", "parent")
 
@@ -31,14 +31,14 @@ class Dominators(Generic[Node]):
         self._enter, self._leave = _intervals(self.parent)
 
     def immediate(self) -> dict[Node, Node]:
-        """The immediate dominator of each reachable block; the entry's is itself."""
+        """Returns the immediate dominator of each reachable block. The entry is its own."""
         return {block: self.order[self.parent[k]] for k, block in enumerate(self.order)}
 
     def reaches(self, block: Node) -> bool:
         return block in self.number
 
     def dominates(self, above: Node, below: Node) -> bool:
-        """Whether every way to a block leads through another; a block dominates itself."""
+        """True if all paths from the entry to `below` include `above`. A block dominates itself."""
         if above not in self.number or below not in self.number:
             return False
         a, b = self.number[above], self.number[below]
@@ -63,7 +63,6 @@ def _reverse_postorder(entry: Node, successors: Callable[[Node], Iterable[Node]]
 
 
 def _immediate(edges: list[list[int]]) -> list[int]:
-    """The immediate dominator of each block by number; the entry's is itself."""
     parent = [-1] * len(edges)
     parent[0] = 0
     changed = True
@@ -91,7 +90,7 @@ def _common(parent: list[int], a: int, b: int) -> int:
 
 
 def _intervals(parent: list[int]) -> tuple[list[int], list[int]]:
-    """Numbers at which a walk of the tree enters and leaves each block."""
+    """Returns the times at which a depth-first walk of the tree enters and leaves each block."""
     children: list[list[int]] = [[] for _ in parent]
     for block in range(1, len(parent)):
         children[parent[block]].append(block)

@@ -1,7 +1,7 @@
 """
-Compares two pieces of IR, types of values included.
+Compares two pieces of IR, including the types of values.
 
-xDSL's `is_structurally_equivalent` does not compare types. The pull request: it does.
+xDSL's `is_structurally_equivalent` does not compare types. The pull request would add this.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, Region
 
 
 def is_same(one: Operation | Region, other: Operation | Region) -> bool:
-    """True if two operations, or two regions, are equal; names and locations do not count."""
+    """True if two operations or regions are equal. Ignores names and locations."""
     return one.is_structurally_equivalent(other) and all(
         _types(first) == _types(second)
         for first, second in zip(one.walk(), other.walk(), strict=True)
@@ -18,6 +18,5 @@ def is_same(one: Operation | Region, other: Operation | Region) -> bool:
 
 
 def _types(op: Operation) -> list[Attribute]:
-    """Types of an operation's results and of its blocks' arguments."""
     arguments = [arg for region in op.regions for block in region.blocks for arg in block.args]
     return [value.type for value in (*op.results, *arguments)]

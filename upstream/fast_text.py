@@ -1,4 +1,4 @@
-"""Lexes the common tokens by one regular expression."""
+"""Lexes common tokens of MLIR text by one regular expression, for speed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOKEN = re.compile(
     r"|([%!^]|#(?!-\}))(?:[0-9]++|[a-zA-Z$._-][a-zA-Z0-9$._-]*+)|([:,()\[\]<>=+*?|}]))",
     re.ASCII,
 )
-"""White space and comments, then a bare identifier, one with a sign before, or punctuation."""
+"""Matches white space and comments, then an identifier (bare or with a sigil) or punctuation."""
 
 BARE, PREFIXED, PUNCTUATION = 1, 2, 3
 
@@ -43,8 +43,8 @@ _lex = MLIRLexer.lex
 
 
 def lex(self: Any) -> Token[MLIRTokenKind]:
-    """Returns the next token. Calls xDSL's own method for all but the common ones."""
-    # Lexers of assembly formats have other identifiers.
+    """Returns the next token. Calls xDSL's method for uncommon tokens."""
+    # Lexers of assembly formats have different identifiers.
     match = TOKEN.match(self.input.content, self.pos) if type(self) is MLIRLexer else None
     if match is None:
         return _lex(self)
@@ -55,5 +55,5 @@ def lex(self: Any) -> Token[MLIRTokenKind]:
 
 
 def install() -> None:
-    """Make every lexer of this process use the method."""
+    """Makes every lexer of this process use `lex`."""
     MLIRLexer.lex = lex  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,7 +1,8 @@
 """
-`scf.forall` on tensors and `tensor.parallel_insert_slice` as MLIR 22 writes them, which xDSL lacks;
-and `scf.for ... -> tensor<4xf32>`, with a single type without parentheses. The pull request: they
-become operations of xDSL's dialects, and `scf.for` reads such a type.
+Adds `scf.forall` and `tensor.parallel_insert_slice`, as MLIR 22 writes them, as a pull request
+would.
+
+It also lets `scf.for` have a single result type without parentheses.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class ParallelInsertSliceOp(IRDLOperation):
 
 @irdl_op_definition
 class InParallelOp(IRDLOperation):
-    """The end of a `scf.forall`: the tiles that an iteration stores in the shared tensors."""
+    """The terminator of `scf.forall`, which stores an iteration's tiles in the shared tensors."""
 
     name = "scf.forall.in_parallel"
 
@@ -94,11 +95,11 @@ class ForallOp(IRDLOperation):
 
     @property
     def rank(self) -> int:
-        """The number of loops."""
+        """Number of loops."""
         return len(self.static_upper)
 
     def bounds(self) -> list[list[SSAValue | int]]:
-        """The lower bounds, the upper bounds and the steps of the loops."""
+        """Returns the lower bounds, the upper bounds and the steps of the loops."""
         listed: list[list[SSAValue | int]] = []
         for name in self.BOUNDS:
             given = iter(getattr(self, name))
@@ -107,7 +108,7 @@ class ForallOp(IRDLOperation):
         return listed
 
     def stores(self) -> list[ParallelInsertSliceOp]:
-        """The stores of an iteration."""
+        """Returns the stores of an iteration."""
         last = self.body.block.last_op
         assert isinstance(last, InParallelOp)
         return [op for op in last.region.block.ops if isinstance(op, ParallelInsertSliceOp)]
@@ -122,7 +123,7 @@ class ForallOp(IRDLOperation):
             raise VerifyException("the body should end with scf.forall.in_parallel")
         shared = block.args[self.rank :]
         if any(store.dest not in shared for store in self.stores()):
-            raise VerifyException("an iteration should store in the shared tensors only")
+            raise VerifyException("an iteration should store only in the shared tensors")
 
     @classmethod
     def parse(cls, parser: Parser) -> ForallOp:
@@ -197,9 +198,7 @@ class ForallOp(IRDLOperation):
 
 
 def _parse_attributes(parser: Parser) -> dict[str, Attribute]:
-    """
-    Parses attributes. A mapping to threads of other devices (`#gpu.thread<x>`) is kept as text.
-    """
+    """Parses attributes. Represents a mapping to GPU threads (`#gpu.thread<x>`) as text."""
     allowed = parser.ctx.allow_unregistered
     parser.ctx.allow_unregistered = True
     try:
@@ -209,7 +208,7 @@ def _parse_attributes(parser: Parser) -> dict[str, Attribute]:
 
 
 def _parse_bounds(parser: Parser) -> tuple[list[int], list[SSAValue]]:
-    """`(0, %n)`: numbers, `DYNAMIC_INDEX` for each value, and the values."""
+    """Parses `(0, %n)`: returns the constants (`DYNAMIC_INDEX` for a value) and the values."""
     numbers: list[int] = []
     given: list[SSAValue] = []
 
@@ -230,7 +229,7 @@ def _print_bound(printer: Printer, bound: SSAValue | int) -> None:
 
 
 def _parse_shared(parser: Parser) -> tuple[Any, Any]:
-    """`%v = %e`."""
+    """Parses `%v = %e`."""
     name = parser.parse_argument(expect_type=False)
     parser.parse_punctuation("=")
     return name, parser.parse_unresolved_operand()
@@ -244,7 +243,6 @@ def _print_shared(printer: Printer, pair: tuple[SSAValue, SSAValue]) -> None:
 
 @cache
 def _let_for_take_one_type() -> None:
-    """Lets `scf.for` read a single result's type without parentheses."""
     parse_for = scf.ForOp.parse
 
     def parse(cls: type[scf.ForOp], parser: Parser) -> scf.ForOp:
@@ -253,8 +251,7 @@ def _let_for_take_one_type() -> None:
         def read_types(delimiter: Any, parse: Callable[[], Any], context: str = "") -> list[Any]:
             if parse != parser.parse_attribute:
                 return read_list(delimiter, parse, context)
-            # The types of the results come before the body; type lists inside of the body are not
-            # affected.
+            # Only the first list, of the result types, is read in this way.
             vars(parser).pop("parse_comma_separated_list", None)
             if parser.lexer.input.content.startswith("(", parser.pos):
                 return read_list(delimiter, parse, context)
@@ -270,7 +267,7 @@ def _let_for_take_one_type() -> None:
 
 
 def extend(dialect: Dialect) -> Dialect:
-    """`scf` or `tensor` with the operations that it lacks."""
+    """Returns `scf` or `tensor` with the operations that xDSL lacks."""
     if dialect.name == scf.Scf.name:
         _let_for_take_one_type()
     known = {op.name for op in dialect.operations}

@@ -1,9 +1,9 @@
 """
-Holds the elements of a tensor attribute as an array, which is printed as a resource.
+Stores the elements of a tensor attribute as an array, which is printed as a resource.
 
-xDSL 0.74 keeps a `dense_resource`'s elements as hexadecimal text, four copies of a large weight
-between a file and a program, for as long as the process lives. The pull request: resources are kept
-as bytes, and only read and printed as text.
+xDSL 0.74 stores the elements of a `dense_resource` as hexadecimal text: four copies of a large
+weight between a file and a program, until the process ends. The pull request would store resources
+as bytes, and convert them to text only for printing.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ else:
     Array = Any
 
 HEADER = "04000000"
-"""A resource's bytes begin with its alignment, a 32-bit integer."""
+"""The alignment with which a resource's bytes begin, a 32-bit integer."""
 
 
 @dataclass(frozen=True, eq=False)
 class HeldTensor:
-    """A tensor's elements; `key` is their name in a module's text."""
+    """A tensor's elements. `key` is their resource key in a module's text."""
 
     key: str
     type: Attribute
@@ -45,10 +45,10 @@ class HeldTensor:
 @irdl_attr_definition
 class HeldTensorAttr(Data[HeldTensor], BuiltinAttribute):
     """
-    The elements of a tensor, by reference: an attribute is only equal to itself.
+    The elements of a tensor. An attribute is equal only to itself.
 
-    It prints as `dense_resource<key> : type`, and so is parsed as one of xDSL's own resources. If
-    two tensors in a process have the same key, the text's resources hold the one printed last.
+    It prints as `dense_resource<key> : type`, which parses as xDSL's resource attribute. If two
+    tensors in a process have the same key, the last printed tensor is in the resources.
     """
 
     name = "held_tensor"
@@ -70,11 +70,11 @@ class HeldTensorAttr(Data[HeldTensor], BuiltinAttribute):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> HeldTensor:
-        parser.raise_error("a held tensor is parsed as dense_resource")
+        parser.raise_error("a held_tensor cannot be parsed: write dense_resource<key> : type")
 
 
 class _Resources(OpAsmDialectInterface):
-    """xDSL's resources, and the tensors that were printed, for as long as these are alive."""
+    """xDSL's resources, and the printed tensors while they are alive."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,25 +88,25 @@ class _Resources(OpAsmDialectInterface):
 
 
 def resource_bytes(value: DenseResourceAttr) -> bytes | None:
-    """The elements of one of xDSL's own resources; None if the text has no data for it."""
+    """Returns the bytes of one of xDSL's resources; None if the text had no data for it."""
     blob = _RESOURCES.lookup(value.resource_handle.data)
     return bytes.fromhex(blob.removeprefix("0x"))[len(HEADER) // 2 :] if blob else None
 
 
 def has_data(value: Attribute) -> bool:
-    """Whether the elements of a constant are known: False only for a resource without data."""
+    """False for a resource attribute without data, else True."""
     if not isinstance(value, DenseResourceAttr):
         return True
     return bool(_RESOURCES.lookup(value.resource_handle.data))
 
 
 def let_print(ctx: Context) -> None:
-    """Makes modules with held tensors printable: xDSL gets resources from the loaded dialects."""
+    """Makes modules with held tensors printable, by loading the dialect `builtin`."""
     ctx.get_optional_dialect(Builtin.name)
 
 
 def _install() -> _Resources:
-    """Let the builtin dialect print held tensors with its own resources."""
+    """Replaces the resources of the builtin dialect by `_Resources`."""
     interfaces = Builtin._interfaces  # pyright: ignore[reportPrivateUsage]
     own = _Resources()
     for number, interface in enumerate(interfaces):

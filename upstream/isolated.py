@@ -1,8 +1,9 @@
 """
-Checks isolation from above by one walk.
+Checks isolation from above in one walk.
 
 xDSL's trait walks from every operand up to the isolated operation, once for each level of nesting.
-The pull request: `IsolatedFromAbove.verify` collects the owners of operands and compares once.
+The pull request would collect the owners of operands in `IsolatedFromAbove.verify`, and compare
+once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from xdsl.traits import IsolatedFromAbove
 
 
 class Isolated(IsolatedFromAbove):
-    """As xDSL's trait; looks at every operation once."""
+    """Replaces xDSL's trait; visits every operation once."""
 
     def verify(self, op: Operation) -> None:
         inside: set[int] = set()

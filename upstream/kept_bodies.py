@@ -1,11 +1,11 @@
 """
-Keeps stock passes from changing certain regions.
+Prevents xDSL's passes from changing certain regions.
 
-Stock passes change the body of every operation: dead code elimination erases the blocks that no
-branch reaches, and common subexpression elimination replaces operations by equal ones outside. A
-structured construct of SPIR-V needs its merge block and its continue target even if no branch
-reaches them, and a specialization constant's operation must stay in its region. The pull request:
-both passes check the traits here; `install` replaces the two methods.
+Dead code elimination erases the blocks that no branch reaches, and common subexpression
+elimination replaces operations by equal operations outside of their region. A structured construct
+of SPIR-V needs its merge block and its continue target even if no branch reaches them, and a
+specialization constant's operation must stay in its region. `install` makes both passes check the
+traits of this module, as the pull request would.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from xdsl.transforms.dead_code_elimination import LiveSet
 
 
 class AllBlocksLive(OpTrait):
-    """The blocks of the operation's regions stay, reached or not."""
+    """Marks an operation whose unreachable blocks must not be erased."""
 
 
 class KeptBody(OpTrait):
-    """Operations inside the operation's regions are not replaced."""
+    """Marks an operation whose regions must not be changed by replacing operations in them."""
 
 
 _propagate_region_liveness = LiveSet.propagate_region_liveness
@@ -50,6 +50,6 @@ def _simplify_free_region(self: CSEDriver, region: Region) -> None:
 
 
 def install() -> None:
-    """Make the passes of this process heed the traits."""
+    """Makes the passes of this process respect the traits."""
     LiveSet.propagate_region_liveness = _propagate_to_all_blocks
     setattr(CSEDriver, "_simplify_region", _simplify_free_region)

@@ -1,7 +1,7 @@
 """
-The bodies of named operations of `linalg`, which compute one iteration of the loops.
+Builds the bodies of named operations of `linalg`, which compute one iteration of the loops.
 
-Operands of another type are first cast to the result's type, as in MLIR's named operations.
+Operands of another type are first cast to the result's type, as in MLIR.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Body: TypeAlias = Callable[[Sequence[Attribute]], Region]
 
 
 def multiply_add(types: Sequence[Attribute], signed: tuple[bool, bool] = (True, True)) -> Region:
-    """`cast(a) * cast(b) + c` of three arguments of these types, in the order of xDSL."""
+    """Builds `cast(a) * cast(b) + c` of three arguments of these types, in xDSL's operand order."""
     block = Block(arg_types=types)
     given = zip(block.args, signed, strict=False)
     a, b = (cast_to(block, arg, types[-1], has_sign) for arg, has_sign in given)
@@ -34,7 +34,7 @@ def multiply_add(types: Sequence[Attribute], signed: tuple[bool, bool] = (True, 
 
 
 def multiply_add_quantized(types: Sequence[Attribute]) -> Region:
-    """`c + (cast(a) - cast(za)) * (cast(b) - cast(zb))` of a, b, za, zb and c."""
+    """Builds `c + (cast(a) - cast(za)) * (cast(b) - cast(zb))` of a, b, za, zb and c."""
     block = Block(arg_types=types)
     result = types[-1]
     integer = isinstance(result, IntegerType)
@@ -63,15 +63,15 @@ _POOLED: dict[str, tuple[type[Operation], type[Operation]]] = {
     "min": (arith.MinSIOp, arith.MinimumfOp),
     "min_unsigned": (arith.MinUIOp, arith.MinimumfOp),
 }
-"""The operation of a pooling on integers and on floats."""
+"""The operation of each kind of pooling on integers and on floats."""
 
 
 def pool(types: Sequence[Attribute], kind: str) -> Region:
-    """`kind(c, cast(a))`; the window, the second argument, has a size only."""
+    """Builds `kind(c, cast(a))`. The second argument gives only the window's size."""
     block = Block(arg_types=types)
     value = cast_to(block, block.args[0], types[-1], not kind.endswith("unsigned"))
     if kind.endswith("unsigned") and not isinstance(types[-1], IntegerType):
-        raise VerifyException(f"an unsigned maximum or minimum of {types[-1]}: floats are signed")
+        raise VerifyException(f"{kind} is not defined on {types[-1]}: use the signed operation")
     operation = _POOLED[kind][0 if isinstance(types[-1], IntegerType) else 1]
     operation = arithmetic_of(i1)["add"] if kind == "sum" and types[-1] == i1 else operation
     combined = operation.create(operands=[block.args[2], value], result_types=[types[-1]])
@@ -85,7 +85,9 @@ def cast_to(block: Block, value: SSAValue, type: Attribute, signed: bool = True)
     if source == type:
         return value
     if not isinstance(source, FixedBitwidthType) or not isinstance(type, FixedBitwidthType):
-        raise VerifyException(f"no operation casts {source} to {type}: give operands of one type")
+        raise VerifyException(
+            f"no operation casts {source} to {type}: use operands of the same type"
+        )
     wider = type.bitwidth > source.bitwidth
     extension = arith.ExtSIOp if signed else arith.ExtUIOp
     match isinstance(source, IntegerType), isinstance(type, IntegerType):

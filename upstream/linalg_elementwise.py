@@ -1,6 +1,7 @@
 """
-The elementwise operations of `linalg` in MLIR 22 that xDSL 0.74 lacks, and `linalg.add` of truth
-values, which is `or` there. The pull request: they become operations of xDSL's dialect.
+Adds the elementwise operations of `linalg` in MLIR 22 that xDSL 0.74 lacks.
+
+It also makes `linalg.add` of Booleans `or`, as in MLIR. The pull request would do the same.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ FLOATS: dict[str, type[Operation]] = {
     "min_signed": arith.MinimumfOp,
     "powf": math.PowFOp,
 }
-"""The operation of each kind on floats. `square` and `reciprocal` consist of several operations."""
+"""The operation of each kind on floats, without `square` and `reciprocal`, which need several."""
 
 INTEGERS: dict[str, type[Operation]] = {
     "add": arith.AddiOp,
@@ -82,11 +83,11 @@ NAMED = (
     *("abs", "ceil", "floor", "negf", "reciprocal", "round", "rsqrt", "square", "tanh", "erf"),
     *("div", "div_unsigned", "powf"),
 )
-"""The kinds that are operations of their own here; xDSL has the others."""
+"""The kinds that are defined here as operations `linalg.NAME`; xDSL has the other kinds."""
 
 
 def arithmetic_of(element: Attribute) -> dict[str, type[Operation]]:
-    """The operations of each kind on floats, complex numbers, integers, or truth values."""
+    """Returns the operation of each kind on floats, complex numbers, integers or Booleans."""
     if isinstance(element, ComplexType):
         return COMPLEX
     is_integer = isinstance(element, IntegerType | IndexType)
@@ -94,7 +95,7 @@ def arithmetic_of(element: Attribute) -> dict[str, type[Operation]]:
 
 
 def body_of(kind: str, types: Sequence[Attribute]) -> Region:
-    """The region of a kind; raises `VerifyException` if there is none of these element types."""
+    """Returns the body of a kind. Raises `VerifyException` if these element types have none."""
     block = Block(arg_types=types)
     *given, _ = block.args
     result = types[-1]
@@ -113,13 +114,12 @@ def body_of(kind: str, types: Sequence[Attribute]) -> Region:
         if operation is not None:
             made = operation.create(operands=given, result_types=[result])
     if made is None:
-        raise VerifyException(f"there is no {kind} of {result}")
+        raise VerifyException(f"{kind} is not defined on {result}")
     block.add_ops([made, ops.YieldOp(made)])
     return Region(block)
 
 
 def _define_operation(name: str) -> type[Operation]:
-    """The operation `linalg.NAME`."""
     title = "".join(part.capitalize() for part in name.split("_"))
     members: dict[str, Any] = {
         "__doc__": f"`linalg.{name} ins(...) outs(...) -> ...`",
@@ -139,14 +139,14 @@ for _kind, _op in (("add", ops.AddOp), ("sub", ops.SubOp), ("mul", ops.MulOp)):
 
 
 def _elementwise_maps(self: ElementwiseOperation) -> Sequence[AffineMap]:
-    """An operand of no dimensions, a scalar or a tensor, is read for every element."""
+    """Returns the index maps. A scalar or a tensor of rank 0 is read for every element."""
     ranks = [len(t.get_shape()) if isinstance(t, ShapedType) else 0 for t in self.operand_types]
     identity = AffineMap.identity(ranks[-1])
     scalar = AffineMap(ranks[-1], 0, ())
     if not {*ranks} <= {0, ranks[-1]}:
         raise VerifyException(
-            f"{self.name} reads operands of ranks {ranks[:-1]} for a result of rank {ranks[-1]}: "
-            "give it scalars and operands of the result's rank, or write a linalg.generic"
+            f"{self.name} has operands of ranks {ranks[:-1]} and a result of rank {ranks[-1]}: "
+            "use scalars and operands of the result's rank, or linalg.generic"
         )
     return [identity if rank else scalar for rank in ranks]
 
@@ -155,7 +155,7 @@ ElementwiseOperation.get_default_indexing_maps = _elementwise_maps
 
 
 class ElementwiseKind(StrEnum):
-    """Functions of `linalg.elementwise`."""
+    """The functions of `linalg.elementwise`."""
 
     EXP = auto()
     LOG = auto()
@@ -210,7 +210,7 @@ class ElementwiseOp(ElementwiseOperation):
 
     @classmethod
     def get_hidden_region(cls, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Region:
-        # `parse` replaces the empty body by the kind's own.
+        # `parse` replaces the empty body by the body of the kind.
         return Region(Block(arg_types=cls.body_arg_types((*inputs, *outputs))))
 
     def get_default_indexing_maps(self) -> Sequence[AffineMap]:
@@ -262,7 +262,7 @@ class MapOp(ElementwiseOperation):
     name = "linalg.map"
 
     SIMPLE: ClassVar[int] = 2
-    """Operations of a body that is written by its one operation's name."""
+    """Number of operations of a body that is printed as one operation's name."""
 
     @classmethod
     def get_hidden_region(cls, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Region:
@@ -290,7 +290,9 @@ class MapOp(ElementwiseOperation):
             )
             region = parser.parse_region(arguments)
         if len(region.block.args) != len(op.operands):
-            parser.raise_error("the body takes an element of each operand", start, parser.pos)
+            parser.raise_error(
+                "the body should have one argument for each operand", start, parser.pos
+            )
         operands = [list(op.inputs), list(op.outputs)]
         op.drop_all_references()
         return cls.build(operands=operands, result_types=[results], regions=[region])
@@ -316,7 +318,7 @@ class MapOp(ElementwiseOperation):
 
 
 def parse_inner(parser: Parser) -> Callable[[Sequence[SSAValue], Attribute], Operation] | None:
-    """Parses `{ arith.addf }`, a body of one operation by its name; None if it is not there."""
+    """Parses `{ arith.addf }`, a body of one named operation; None if there is no brace."""
     if not parser.parse_optional_punctuation("{"):
         return None
     kind = parser._get_op_by_name(parser.parse_identifier())  # pyright: ignore[reportPrivateUsage]
@@ -341,4 +343,4 @@ MAKERS: dict[str, Callable[[], type[Operation]]] = {
     ElementwiseOp.name: lambda: ElementwiseOp,
     MapOp.name: lambda: MapOp,
 }
-"""The functions that make the operations when their names are met."""
+"""Functions that define the operations, called when a name is first used."""

@@ -1,19 +1,18 @@
 """
-Completes xDSL's `linalg` by features that xDSL 0.74 lacks or builds wrongly.
+Completes xDSL's `linalg` with features that xDSL 0.74 lacks or builds wrongly.
 
-xDSL builds the hidden region of a mixed-precision matmul or convolution with wrong types, does not
-read `indexing_maps` in the custom syntax and drops them when printing, so that a transposed product
-of square matrices silently becomes another product, knows no `#linalg.type_fn`, reads no
-`linalg.generic` with two results, knows no scalar among the operands of an elementwise operation,
-and lacks most named operations. The pull request: the operations below in xDSL's `linalg`. Until
-then the universe completes xDSL's own classes in place, so that a pattern or an interpreter
-function for `linalg.MatmulOp` also works with this package, and adds classes for the operations
-that xDSL lacks.
+xDSL builds the hidden region of a mixed-precision matmul or convolution with wrong types. It does
+not read `indexing_maps` in the custom syntax and does not print them, so that a transposed product
+of square matrices silently becomes another product. It lacks `#linalg.type_fn`, `linalg.generic`
+with two results, scalar operands of elementwise operations, and most named operations. The pull
+request would add the operations below. Until then, this module completes xDSL's classes in place,
+so that patterns and interpreter functions for `linalg.MatmulOp` also work with this package, and
+adds classes for operations that xDSL lacks.
 
-Each named operation that is a sum over loops is a line of a table: its loops, and the loops that
-index the dimensions of the two inputs and of the result. `oh+kh` is a window: `oh * stride + kh *
-dilation`. A contraction multiplies its inputs, a quantized one after a zero point is taken from
-each, a pooling takes only the size of its window from the second.
+A table line defines each named operation: its loops, and the loops that index the dimensions of
+the two inputs and of the result. `oh+kh` is a window: `oh * stride + kh * dilation`. A contraction
+multiplies its inputs, and a quantized contraction subtracts a zero point from each input first. A
+pooling reads only its first input; the second input gives the window's size.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ CONTRACTIONS: dict[str, tuple[str, str, str, str]] = {
         *("n od oh ow m kd kh kw c", "n od+kd oh+kh ow+kw c", "kd kh kw c m", "n od oh ow c m"),
     ),
 }
-"""Name -> loops in their order, and the dimensions of the inputs and of the result."""
+"""Maps each name to its loops, and to the dimensions of the inputs and of the result."""
 
 QUANTIZED: dict[str, tuple[str, str, str, str]] = {
     "quantized_matmul": ("m n k", "m k", "k n", "m n"),
@@ -110,7 +109,7 @@ QUANTIZED: dict[str, tuple[str, str, str, str]] = {
         "depthwise_conv_2d_nhwc_hwcm",
     )
 }
-"""Operations whose inputs have a zero point each, a scalar."""
+"""Contractions whose inputs have a scalar zero point each."""
 
 _WINDOWS: dict[str, tuple[tuple[str, str, str, str], str]] = {
     "nhwc": (
@@ -134,7 +133,7 @@ POOLINGS: dict[str, tuple[str, str, str, str]] = {
     for layout, (line, kinds) in _WINDOWS.items()
     for kind in kinds.split()
 }
-"""Sums, maxima and minima of windows."""
+"""Sums, maxima and minima over windows."""
 
 
 def index_maps(
@@ -142,7 +141,7 @@ def index_maps(
     indices: Sequence[Sequence[str]],
     steps: Mapping[str, tuple[int, int]] | None = None,
 ) -> list[AffineMap]:
-    """The maps over these loops; `steps` are stride and dilation of each window."""
+    """Returns the index maps over these loops. `steps` has stride and dilation of each window."""
     numbered = {loop: AffineDimExpr(position) for position, loop in enumerate(loops)}
 
     def expression(index: str) -> AffineExpr:
@@ -162,7 +161,7 @@ class NamedReduction(NamedOperation):
     """
     `linalg.NAME {strides = ..., dilations = ...} ins(%a, %b : ...) outs(%c : ...) -> ...`
 
-    Strides and dilations are there if `INDICES` has windows, 1 where they are not given.
+    Only operations with windows have strides and dilations. Their default is 1.
     """
 
     PRINT_ATTRS_IN_FRONT: ClassVar[bool] = True
@@ -210,7 +209,7 @@ class NamedReduction(NamedOperation):
 
 
 def _numbers(given: DenseIntElementsAttr | None, count: int) -> Sequence[int]:
-    """The strides or dilations of that many windows."""
+    """Returns the strides or dilations of `count` windows. A single number is for all of them."""
     if given is None:
         return [1] * count
     values = list(given.get_values())
@@ -218,7 +217,6 @@ def _numbers(given: DenseIntElementsAttr | None, count: int) -> Sequence[int]:
 
 
 def _named_operation(name: str, line: Sequence[str], body: Body) -> type[Operation]:
-    """Makes the operation that a line of a table describes."""
     title = "".join(part.capitalize() for part in name.split("_"))
     loops, *indices = (tuple(dims.split()) for dims in line)
     if name in QUANTIZED:
@@ -238,10 +236,10 @@ def _named_operation(name: str, line: Sequence[str], body: Body) -> type[Operati
 _XDSL_CLASSES: dict[str, type[Operation]] = {
     op.name: op for op in Linalg.operations if issubclass(op, NamedOperation)
 }
-"""Named operations of xDSL by their names."""
+"""xDSL's classes of named operations, by operation name."""
 
 _DEFINED: dict[str, type[Operation]] = {}
-"""Operations of the tables that this process has defined, by their names."""
+"""The operations of the tables that this process has defined, by name."""
 
 
 def _define(title: str, base: type[NamedOperation], members: dict[str, Any]) -> type[Operation]:
@@ -277,11 +275,11 @@ NAMED: dict[str, Callable[[], type[Operation]]] = {
     )
     for name, line in lines.items()
 }
-"""Makes the operations of the three tables."""
+"""Functions that define the operations of the three tables."""
 
 
 class TypeFunction(StrEnum):
-    """The two casts of `linalg`."""
+    """The casts of `linalg`: signed and unsigned."""
 
     CAST_SIGNED = auto()
     CAST_UNSIGNED = auto()
@@ -307,9 +305,9 @@ class MappedContraction(NamedOperation):
     """
     `linalg.NAME indexing_maps = [...] {cast = #linalg.type_fn<...>} ins(...) outs(...) -> ...`
 
-    As in MLIR 22: maps that are the default are not printed, and those that are given may transpose
-    the operands. The body casts both inputs to the result's element type, signed unless `cast` says
-    otherwise, then multiplies and adds.
+    As in MLIR 22, default maps are not printed, and other maps may transpose the operands. The
+    body casts both inputs to the result's element type, multiplies and adds. The cast is signed by
+    default.
     """
 
     PRINT_ATTRS_IN_FRONT: ClassVar[bool] = True
@@ -341,9 +339,11 @@ class MappedContraction(NamedOperation):
 
     def verify_(self) -> None:
         if self.indexing_maps is None and self.DEFAULT is None:
-            raise VerifyException("indexing_maps are needed")
+            raise VerifyException("it should have indexing_maps")
         if self.indexing_maps is not None and len(self.indexing_maps) != 3:
-            raise VerifyException(f"three index maps are needed, not {len(self.indexing_maps)}")
+            raise VerifyException(
+                f"it has {len(self.indexing_maps)} index maps, and should have three"
+            )
         super().verify_()
 
     @classmethod
@@ -357,14 +357,14 @@ class MappedContraction(NamedOperation):
 
 
 def with_maps(parser: Parser, parse: Any) -> Any:
-    """Parses `indexing_maps = [...]` and `cast` before the text that `parse` reads."""
+    """Parses `indexing_maps = [...]` and `cast`, and the rest with `parse`."""
     maps: Attribute | None = None
     if parser.parse_optional_keyword("indexing_maps"):
         parser.parse_punctuation("=")
         start = parser.pos
         maps = parser.parse_attribute()
         if not isinstance(maps, ArrayAttr) or len(maps.data) != 3:
-            parser.raise_error("a contraction takes three index maps", start, parser.pos)
+            parser.raise_error("a contraction should have three index maps", start, parser.pos)
     op = parse(parser)
     if maps is not None:
         op.properties["indexing_maps"] = maps
@@ -383,7 +383,7 @@ def print_maps(maps: Attribute, printer: Printer) -> None:
 
 
 def _mapped_operation(name: str, line: Sequence[str] | None) -> type[Operation]:
-    """The operation `linalg.NAME` with the default maps of a line of the table."""
+    """Defines the operation `linalg.NAME` with the default maps of a table line."""
     default = None
     if line is not None:
         loops, *indices = (dims.split() for dims in line)
@@ -406,14 +406,14 @@ MAPPED: dict[str, tuple[str, str, str, str] | None] = {
     "batch_reduce_matmul": ("b m n k", "b m k", "b k n", "m n"),
     "contract": None,
 }
-"""Name -> loops, and the loops that index each dimension by default."""
+"""Maps each name to its loops, and to the default loops that index each dimension."""
 
 
 _PARSE: Any = NamedOperation.__dict__["parse"].__func__
 
 
 def parse_named(cls: type[NamedOperation], parser: Parser) -> Any:
-    """Reads a named operation, also with attributes behind its operands, as MLIR prints some."""
+    """Parses a named operation. Attributes may also follow the operands, as MLIR prints some."""
     op = _PARSE(cls, parser)
     attributes = None if op.results else parser.parse_optional_attr_dict()
     if not attributes:
@@ -439,9 +439,9 @@ def parse_named(cls: type[NamedOperation], parser: Parser) -> Any:
 
 
 def verify_fill(op: ops.FillOp) -> None:
-    """Checks that the values are scalars. It allows any type, where xDSL asks for numbers."""
+    """Checks that the filling values are scalars of any type; xDSL allows only numbers."""
     if any(isinstance(value.type, ShapedType) for value in op.inputs):
-        raise VerifyException(f"it fills with {op.inputs[0].type}: give a scalar")
+        raise VerifyException(f"it fills with {op.inputs[0].type}: use a scalar")
 
 
 setattr(ops.FillOp, "verify_", verify_fill)
@@ -451,9 +451,9 @@ setattr(NamedOperation, "body_arg_types", staticmethod(body_arg_types))
 
 class ExtendedLinalg(DialectOnDemand):
     """
-    xDSL's `linalg`, some of its operations completed, with more operations and attributes.
+    xDSL's `linalg` with completed and additional operations and attributes.
 
-    The operations of tables are made when they are met: a module has few of the 50.
+    An operation of a table is defined when its name is first used: a module uses few of the 50.
     """
 
     def __init__(self, dialect: Dialect):
@@ -467,13 +467,11 @@ class ExtendedLinalg(DialectOnDemand):
 
     @property
     def operations(self) -> Iterator[type[Operation]]:
-        """xDSL's own operations, and the operations of the tables."""
+        """All operations of xDSL, and all operations of the tables."""
         return iter([*self._operations, *map(self._operation, self.makers)])
 
     def declaring(self, name: str) -> Iterable[Declaration]:
-        """
-        Returns the operation of a table's line; for another name, all other operations together.
-        """
+        """Returns the operation of a table line; for another name, all other declarations."""
         if name in self.makers:
             return [self._operation(name)]
         return [*self._operations, *self._attributes]

@@ -1,7 +1,8 @@
 """
-`linalg.generic` and `linalg.reduce` as MLIR writes them: with an alias for the dictionary, several
-results, and a body of one operation that is given by its name. To be proposed to xDSL, whose
-`parse` should read these.
+Reads `linalg.generic`, `linalg.reduce` and `linalg.fill_rng_2d` as MLIR writes them.
+
+MLIR writes an alias for the dictionary of attributes, several results, and a body of one operation
+by the operation's name. The pull request would extend xDSL's `parse`.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from xdsl_spirv.upstream.linalg_packing import shape_of
 
 
 def body_arg_types(operands: Sequence[SSAValue]) -> Sequence[Attribute]:
-    """The element types of operands. It allows any type, where xDSL asserts floats or integers."""
+    """Returns the element types of operands, of any type; xDSL allows only floats and integers."""
     return [get_element_type_or_self(value.type) for value in operands]
 
 
 class GenericOp(ops.GenericOp):
-    """Reads `linalg.generic` with any number of results; the result is xDSL's own operation."""
+    """Parses `linalg.generic` with any number of results. The result is xDSL's operation."""
 
     @classmethod
     def parse(cls, parser: Parser) -> ops.GenericOp:
@@ -88,10 +89,7 @@ class GenericOp(ops.GenericOp):
 
 
 class ReduceOp(ops.ReduceOp):
-    """
-    Reads `linalg.reduce` with its operation in braces. The result is xDSL's own operation, or, of
-    several tensors, a `linalg.generic`.
-    """
+    """Parses `linalg.reduce` with its operation in braces, also of several tensors."""
 
     @classmethod
     def parse(cls, parser: Parser) -> ops.ReduceOp | ops.GenericOp:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -134,7 +132,7 @@ class ReduceOp(ops.ReduceOp):
 
 @irdl_op_definition
 class FillRandomOp(IRDLOperation):
-    """Reads `linalg.fill_rng_2d` as the `linalg.generic` that MLIR generalizes it to."""
+    """Parses `linalg.fill_rng_2d` as the `linalg.generic` to which MLIR generalizes it."""
 
     name = "linalg.fill_rng_2d"
 
@@ -146,7 +144,9 @@ class FillRandomOp(IRDLOperation):
         result = parser.parse_type()
         block = Block(arg_types=body_arg_types((*inputs, *outputs)))
         if [*block.arg_types[:-1]] != [f64, f64, i32] or len(shape_of(outputs[0])) != 2:
-            parser.raise_error("two f64, an i32 and a matrix are needed", start, parser.pos)
+            parser.raise_error(
+                "the operands should be two f64, an i32 and a matrix", start, parser.pos
+            )
         made = _draw_number(block, block.arg_types[-1])
         block.add_ops([made, ops.YieldOp(made)])
         maps = [AffineMap(2, 0, ())] * 3 + [AffineMap.identity(2)]
@@ -161,7 +161,7 @@ class FillRandomOp(IRDLOperation):
 
 
 def _draw_number(block: Block, result: Attribute) -> Operation:
-    """Draws a number between the first two arguments, from a seed and the place, as MLIR does."""
+    """Draws a number between the first two arguments from seed and element index, as MLIR does."""
 
     def add(op: Operation) -> SSAValue:
         block.add_op(op)
@@ -197,7 +197,7 @@ def _iterator(parser: Parser, kind: Attribute) -> IteratorTypeAttr:
 
 
 def parse_operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
-    """`keyword(%a, %b : type, type)`, or nothing."""
+    """Parses `keyword(%a, %b : type, type)`, or nothing."""
     start = parser.pos
     if not parser.parse_optional_keyword(keyword):
         return ()

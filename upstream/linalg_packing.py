@@ -1,7 +1,4 @@
-"""
-`linalg.softmax`, `pack` and `unpack` as MLIR 22 writes them, which xDSL 0.74 lacks. The pull
-request: they become operations of xDSL's dialect.
-"""
+"""Adds `linalg.softmax`, `pack` and `unpack`, as MLIR 22 writes them, as a pull request would."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ from xdsl.utils.exceptions import VerifyException
 
 
 class OfOneTensor(IRDLOperation):
-    """An operation of a tensor and a parameter: `linalg.NAME KEY(...) ins(...) outs(...) -> ...`"""
+    """An operation on a tensor: `linalg.NAME KEY(parameter) ins(...) outs(...) -> ...`"""
 
     KEY: ClassVar[str]
 
@@ -50,11 +47,11 @@ class OfOneTensor(IRDLOperation):
 
     @classmethod
     def parse_parameter(cls, parser: Parser) -> Attribute:
-        """The parameter in the parentheses."""
+        """Parses the parameter in the parentheses."""
         return IntegerAttr(parser.parse_integer(allow_boolean=False, allow_negative=False), i64)
 
     def shown_parameter(self) -> str:
-        """The parameter's text."""
+        """Returns the parameter's text."""
         attribute = self.properties[self.KEY]
         assert isinstance(attribute, IntegerAttr)
         return str(attribute.value.data)
@@ -106,18 +103,17 @@ class SoftmaxOp(OfOneTensor):
         if self.dimension.value.data >= rank:
             raise VerifyException(f"dimension {self.dimension.value.data} of {rank}")
         if not self.input.type == self.output.type == self.result.type:
-            raise VerifyException("the input and the result should be of one type")
+            raise VerifyException("the input and the result should have the same type")
 
 
 def _parse_typed(parser: Parser) -> SSAValue:
-    """`%x : type`."""
     value = parser.parse_unresolved_operand()
     parser.parse_punctuation(":")
     return parser.resolve_operand(value, parser.parse_type())
 
 
 class Tiled(IRDLOperation):
-    """The base of `pack` and `unpack`: the tiled dimensions, and the sizes of the tiles."""
+    """The base class of `pack` and `unpack`, with the tiled dimensions and the sizes of tiles."""
 
     source = operand_def(TensorType)
     dest = operand_def(TensorType)
@@ -131,22 +127,22 @@ class Tiled(IRDLOperation):
 
     @property
     def positions(self) -> list[int]:
-        """The tiled dimensions of the tensor that is not packed, as tiles are ordered."""
+        """The tiled dimensions of the unpacked tensor, in the order of the tiles."""
         return [int(n) for n in self.inner_dims_pos.get_values()]
 
     @property
     def tiles(self) -> list[int]:
-        """The tiles' sizes, `DYNAMIC_INDEX` for those that are operands."""
+        """Sizes of the tiles; `DYNAMIC_INDEX` for a size that is an operand."""
         return [int(n) for n in self.static_inner_tiles.get_values()]
 
     def order(self, rank: int) -> list[int]:
-        """The dimensions of the tensor that is not packed, as they come in the packed one."""
+        """Returns the dimensions of the unpacked tensor in the order of the packed tensor."""
         if self.outer_dims_perm is None or not len(self.outer_dims_perm):
             return list(range(rank))
         return [int(n) for n in self.outer_dims_perm.get_values()]
 
     def check(self, plain: Sequence[int], packed: Sequence[int], may_be_part: bool) -> None:
-        """Raises `VerifyException` for shapes that do not fit each other."""
+        """Raises `VerifyException` if the shapes of the two tensors do not match."""
         rank, positions, tiles = len(plain), self.positions, self.tiles
         if sorted(self.order(rank)) != list(range(rank)):
             raise VerifyException("outer_dims_perm should be a permutation of the dimensions")
@@ -199,7 +195,6 @@ class Tiled(IRDLOperation):
 
 
 def _parts(parser: Parser, padded: bool) -> tuple[list[Sequence[SSAValue]], dict[str, Any]]:
-    """The operands of a pack or unpack in groups, and its other parts."""
     source = parser.parse_unresolved_operand()
     padding: list[SSAValue] = []
     if padded and parser.parse_optional_keyword("padding_value"):

@@ -1,7 +1,4 @@
-"""
-`linalg.winograd_*` as MLIR 22 writes them, and their matrices, which xDSL lacks.
-The pull request: they become operations of xDSL's dialect.
-"""
+"""Adds `linalg.winograd_*`, as MLIR 22 writes them, and their matrices, as a pull request would."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ Matrix: TypeAlias = tuple[tuple[float, ...], ...]
 
 
 def _over(divisor: float, *rows: Sequence[float]) -> Matrix:
-    """Rows of numbers over a common divisor."""
+    """Returns rows of numbers divided by a common divisor."""
     return tuple(tuple(number / divisor for number in row) for row in rows)
 
 
 WINOGRAD = ((2, 3), (4, 3), (2, 5))
-"""Sizes (m, r) of a result's tile and of the filter, by the number of `fmr`."""
+"""Sizes (m, r) of a result's tile and of the filter, in the order of the values of `fmr`."""
 
 
 MATRICES: dict[tuple[int, int], tuple[Matrix, Matrix, Matrix]] = {
@@ -41,7 +38,7 @@ MATRICES: dict[tuple[int, int], tuple[Matrix, Matrix, Matrix]] = {
             *((4, 0, -5, 0, 1, 0), (0, 4, -4, -1, 1, 0), (0, -4, -4, 1, 1, 0)),
             *((0, 4, -2, -4, 2, 0), (0, -4, -2, 4, 2, 0), (0, 4, 0, -5, 0, 1)),
         ),
-        # MLIR multiplies by a factor of 32 for each axis at the end.
+        # MLIR multiplies the result by 32 for each axis.
         _over(
             0.25,
             *((1, 2, 2, 1, 1, 0), (0, -2, 2, -2, 2, 0)),
@@ -59,25 +56,25 @@ MATRICES: dict[tuple[int, int], tuple[Matrix, Matrix, Matrix]] = {
             *((2, 3, -4, -3, 2, 0), (0, 2, 1, -5, 2, 0), (0, -2, -5, -1, 2, 0)),
             *((0, 4, -2, -4, 2, 0), (0, -2, -4, 2, 4, 0), (0, 2, 3, -4, -3, 2)),
         ),
-        # MLIR multiplies by a factor of 16 for each axis at the end.
+        # MLIR multiplies the result by 16 for each axis.
         _over(0.125, (1, 2, 2, 4, 2, 0), (0, -2, 2, -2, 4, 1)),
     ),
 }
-"""By (m, r): the matrices for filters, images and products, as MLIR scales them."""
+"""The matrices for filters, images and products by (m, r), scaled as in MLIR."""
 
 
 class Winograd(OfOneTensor):
-    """The base of Winograd's transforms: `fmr(F_4_3)` has tiles of 4 x 4 and filters of 3 x 3."""
+    """The base of Winograd's transforms. `fmr(F_4_3)` has tiles of 4 x 4 and filters of 3 x 3."""
 
     KEY: ClassVar = "fmr"
     NUMBER: ClassVar[int]
-    """The index of the operation's matrix among the three."""
+    """The index of the operation's matrix in an entry of `MATRICES`."""
 
     fmr = prop_def(IntegerAttr)
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """m and r."""
+        """Size m of a result's tile and size r of the filter."""
         return WINOGRAD[self.fmr.value.data]
 
     @classmethod
@@ -93,32 +90,30 @@ class Winograd(OfOneTensor):
 
     def windows(self) -> tuple[Sequence[int], Sequence[int]]:
         """
-        The tensor of tiles, whose first two dimensions are m + r - 1 or 1, and the untransformed
+        Returns the shapes of the tensor of tiles (m + r - 1 or 1 first) and of the untransformed
         tensor.
         """
         return shape_of(self.result), shape_of(self.input)
 
     def matrices(self) -> tuple[Matrix, Matrix]:
-        """The matrices for rows and columns, ((1.0,),) for an axis that is not transformed."""
+        """Returns the matrices for rows and columns, ((1.0,),) for an axis without transform."""
         given = MATRICES[self.sizes][self.NUMBER]
         left, right = (given if self.is_transformed(axis) else ((1.0,),) for axis in (0, 1))
         return left, right
 
     def steps(self) -> tuple[int, int]:
-        """Rows and columns from a tile to the next one."""
+        """Returns the distance between tiles in rows and in columns."""
         down, right = (self.sizes[0] if self.is_transformed(axis) else 1 for axis in (0, 1))
         return down, right
 
     def is_transformed(self, axis: int) -> bool:
-        """
-        True if rows (0) or columns (1) are transformed. They are not if the filter has only one.
-        """
+        """True if rows (0) or columns (1) are transformed: the filter has more than one of them."""
         return self.windows()[0][axis] != 1
 
     def verify_(self) -> None:
         tiles, image = self.windows()
         if not 0 <= self.fmr.value.data < len(WINOGRAD):
-            raise VerifyException("the fmr is not known")
+            raise VerifyException(f"fmr should be below {len(WINOGRAD)}")
         m, r = self.sizes
         made = self.tile_sizes(image)
         pairs = [pair for pair in zip(made, tiles, strict=True) if DYNAMIC_INDEX not in pair]
@@ -130,13 +125,13 @@ class Winograd(OfOneTensor):
             raise VerifyException("the result should have the type of outs")
 
     def tile_sizes(self, image: Sequence[int]) -> Sequence[int]:
-        """The sizes of the tiles of a tensor."""
+        """Returns the transformed shape of an untransformed tensor of shape `image`."""
         raise NotImplementedError
 
 
 @irdl_op_definition
 class WinogradFilterOp(Winograd):
-    """Filters [F, H, W, C] -> [m + r - 1, m + r - 1, C, F]."""
+    """Transforms filters [F, H, W, C] to [m + r - 1, m + r - 1, C, F]."""
 
     name = "linalg.winograd_filter_transform"
     NUMBER: ClassVar = 0
@@ -149,7 +144,7 @@ class WinogradFilterOp(Winograd):
 
 @irdl_op_definition
 class WinogradInputOp(Winograd):
-    """An image [N, H, W, C] -> [m + r - 1, m + r - 1, tiles of H, tiles of W, N, C]."""
+    """Transforms an image [N, H, W, C] to [m + r - 1, m + r - 1, tiles of H, tiles of W, N, C]."""
 
     name = "linalg.winograd_input_transform"
     NUMBER: ClassVar = 1
@@ -167,7 +162,9 @@ class WinogradInputOp(Winograd):
 
 @irdl_op_definition
 class WinogradOutputOp(Winograd):
-    """Products [m + r - 1, m + r - 1, tiles of H, of W, N, F] -> [N, H, W, F], added to outs."""
+    """
+    Transforms products [m + r - 1, m + r - 1, tiles of H, of W, N, F] to [N, H, W, F], plus outs.
+    """
 
     name = "linalg.winograd_output_transform"
     NUMBER: ClassVar = 2

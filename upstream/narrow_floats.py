@@ -1,8 +1,7 @@
 """
-Conversions of floats of few bits, written as arithmetic on their codes: bytes, zeros above the
-bits.
+Writes conversions of floats of at most 8 bits as arithmetic on their codes, zero-extended bytes.
 
-MLIR has them in `arith-expand`; xDSL 0.75 has only the formats (`FloatSemantics`).
+MLIR has these conversions in `arith-expand`; xDSL 0.75 has only the formats (`FloatSemantics`).
 """
 
 from __future__ import annotations
@@ -41,18 +40,18 @@ NARROW_FLOATS: dict[str, ReducedPrecisionFloatType] = {
 }
 
 INFINITY = 0x7F800000
-"""The bits of f32's infinity; larger ones are NaN."""
+"""The bits of f32's infinity. Larger magnitudes are NaN."""
 
 
 @dataclass(frozen=True)
 class Bits:
-    """A scalar, and where operations on it are written."""
+    """A scalar, and the builder that inserts operations on it."""
 
     build: Builder
     value: SSAValue
 
     def apply(self, op: type[Operation], *others: Bits | float) -> Bits:
-        """An operation on this scalar and others of its type."""
+        """Inserts an operation on this scalar and others of its type."""
         values = [x.value if isinstance(x, Bits) else self.constant(x).value for x in others]
         return Bits(self.build, self.build.insert(op(self.value, *values)).results[0])  # pyright: ignore[reportCallIssue]
 
@@ -68,7 +67,7 @@ class Bits:
         return Bits(self.build, self.build.insert(op(self.value, type)).results[0])  # pyright: ignore
 
     def select(self, then: Bits | float, otherwise: Bits | float) -> Bits:
-        """Selects one of two scalars of one type by this truth value."""
+        """Selects one of two scalars by this Boolean. At least one of them is a `Bits`."""
         known = next(x for x in (then, otherwise) if isinstance(x, Bits))
         a, b = (x if isinstance(x, Bits) else known.constant(x) for x in (then, otherwise))
         return self.apply(arith.SelectOp, a, b)
@@ -98,7 +97,7 @@ class Bits:
 
 
 def is_part_of_half(type: ReducedPrecisionFloatType) -> bool:
-    """True if f16 has a format's numbers with more bits, times a power of two."""
+    """True if f16 represents all numbers of a format, up to a power of two."""
     semantics = type.SEMANTICS
     if semantics.nonfinite == FloatNonfiniteBehavior.IEEE:
         return semantics.exponent_bits == 5
@@ -110,9 +109,9 @@ def is_part_of_half(type: ReducedPrecisionFloatType) -> bool:
 
 def extend(build: Builder, code: SSAValue, type: ReducedPrecisionFloatType) -> SSAValue:
     """
-    Converts a code to f16 if the format is part of that (`is_part_of_half`), else to f32.
+    Converts a code to f16 if `is_part_of_half` is true for the format, else to f32.
 
-    A format that is part of f16 is read by shifts, masks and a product, which vectors have.
+    The conversion to f16 uses only shifts, masks and a product, which also exist on vectors.
     """
     byte = Bits(build, code)
     if is_part_of_half(type):
@@ -121,13 +120,13 @@ def extend(build: Builder, code: SSAValue, type: ReducedPrecisionFloatType) -> S
 
 
 def _half(byte: Bits, type: ReducedPrecisionFloatType) -> Bits:
-    """The first bits of an f16, times the power of two between the two biases."""
+    """Converts a code to f16 by shifts, and a product to correct the exponent's bias."""
     semantics = type.SEMANTICS
     shift, sign = semantics.sign_shift, 1 << semantics.sign_shift
     low = (byte & (sign - 1)).cast(arith.ExtUIOp, i16)
     first = low << (10 - semantics.mantissa_bits)
     if semantics.nonfinite == FloatNonfiniteBehavior.NAN_ONLY:
-        # The code after NaN's has the sign bit set, which becomes f16's highest exponent bit.
+        # For NaN, `low + 1` has the sign bit set, which becomes f16's highest exponent bit.
         first = first | ((low + 1) & sign) << (14 - shift)
     signed = first | (byte & _wrap(sign, 8)).cast(arith.ExtUIOp, i16) << (15 - shift)
     return signed.cast(arith.BitcastOp, f16) * 2.0 ** (15 - semantics.exponent_bias)
@@ -138,7 +137,7 @@ def _wrap(number: int, width: int) -> int:
 
 
 def _single(word: Bits, type: ReducedPrecisionFloatType) -> Bits:
-    """Converts a code to f32, for formats whose NaN is the code of -0, or that have no infinity."""
+    """Converts a code to f32, for formats without infinity or with NaN at the code of -0."""
     semantics = type.SEMANTICS
     sign, mantissa = 1 << semantics.sign_shift, semantics.mantissa_bits
     magnitude = word & (sign - 1)
@@ -153,7 +152,7 @@ def _single(word: Bits, type: ReducedPrecisionFloatType) -> Bits:
 
 
 def infinity_code(type: ReducedPrecisionFloatType) -> int | None:
-    """The code of infinity; None if there is none."""
+    """Returns the code of infinity; None if the format has no infinity."""
     semantics = type.SEMANTICS
     if semantics.nonfinite != FloatNonfiniteBehavior.IEEE:
         return None
@@ -161,7 +160,7 @@ def infinity_code(type: ReducedPrecisionFloatType) -> int | None:
 
 
 def nan_code(type: ReducedPrecisionFloatType) -> int:
-    """The code of a NaN; if the format has none, the code of -0, as in ml_dtypes."""
+    """Returns the code of a NaN; the code of -0 if the format has none, as in ml_dtypes."""
     semantics = type.SEMANTICS
     sign = 1 << semantics.sign_shift
     if semantics.nonfinite == FloatNonfiniteBehavior.IEEE:
@@ -183,8 +182,8 @@ def truncate(
     build: Builder, number: SSAValue, type: ReducedPrecisionFloatType, saturates: bool
 ) -> SSAValue:
     """
-    Rounds a float to the nearest code, ties to even. Numbers beyond the greatest become the
-    greatest if it `saturates`, or if the format has neither infinity nor NaN.
+    Rounds a float to the nearest code, ties to even. Numbers beyond the largest become the largest
+    if it `saturates`, or if the format has neither infinity nor NaN.
     """
     semantics = type.SEMANTICS
     x = to_single(Bits(build, number))
@@ -216,8 +215,8 @@ def truncate(
 
 def to_single(x: Bits) -> Bits:
     """
-    Converts a float to f32. An f64 is rounded to odd: an inexact result has its last bit set, so it
-    is never a tie, and rounding it again equals rounding once.
+    Converts a float to f32, and an f64 with rounding to odd: the last bit of an inexact result is
+    set. Such a result is never a tie, so that rounding it again equals rounding once.
     """
     type = x.value.type
     assert isinstance(type, AnyFloat)

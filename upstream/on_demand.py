@@ -1,9 +1,10 @@
 """
-Dialects that make or import their operations and attributes when their names are first used. xDSL's
-`Context` loads a dialect as a whole: the `spirv` dialect has 440 operations in 33 modules, of which
-a kernel uses 30 in ten. The pull request: `Dialect` gets `declaring(name)`, and `Context` asks for
-it where it looks up a name; `Dialect.of_modules(name, modules, interfaces)` lists what modules
-declare.
+Defines dialects that import their operations and attributes when their names are first used.
+
+xDSL's `Context` loads a dialect as a whole: the `spirv` dialect has 440 operations in 33 modules,
+of which a kernel uses 30 in ten modules. The pull request would add `Dialect.declaring(name)`,
+which `Context` calls to look up a name, and `Dialect.of_modules(name, modules, interfaces)`, which
+lists the declarations of modules.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from xdsl.irdl import IRDLOperation
 
 
 def operations_of(modules: Iterable[ModuleType]) -> list[type[Operation]]:
-    """The operations whose definitions stand in the modules."""
+    """Returns the operations that the modules define."""
     return [
         cls
         for cls in _classes_of(modules)
@@ -34,7 +35,7 @@ def operations_of(modules: Iterable[ModuleType]) -> list[type[Operation]]:
 
 
 def attributes_of(modules: Iterable[ModuleType]) -> list[type[Attribute]]:
-    """The attributes and types whose definitions stand in the modules."""
+    """Returns the attributes and types that the modules define."""
     return [
         cls
         for cls in _classes_of(modules)
@@ -43,7 +44,7 @@ def attributes_of(modules: Iterable[ModuleType]) -> list[type[Attribute]]:
 
 
 def _classes_of(modules: Iterable[ModuleType]) -> Iterator[type]:
-    """Classes in the modules that define them, not in those that import them."""
+    """Yields the classes that the modules define, without those that they import."""
     for module in modules:
         for value in vars(module).values():
             if isinstance(value, type) and value.__module__ == module.__name__:
@@ -51,10 +52,10 @@ def _classes_of(modules: Iterable[ModuleType]) -> Iterator[type]:
 
 
 _HEADER = re.compile(r"^class (\w+)\((.*?)\):\s", re.MULTILINE | re.DOTALL)
-"""A class and its bases and keywords, up to the class's body."""
+"""Matches a class with its bases and keywords, up to the class's body."""
 
 _DECLARED = re.compile(r"\n(?:class |def |(?=[A-Z]\w*(?:: | = )))(\w+)")
-"""A class, a function or a constant of a module."""
+"""Matches a class, a function or a constant of a module."""
 
 InterfaceT = TypeVar("InterfaceT", bound=DialectInterface)
 
@@ -62,22 +63,19 @@ Declaration: TypeAlias = type[Operation] | type[Attribute]
 
 
 class DialectOnDemand(Dialect, ABC):
-    """A dialect of which a context loads only the declarations of names that are used."""
+    """A dialect of which a context loads only the declarations whose names are used."""
 
     @abstractmethod
     def declaring(self, name: str) -> Iterable[Declaration]:
-        """
-        Returns the declarations to load when a name of the dialect is used; perhaps none of them
-        declares it.
-        """
+        """Returns the declarations to load when a name is used, perhaps without that name."""
 
 
 class DialectOfModules(DialectOnDemand):
     """
-    A dialect whose modules are imported when a name of theirs is met.
+    A dialect whose modules are imported when one of their names is first used.
 
-    Where each name is declared is read from the modules' sources, which takes a few milliseconds
-    and cannot be out of date. A name that no source states makes all modules load.
+    The module of each name is read from the modules' sources, in a few milliseconds. An unknown
+    name makes all modules load.
     """
 
     def __init__(
@@ -89,8 +87,8 @@ class DialectOfModules(DialectOnDemand):
         operation_name: Callable[[str], str] | None = None,
     ):
         """
-        `interfaces` are written as `module:class`. `operation_name` derives the name of a class
-        `...Op` without ABC among its bases, unless its header has `name="..."`.
+        `interfaces` have the form `module:class`. `operation_name` returns the operation name of a
+        class `...Op`, unless its header has `name="..."` or ABC.
         """
         super().__init__(name)
         self.package = package
@@ -100,7 +98,7 @@ class DialectOfModules(DialectOnDemand):
 
     @cached_property
     def modules(self) -> Sequence[ModuleType]:
-        """All modules, imported."""
+        """All modules of the dialect. The first access imports them."""
         return [self._module(name) for name in self.module_names]
 
     @property
@@ -114,26 +112,26 @@ class DialectOfModules(DialectOnDemand):
         return iter(self._all_attributes)
 
     def declaring(self, name: str) -> Iterable[Declaration]:
-        """Returns the declarations in the module of a name, in all modules for an unknown one."""
+        """Returns the declarations of a name's module, or of all modules for an unknown name."""
         module = self._module_of_name.get(name)
         modules = self.modules if module is None else [self._module(module)]
         return [*operations_of(modules), *attributes_of(modules)]
 
     @property
     def names(self) -> Sequence[str]:
-        """The names of operations, attributes and types, from the sources if there are any."""
+        """The names of operations, attributes and types, from the sources if they are installed."""
         if self._module_of_name:
             return tuple(self._module_of_name)
         return [declared.name for declared in (*self.operations, *self.attributes)]
 
     def operation(self, name: str) -> type[Operation]:
-        """The operation of a name that the dialect has."""
+        """Returns the operation class with a name that the dialect has."""
         declared = (cls for cls in self.declaring(name) if cls.name == name)
         return next(cls for cls in declared if issubclass(cls, Operation))
 
     def declaration(self, name: str) -> Any:
         """
-        Returns a public class, function or constant of the package by its name in Python.
+        Returns a public class, function or constant of the package by its Python name.
 
         Raises `AttributeError` if no module declares it, or several do.
         """
@@ -144,7 +142,7 @@ class DialectOfModules(DialectOnDemand):
         return declared[0]
 
     def get_interface(self, interface: type[InterfaceT]) -> InterfaceT | None:
-        """As xDSL's; imports the modules of the dialect's interfaces."""
+        """Returns a dialect interface, after importing the modules of all interfaces."""
         if not self._interfaces:
             for name in self.interface_names:
                 module, _, cls = name.partition(":")
@@ -161,10 +159,7 @@ class DialectOfModules(DialectOnDemand):
 
     @cached_property
     def _module_of_name(self) -> dict[str, str]:
-        """
-        The module of every name that a class states as `name = "..."`, or that its class name
-        implies.
-        """
+        """Maps each name of an operation, attribute or type to its module."""
         return {
             name: module
             for module in self.module_names
@@ -192,7 +187,7 @@ class DialectOfModules(DialectOnDemand):
         return import_module(f"{self.package}.{name}")
 
     def _source(self, module: str) -> str:
-        """A module's source; empty where only its bytecode is installed."""
+        """Returns a module's source; empty if only its bytecode is installed."""
         try:
             return (get_data(self.package, f"{module}.py") or b"").decode()
         except OSError:
@@ -200,7 +195,7 @@ class DialectOfModules(DialectOnDemand):
 
 
 def _load_registered_dialect(self: Any, name: str) -> None:
-    """As xDSL's, but a dialect on demand is known without its operations and attributes."""
+    """Replaces `Context.load_registered_dialect`; does not load dialects on demand as a whole."""
     factory = self._registered_dialects.get(name)
     dialect = factory and factory()
     if isinstance(dialect, DialectOnDemand):
@@ -212,7 +207,6 @@ def _load_registered_dialect(self: Any, name: str) -> None:
 
 
 def _load_declaration(ctx: Any, name: str) -> None:
-    """Loads the declaration of a name, if its dialect is on demand."""
     dialect = ctx.get_optional_dialect(name.partition(".")[0])
     if not isinstance(dialect, DialectOnDemand):
         return
@@ -227,7 +221,7 @@ def _load_declaration(ctx: Any, name: str) -> None:
 
 
 def _loading(lookup: Callable[..., Any], table: str) -> Callable[..., Any]:
-    """Wraps a method of `Context` that looks up a name in a table: loads its declaration before."""
+    """Wraps a method of `Context` that looks up a name; loads the name's declaration first."""
 
     def look_up(self: Any, name: str) -> Any:
         if name not in getattr(self, table) and "." in name:
@@ -241,7 +235,7 @@ _load_whole = Context.load_registered_dialect
 
 
 def install() -> None:
-    """Let every context of this process load dialects on demand."""
+    """Makes every context of this process load dialects on demand."""
     context: Any = Context
     if context.load_registered_dialect is _load_registered_dialect:
         return

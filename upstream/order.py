@@ -1,11 +1,11 @@
 """
-Verifies rules that xDSL 0.74 does not check: a value is defined before its use and in scope, and
-loops and dimensions that operations name exist.
+Verifies rules that xDSL 0.74 does not check: order of definitions, and existing dimensions.
 
-A module whose operation reads its own result, one further down, or one inside of another operation
-verifies in xDSL; passes that follow values then never end. The same holds for a `linalg.index` of a
-loop that is not there, a `tensor.dim` of such a dimension, a permutation that repeats one. The pull
-request: MLIR's dominance verification, and verifiers of these operations.
+In xDSL a module verifies even if an operation reads its own result, a later result, or a result
+inside of another operation; passes that follow values may then not terminate. The same holds for a
+`linalg.index` of a missing loop, a `tensor.dim` of a missing dimension, and a permutation that
+repeats a dimension. The pull request would add MLIR's dominance verification, and verifiers of
+these operations.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 
 def verify_order(op: Operation) -> None:
-    """Raises `VerifyException` for a function with a value that is used before it is computed."""
+    """Raises `VerifyException` if a function in `op` uses a value before its definition."""
     for function in op.walk():
         if isinstance(function, FuncOp):
             for block in function.body.blocks:
@@ -31,7 +31,7 @@ def verify_order(op: Operation) -> None:
 
 
 def _verify(block: Block, before: set[Operation], around: set[Block], regions: set[Region]) -> None:
-    """Checks regions; `made` are earlier operations of this block and of the blocks `around` it."""
+    """Checks a block; `before` has the earlier operations of this block and the blocks `around`."""
     around = around | {block}
     for op in block.ops:
         for operand in op.operands:

@@ -1,7 +1,9 @@
 """
-Imports a pass only if a module has something that the pass changes. An xDSL pipeline holds pass
-classes, so a lowering of thirty passes imports all, of which a module may need half. The pull
-request: a `Universe` lists the contents that a pass needs, and `PassPipeline` takes names.
+Imports a pass only if a module has contents that the pass changes.
+
+An xDSL pipeline contains pass classes, so a lowering of thirty passes imports all of them,
+although a module may need half. The pull request would let a `Universe` list the contents that a
+pass needs, and a `PassPipeline` take names of passes.
 """
 
 from __future__ import annotations
@@ -33,20 +35,20 @@ from xdsl_spirv.progress import stage
 
 @dataclass(frozen=True)
 class PassOnDemand:
-    """A pass of a pipeline that is imported when it is needed."""
+    """A pass of a pipeline, which is imported when a module needs it."""
 
     name: str
 
     factory: Callable[[], type[ModulePass]]
-    """Imports the pass."""
+    """Imports and returns the class of the pass."""
 
     needs: Collection[str] | None = None
-    """The pass does not change modules without any of these `contents`; None: not known."""
+    """The `contents` of which a module needs one for the pass to change it; None if not known."""
 
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def load(self) -> ModulePass:
-        """Imports the pass and makes it."""
+        """Imports the pass and creates it with its arguments."""
         return self.factory()(**self.arguments)
 
 
@@ -56,7 +58,7 @@ def run(
     module: ModuleOp,
     observe: Callable[[str, ModuleOp], None] | None = None,
 ) -> None:
-    """Applies the passes that a module needs, in order; `observe` is called for every pass."""
+    """Applies the passes that a module needs, in order. Calls `observe` after every pass."""
     known: set[str] | None = None
     names = Names()
     with stage("compiling") as progress:
@@ -74,9 +76,7 @@ def run(
 
 
 class Names(dict[int, tuple[Attribute, set[str]]]):
-    """
-    Caches the names in attributes by identity, because most are the same objects from pass to pass.
-    """
+    """Caches the names in each attribute by object identity."""
 
     def of(self, attribute: Attribute) -> set[str]:
         """Returns the names of types and attributes within an attribute."""
@@ -89,14 +89,12 @@ class Names(dict[int, tuple[Attribute, set[str]]]):
 
 def contents(module: Operation, names: Names | None = None) -> set[str]:
     """
-    The names of a module's contents.
+    Returns the names of a module's contents, which `PassOnDemand.needs` refers to.
 
-    These are the names of operations (`scf.for`, and `several scf.for` if there are), of attributes
-    and types (`bf16`, `schedule.loops`), of integer types as they are written (`i64`), the words
-    that attributes have as parameters (`schedule.instruction=dot`) and `index` as an element
-    (`tensor=index`), the keys of dictionaries
-    (`program.name`), `affine_map=windows` for maps that walk a dimension by more than a loop, and
-    `arith on tensors` for arithmetic on whole tensors.
+    They are names of operations (`scf.for`, `several scf.for`), attributes and types (`bf16`,
+    `i64`, `schedule.loops`, `tensor=index`), parameters (`schedule.instruction=dot`) and
+    dictionary keys (`program.name`), also `affine_map=windows` for maps that index a dimension by
+    several loops, and `arith on tensors`.
     """
     names = Names() if names is None else names
     operations: Counter[str] = Counter()
@@ -156,7 +154,7 @@ def _names_of(whole: Attribute) -> Iterator[str]:
 
 @cache
 def _is_leaf(kind: type[Attribute]) -> bool:
-    """True if attributes of a class do not contain types that a pass might compute with."""
-    # A dense array holds an operation's own numbers, with whose type no operation computes.
+    """True if attributes of a class contain no types that a pass might compute with."""
+    # No operation computes with the element type of a dense array.
     inner = ArrayAttr | DictionaryAttr | ParametrizedAttribute
     return not issubclass(kind, inner) or issubclass(kind, DenseArrayBase)

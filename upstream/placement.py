@@ -1,10 +1,10 @@
 """
-Skips checks of an operation's place if it is certainly right.
+Skips checks of an operation's position if it is certainly correct.
 
-xDSL checks regions, successors and the place of every operation that is verified; for a terminator
-it counts the blocks of its region, which takes n squared steps for a function of n blocks. The pull
-request: `Operation.verify` leaves these checks to the operation that has the regions, which sees
-each block once.
+xDSL checks regions, successors and position of every operation that it verifies. For a terminator
+it counts the blocks of the region, which takes n squared steps for a function of n blocks. The
+pull request would move these checks to the operation that has the regions, which visits each block
+once.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from xdsl.utils.exceptions import VerifyException
 
 
 class PlacedOperation(IRDLOperation, ABC):
-    """An operation whose surroundings are walked only if its place may be wrong."""
+    """An operation that skips xDSL's general checks if its position is certainly correct."""
 
     def verify(self, verify_nested_ops: bool = True) -> None:
-        """As xDSL's. Raises `VerifyException`."""
+        """Verifies the operation, as in xDSL. Raises `VerifyException`."""
         if self.regions or not self._is_well_placed():
             super().verify(verify_nested_ops)
             return
@@ -31,7 +31,7 @@ class PlacedOperation(IRDLOperation, ABC):
             self.emit_error(f"Operation does not verify: {error}", error)
 
     def _is_well_placed(self) -> bool:
-        """True if the general rules on operands, successors and terminators certainly hold."""
+        """True if operands, successors and terminator certainly satisfy xDSL's general rules."""
         block = self.parent
         if block is None:
             return False

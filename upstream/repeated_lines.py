@@ -1,11 +1,11 @@
 """
 Builds an operation from an earlier line that differs only in the names of values.
 
-xDSL takes 200 microseconds for an operation with a declarative format: it lexes every token, infers
-the types and checks the constraints. The lines of a module repeat themselves, and the result of a
-format depends on the line's text and on the operands alone. So the parser keeps, for each text with
-the names left out, the types, properties and attributes that it read, and where each operand stands
-in the text. The pull request: `FormatProgram.parse` keeps this table in the parser's state.
+xDSL takes 200 microseconds for an operation with a declarative format: it lexes every token,
+infers the types and checks the constraints. Lines of a module repeat, and the result depends only
+on the line's text and operands. So the parser stores the types, properties and attributes of each
+line by its text without names, and the position of each operand. The pull request would store this
+table in the parser's state, in `FormatProgram.parse`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.utils.lexer import Span
 
 REST_OF_LINE = re.compile(r'(?:[^\n"]|"[^"\n%\\]*")*(?=\n\s*(?:%|\}|\^|[a-z_]+\.|//))')
-"""Matches the rest of a line if the operation ends there. Strings with `%` are excluded."""
+"""Matches the rest of a line if the operation ends in that line. Excludes strings with `%`."""
 
 VALUE = re.compile(r"%([\w$.-]+)(?:#(\d+))?")
 
@@ -30,10 +30,10 @@ Key: TypeAlias = tuple[type[Operation], str]
 
 @dataclass(frozen=True)
 class Line:
-    """The result of parsing a line by a format, without the values."""
+    """The types, properties and attributes of a parsed line, without the values."""
 
     operands: tuple[tuple[int, Attribute], ...]
-    """For each operand its position among the values of the text, and its type."""
+    """For each operand, its index among the values in the text, and its type."""
 
     results: tuple[Attribute, ...]
     properties: dict[str, Attribute]
@@ -42,7 +42,7 @@ class Line:
     @staticmethod
     def record(op: Operation, values: list[SSAValue | None]) -> Line | None:
         """
-        Records a line that was read as `op`; None if its operands cannot be told apart in the text.
+        Records a line that was parsed as `op`; None if the text's values are not its operands.
         """
         if op.regions or op.successors or len({*values}) != len(op.operands) or None in values:
             return None
@@ -61,7 +61,7 @@ def parse_repeated(
     op_type: type[IRDLOperation],
     parse: Callable[[Parser, type[IRDLOperation]], IRDLOperation],
 ) -> IRDLOperation:
-    """Builds the operation from an equal line if there was one; else parses and remembers it."""
+    """Builds the operation from an equal earlier line, or parses and records it."""
     text = REST_OF_LINE.match(parser.lexer.input.content, parser.pos)
     if text is None:
         return parse(parser, op_type)
@@ -85,7 +85,7 @@ def parse_repeated(
 
 
 def _resolve(parser: Parser, name: re.Match[str], start: int, type: Attribute) -> SSAValue:
-    """Returns the value of a name with this type; a forward reference if it is not defined yet."""
+    """Returns the value of a name with this type, as a forward reference if it is not defined."""
     value = _find_value(parser, name)
     if value is not None and value.type is type:
         return value
@@ -94,7 +94,6 @@ def _resolve(parser: Parser, name: re.Match[str], start: int, type: Attribute) -
 
 
 def _find_value(parser: Parser, name: re.Match[str]) -> SSAValue | None:
-    """Returns the value of a name that was defined or referenced before."""
     index = int(name[2] or 0)
     values: Any = parser.ssa_values.get(name[1])
     if values is None:

@@ -1,10 +1,10 @@
 """
-Sizes of `tensor` operations that MLIR accepts and xDSL 0.75 refuses.
+Accepts sizes of `tensor` operations that MLIR accepts and xDSL 0.75 refuses.
 
-MLIR expands a tensor without dimensions to sizes of 1 with an empty list of groups; xDSL requires
-groups that cover all dimensions. MLIR allows any result size for a padding that is only known at
-run time; xDSL requires an open size. The pull requests: `verify_reshape_like_types` checks that all
-expanded sizes are 1 where the collapsed type has no dimensions; `PadOp` compares known sizes.
+MLIR expands a tensor of rank 0 to sizes of 1 with an empty list of groups; xDSL requires groups
+that cover all dimensions. If a padding is dynamic, MLIR allows any result size; xDSL requires a
+dynamic size. The pull requests would make `verify_reshape_like_types` check that all expanded
+sizes are 1 if the collapsed type has rank 0, and make `PadOp` compare only static sizes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _verify_reshape(
         return verify_reshape_like_types(collapsed_type, expanded_type, reassociation)
     if any(size != 1 for size in expanded_type.get_shape()):
         raise VerifyException(
-            f"{expanded_type} has other sizes than 1, but {collapsed_type} has one element"
+            f"{expanded_type} should have only sizes of 1, because {collapsed_type} has one element"
         )
     return None
 
@@ -45,7 +45,7 @@ def _verify_pad(op: tensor.PadOp) -> None:
 
 
 def extend(dialect: Dialect) -> Dialect:
-    """Put these checks in the place of xDSL's."""
+    """Replaces xDSL's checks by the checks of this module. Returns the dialect."""
     setattr(tensor, verify_reshape_like_types.__name__, _verify_reshape)
     setattr(tensor.PadOp, "verify_", _verify_pad)
     return dialect

@@ -1,9 +1,9 @@
 """
-Operations of `arith` and `math` that models contain and xDSL 0.74 lacks.
+Adds operations of `arith` and `math` that models contain and xDSL 0.74 lacks.
 
-Until xDSL has them (a pull request of a class each) the universe puts them into its dialects.
-Conversions, comparisons and selections take scalars only in xDSL 0.74, where its sums and products
-take tensors and vectors, too; MLIR's all do. The pull request: the constraints below in `arith`.
+Conversions, comparisons and selections of xDSL 0.74 take only scalars, although its sums and
+products also take tensors and vectors, and MLIR's operations all do. The pull requests would add
+each class, and change the constraints in `arith`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from xdsl_spirv.upstream.on_demand import operations_of
 
 @irdl_op_definition
 class RemfOp(FloatingPointLikeBinaryOperation):
-    """The remainder of a division toward 0, with the dividend's sign."""
+    """The remainder of a division rounded toward 0. It has the sign of the dividend."""
 
     name = "arith.remf"
     traits = traits_def(Pure())
@@ -62,7 +62,7 @@ class RemfOp(FloatingPointLikeBinaryOperation):
 
 @irdl_op_definition
 class IndexCastUIOp(IRDLOperation):
-    """Casts between `index` and an integer, without sign."""
+    """Casts between `index` and an unsigned integer."""
 
     name = "arith.index_castui"
     input = operand_def()
@@ -83,7 +83,7 @@ class IndexCastUIOp(IRDLOperation):
 
 
 class FloatClassOperation(IRDLOperation, ABC):
-    """An operation that classifies a float."""
+    """The base class of operations that classify a float."""
 
     operand = operand_def(AnyFloatConstr)
     fastmath = prop_def(FastMathFlagsAttr, default_value=FastMathFlagsAttr("none"))
@@ -102,21 +102,21 @@ class FloatClassOperation(IRDLOperation, ABC):
 
 @irdl_op_definition
 class IsNaNOp(FloatClassOperation):
-    """True if it is not a number."""
+    """True if the operand is NaN."""
 
     name = "math.isnan"
 
 
 @irdl_op_definition
 class IsInfOp(FloatClassOperation):
-    """True if it is infinite."""
+    """True if the operand is infinite."""
 
     name = "math.isinf"
 
 
 @irdl_op_definition
 class IsFiniteOp(FloatClassOperation):
-    """True if it is a finite number."""
+    """True if the operand is neither infinite nor NaN."""
 
     name = "math.isfinite"
 
@@ -136,12 +136,12 @@ COMPARISONS: tuple[type[IRDLOperation], ...] = (arith.CmpiOp, arith.CmpfOp)
 
 
 def element_of(type: Attribute) -> Attribute:
-    """The type of a tensor's or a vector's elements; a scalar's own."""
+    """Returns the element type of a tensor or vector, or the scalar type itself."""
     return type.element_type if isinstance(type, TensorType | VectorType) else type
 
 
 def of_elements(type: Attribute, element: Attribute) -> Attribute:
-    """`type` with other elements: the same sizes."""
+    """Returns a type with the sizes of `type` and another element type."""
     if isinstance(type, TensorType):
         return TensorType(element, type.shape, type.encoding)
     if isinstance(type, VectorType):
@@ -150,7 +150,7 @@ def of_elements(type: Attribute, element: Attribute) -> Attribute:
 
 
 def of_each_element(op: Operation, operands: Sequence[SSAValue]) -> Operation:
-    """Makes a detached copy of an operation on tensors, for one element of each."""
+    """Returns a detached copy of an operation on tensors, for scalar operands."""
     return op.create(
         operands=operands,
         result_types=[element_of(result.type) for result in op.results],
@@ -161,7 +161,7 @@ def of_each_element(op: Operation, operands: Sequence[SSAValue]) -> Operation:
 
 @cache
 def _complete_arith() -> None:
-    """Lets conversions, comparisons and selections take tensors, in xDSL's own classes, once."""
+    """Makes xDSL's conversions, comparisons and selections accept tensors."""
     for cls, (source, target) in CONVERSIONS.items():
         definition = cls.get_irdl_definition()
         definition.operands = [("input", OperandDef(source))]
@@ -205,11 +205,13 @@ def _verify_comparison(op: IRDLOperation) -> None:
 def _verify_selection(op: arith.SelectOp) -> None:
     condition = op.cond.type
     if condition != i1 and condition != of_elements(op.result.type, i1):
-        raise VerifyException(f"the condition should be i1 or choose by element, not {condition}")
+        raise VerifyException(
+            f"the condition should be i1, or i1 with the sizes of the operands, not {condition}"
+        )
 
 
 def _parse_selection(cls: type[arith.SelectOp], parser: Parser) -> Operation:
-    """`%c, %a, %b : f32`, or `: tensor<4xi1>, tensor<4xf32>` where the condition has elements."""
+    """Parses `%c, %a, %b : f32`, or `: tensor<4xi1>, tensor<4xf32>` for each element."""
     operands = [parser.parse_unresolved_operand()]
     for _ in range(2):
         parser.parse_punctuation(",")
@@ -235,7 +237,7 @@ def _print_selection(op: arith.SelectOp, printer: Printer) -> None:
 
 
 def _with_sizes(parse: Callable[[Parser], Operation]) -> Callable[[Any, Parser], Operation]:
-    """A comparison of tensors is a tensor of i1."""
+    """Wraps a parser of comparisons: the result has the operands' sizes, and elements of i1."""
 
     def parse_sizes(cls: type[Operation], parser: Parser) -> Operation:
         op = parse(parser)
@@ -258,12 +260,12 @@ OPERATIONS = operations_of([sys.modules[__name__]])
 
 
 def extensions_of(dialect: str) -> list[type[Operation]]:
-    """The operations above that belong to `arith` or `math`."""
+    """Returns the operations of this module that belong to `arith` or `math`."""
     return [op for op in OPERATIONS if op.name.startswith(f"{dialect}.")]
 
 
 def extend(dialect: Dialect) -> Dialect:
-    """Returns `arith` or `math` with the operations that it lacks."""
+    """Returns `arith` or `math` with the operations that xDSL lacks."""
     if dialect.name == arith.Arith.name:
         _complete_arith()
     known = {op.name for op in dialect.operations}

@@ -1,12 +1,12 @@
 """
 Checks an operation's declaration once for each signature, not once for each operation.
 
-Whether operands, results and properties fit what a class declares follows from their types and the
-properties alone, and a module has few different signatures. Without this, checks of declarations
-would take two thirds of verification time. So every class remembers the signatures that have
-passed. Regions, traits and a class's own rules are checked every time, because they look beyond the
-signature; `BY_SIGNATURE` marks classes whose rules do not. The pull request: `OpDef.verify`
-remembers what it has accepted.
+The types of operands and results, and the properties, decide if an operation satisfies the
+declaration of its class. A module has few different signatures, and without this module the checks
+would take two thirds of verification time. So every class caches the signatures that have passed.
+Regions, traits and a class's verifier are checked every time, because they look beyond the
+signature; `BY_SIGNATURE` marks classes whose verifier does not. The pull request would add the
+cache to `OpDef.verify`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from xdsl.traits import OpTrait
 from xdsl_spirv.upstream.lazy_formats import OURS
 
 MOST = 1024
-"""Most signatures that a class remembers; at the limit it forgets all, to bound memory."""
+"""Maximum number of signatures that a class caches. At the limit the cache is cleared."""
 
 
 class Signatures:
     """
-    The signatures of one class that passed its declaration. Attributes are immutable, so they are
-    compared by identity, without hashing; the entry keeps them alive, so that identities are not
-    reused.
+    The signatures of one class that passed the check of its declaration, compared by identity. The
+    cache refers to the attributes, so that an identity is not reused.
     """
 
     def __init__(self, definition: OpDef, check: Callable[[Any], None]):
@@ -40,11 +39,11 @@ class Signatures:
 
     @cached_property
     def traits(self) -> Sequence[OpTrait]:
-        """The traits that check anything."""
+        """The traits that have a check."""
         return [t for t in self.definition.traits if type(t).verify is not OpTrait.verify]
 
     def verify(self, op: Operation) -> None:
-        """As `OpDef.verify`. Raises `VerifyException`."""
+        """Verifies an operation unless its signature has passed. Raises `VerifyException`."""
         if op.regions:
             return self.check(op)
         operands = op._operands  # pyright: ignore[reportPrivateUsage]
@@ -69,7 +68,7 @@ class Signatures:
 
 
 def remember(cls: type[Any]) -> None:
-    """Lets an operation's class remember the signatures that passed its declaration."""
+    """Makes an operation's class cache the signatures that pass."""
     definition = cls.get_irdl_definition()
     if getattr(cls, "BY_SIGNATURE", False):
         signatures = Signatures(definition, cls.verify_)
@@ -82,10 +81,7 @@ _define = irdl.irdl_op_definition
 
 
 def define(cls: type[Any]) -> type[Any]:
-    """
-    As xDSL's `irdl_op_definition`; a class of xDSL or of ours then remembers signatures. Does not
-    change a class that is already defined.
-    """
+    """Replaces xDSL's `irdl_op_definition`; new classes of `OURS` then cache signatures."""
     if "get_irdl_definition" in vars(cls):
         return cls
     defined = _define(cls)
@@ -95,5 +91,5 @@ def define(cls: type[Any]) -> type[Any]:
 
 
 def install() -> None:
-    """Makes all operations that are declared from now on remember signatures."""
+    """Makes all operations that are declared later cache signatures."""
     irdl.irdl_op_definition = cast("Any", define)

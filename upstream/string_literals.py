@@ -1,10 +1,10 @@
-"""
-A correction of xDSL's lexer: a string literal is UTF-8 text wherever its bytes are.
+r"""
+Corrects xDSL's lexer: a string literal is text if its bytes are UTF-8.
 
-xDSL 0.74 prints "é" as "\\C3\\A9" and reads that as bytes, where a string is required: a module
-with the name of a folder called josé could not be read back. It also takes exponential time for a
-literal that does not end. `install` replaces the one method that is wrong; bytes that are not UTF-8
-remain bytes. The pull request is this method and its pattern.
+xDSL 0.74 prints "é" as "\C3\A9" and reads that as bytes where a string is required, so that a
+module with such a name cannot be read back. It also takes exponential time for an unterminated
+literal. `install` replaces the method; bytes that are not UTF-8 remain bytes. The pull request
+would contain this method and its pattern.
 """
 
 import re
@@ -15,11 +15,11 @@ from xdsl.utils.lexer import Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
 LITERAL = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
-"""xDSL's own pattern, without backtracking."""
+"""xDSL's pattern, without backtracking."""
 
 
 def _lex_string_literal(self: Any, start_pos: int) -> Token[MLIRTokenKind]:
-    """A string, or bytes if they are not UTF-8."""
+    """Returns a string token, or a bytes token if the bytes are not UTF-8."""
     match = LITERAL.match(self.input.content, start_pos)
     if match is None:
         raise ParseError(
@@ -38,5 +38,5 @@ def _lex_string_literal(self: Any, start_pos: int) -> Token[MLIRTokenKind]:
 
 
 def install() -> None:
-    """Make every parser of this process read text beyond ASCII."""
+    """Makes every lexer of this process read UTF-8 text in string literals."""
     MLIRLexer._lex_string_literal = _lex_string_literal  # pyright: ignore

@@ -1,8 +1,9 @@
 """
-Looks up symbols in a table, for callers that look up many. xDSL's lookup walks through a module's
-operations until it finds the symbol, which is quadratic with many functions and calls. A verifier
-or decoder, which looks up many symbols of a module that does not change, keeps a table meanwhile.
-The pull request: MLIR's `SymbolTable` class, which a verifier builds once.
+Looks up symbols in a table, for callers that look up many symbols.
+
+xDSL's lookup searches a module's operations, which is quadratic with many functions and calls. A
+verifier or decoder builds a table of a module that does not change meanwhile. The pull request
+would add MLIR's `SymbolTable` class, which a verifier builds once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from xdsl.traits import SymbolOpInterface, SymbolTable
 
 
 class _Table:
-    """The symbols of one operation, and the first operation of each kind."""
+    """The symbols of one operation, and the first operation for each key of `first_of`."""
 
     def __init__(self, op: Operation):
         self.symbols: dict[str, Operation] = {}
@@ -35,7 +36,7 @@ _AT_HAND: dict[Operation, _Table] = {}
 
 @contextmanager
 def symbols_at_hand(op: Operation) -> Generator[None]:
-    """Inside, lookups in `op` use a table, so symbols must not be added or removed."""
+    """Makes lookups in `op` use a table in a `with` block, in which symbols must not change."""
     outer = _AT_HAND.get(op)
     _AT_HAND[op] = _Table(op)
     try:
@@ -48,7 +49,7 @@ def symbols_at_hand(op: Operation) -> Generator[None]:
 
 
 def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
-    """The operation that `symbol` names, from the nearest symbol table around `user`."""
+    """Returns the operation that `symbol` names, from the nearest symbol table around `user`."""
     table = user
     while not table.has_trait(SymbolTable):
         if (parent := table.parent_op()) is None:
@@ -62,8 +63,8 @@ def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
 
 def first_of(op: Operation, key: Hashable) -> Operation | None:
     """
-    Returns the first sibling of `op` that called this with an equal key, or `op` itself; None
-    outside of `symbols_at_hand`.
+    Returns the first sibling for which this was called with this key, or `op`; None outside of
+    `symbols_at_hand`.
     """
     parent = op.parent_op()
     at_hand = None if parent is None else _AT_HAND.get(parent)

@@ -160,18 +160,18 @@ def test_elementwise_operations_read_scalars(mlir_opt: str):
 def test_elementwise_operands_of_other_ranks():
     """xDSL would take the first operand's rank for all maps."""
     row = SPREAD.replace("%t: tensor<f32>", "%t: tensor<3xf32>")
-    with pytest.raises(ProgramError, match=r"ranks \[1, 2\] for a result of rank 2: give it scal"):
+    with pytest.raises(ProgramError, match=r"ranks \[1, 2\] and a result of rank 2: use scal"):
         parse_text(row.replace("ins(%t, %0 : tensor<f32>", "ins(%t, %0 : tensor<3xf32>"))
 
 
 def test_unsigned_maximum_of_floats():
-    with pytest.raises((VerifyException, ProgramError), match="unsigned maximum or minimum"):
+    with pytest.raises((VerifyException, ProgramError), match="max_unsigned is not defined on"):
         parse_text(program("pooling_nhwc_max_unsigned", False, "f32", "f32"))
 
 
 def test_contract_needs_maps():
     text = TRANSPOSED.replace("NAME", "contract").replace("CAST", "cast_signed")
-    with pytest.raises((VerifyException, ProgramError), match="indexing_maps are needed"):
+    with pytest.raises((VerifyException, ProgramError), match="it should have indexing_maps"):
         parse_text(re.sub(r"indexing_maps = \[.*?\)>\] ", "", text))
 
 
