@@ -1,9 +1,9 @@
 """
 Computes an interval for each element of an attention's result, by the bound of docs/numerics.md.
 
-It holds for the formula computed in one piece, with powers rounded before they are divided by their
-sum, and for the separate operations of the source, which round probabilities to the type of
-queries, and scores too where the operation says so.
+The interval is valid for the fused formula, in which exponentials are rounded before the division
+by their sum. It is also valid for the separate operations of the source, which round probabilities
+to the type of queries, and scores as well where the operation requires it.
 """
 
 from __future__ import annotations
@@ -32,38 +32,32 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
 U = 2.0**-23
-"""The largest relative error of an operation on f32, truncation included."""
+"""Largest relative error of an operation on f32, including truncation."""
 
 SCORE_ROUNDINGS = 6
-"""
-Roundings of a score in a narrow type: scaled queries and keys, their product, its scale, the mask,
-and the difference to the maximum.
-"""
+"""Roundings of a score in a narrow type: queries, keys, product, scale, mask, difference."""
 
 TANH_ROUNDINGS = 16
-"""Error of a hyperbolic tangent times a cap, in units of 1's last place."""
+"""Error of a hyperbolic tangent times a cap, in units in the last place of 1."""
 
 TILE = 8
-"""Fewest keys that a kernel handles between two updates of a row's maximum."""
+"""Minimum number of keys that a kernel processes between two updates of a row's maximum."""
 
 
 Scatter = Callable[[Array], Array]
-"""Reshapes and transposes a result of batch x m x e to the operation's own result."""
+"""Reshapes and transposes a result (batch, m, e) to the operation's result layout."""
 
 
 @dataclass(frozen=True)
 class Parts(Interval):
-    """
-    Partial results of an attention that is split over keys, and the operation they come from. Only
-    the merge of the parts has an error bound; a part alone has none.
-    """
+    """Partial results of an attention split over keys. Only the merged result has a bound."""
 
     op: AttentionOp
     operands: Sequence[Interval]
 
 
 def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """Interval of every element of the result; `operands` gives an interval for each operand."""
+    """Returns the interval of every result element. `operands` has an interval for each operand."""
     out, *numbers = operands[len(op.inputs) :]
     like = np.asarray(out.low, np.float64)
     if op.parts is not None:
@@ -74,11 +68,12 @@ def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DTy
 
 
 def merge_interval(op: AttentionMergeOp, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """Returns the interval of a merge: that of the attention whose parts it merges."""
+    """Returns the interval of a merge, which equals the interval of the whole attention."""
     parts, out, *numbers = operands
     if not isinstance(parts, Parts):
         raise ProgramError(
-            "no error bound is known for parts that no attention computes", place(op)
+            "no error bound is known for a merge of parts that are not computed by an attention",
+            place(op),
         )
     like = np.asarray(out.low, np.float64)
     return _interval(
@@ -109,7 +104,7 @@ def _interval(
         size = np.matmul(p, np.abs(values) + radius[2])
         error = np.matmul(dp, np.abs(values) + radius[2]) + np.matmul(p, radius[2])
         n = values.shape[1]
-        # Each change of the maximum multiplies the partial result and the sum by a rounded factor.
+        # When the maximum changes, the partial result and the sum are scaled by a rounded factor.
         parts = 0 if op.parts is None else op.parts.value.data
         bound = contraction_bound(n + 4 * (n // TILE + 1 + parts), "f32")
         error = error + bound.evaluate(total, size)
@@ -125,7 +120,7 @@ def _interval(
 
 
 def _info(dtype: DType) -> tuple[float, float]:
-    """Relative error of a rounding, truncation included, and the spacing of subnormal numbers."""
+    """Returns the relative error of a rounding, including truncation, and the subnormal spacing."""
     info = ml_dtypes.finfo(dtype)
     return float(info.eps), float(info.smallest_subnormal)
 
@@ -137,7 +132,7 @@ def _score_errors(
     scores: Array,
     u: float,
 ) -> Array:
-    """Distance of each score from the exact one at most."""
+    """Returns the maximum distance of each score from the exact score."""
     (queries, keys, _, *more), (dq, dk, _, *dm) = middle, radius
     scale = abs(float(op.scale.value.data))
     across = keys.transpose(0, 2, 1)
@@ -150,7 +145,7 @@ def _score_errors(
     n = keys.shape[1]
     finite = np.where(np.isfinite(scores), np.abs(scores), 0.0)[..., :n]
     if op.cap is not None:
-        # tanh does not increase distances; its own error is a few roundings of its result.
+        # tanh does not increase distances. It adds an error of a few roundings of its result.
         off = abs(float(op.cap.value.data)) * (np.minimum(off, 2.0) + TANH_ROUNDINGS * u)
     off = off + SCORE_ROUNDINGS * u * finite
     if op.mask is not None:
@@ -163,9 +158,10 @@ def _score_errors(
 
 def _probability_errors(scores: Array, off: Array, p: Array) -> Array:
     """
-    Error bounds of exp(s - m) / sum: exp(e) - 1 for the errors e of this exponent and the sum's.
+    Returns error bounds of exp(s - m) / sum, namely exp(e) - 1 for the error e of the exponents.
 
-    The exponent is computed to an ulp or two of scores and maximum, the power to 3 + 2 |x| ulp.
+    The exponent has an error of one or two ulp of scores and maximum, and the exponential of x one
+    of 3 + 2 |x| ulp.
     """
     top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     depth = np.where(np.isfinite(scores), np.abs(scores - top), 0.0)

@@ -1,12 +1,12 @@
 """
-Error bounds of contractions, and the comparison of a result with one.
+Derives error bounds of contractions, and compares results with them.
 
 For a contraction over K with accumulators of unit roundoff u,
 
     |result - reference| <= (K + 1) u (|A| |B| + |C|) + v |reference| + (2 K + 1) s
 
-element by element, v being the result type's unit roundoff and s the spacing of the accumulators'
-subnormal numbers. Integers are exact. Contractions that follow one another add up their factors.
+element by element. v is the result type's unit roundoff, and s the spacing of the accumulators'
+subnormal numbers. Integers are exact. The factors of consecutive contractions are added.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.upstream.linalg_packing import OfOneTensor
 
 ACCUMULATOR = {"bf16": "f32"}
-"""Type in which a result is accumulated, if it is not the result's own (BF-08)."""
+"""Type in which a result is accumulated, if it differs from the result's type (BF-08)."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A result against the reference; `share` is the largest error as a part of its bound."""
+    """Comparison of a result with the reference. `share` is the largest ratio of error to bound."""
 
     name: str
     max_abs: float
@@ -42,9 +42,9 @@ class Comparison:
     share: float
     bound: float
     not_finite: int = 0
-    """Elements that are NaN or infinite."""
+    """Number of elements that are NaN or infinite."""
     unbounded: int = 0
-    """Elements for which any result is legal, so that the comparison says nothing."""
+    """Number of elements for which any result is legal, so that they are not compared."""
 
     @property
     def passed(self) -> bool:
@@ -61,7 +61,7 @@ class Comparison:
 
 
 def warning(not_finite: int) -> str:
-    """Returns a warning that elements are NaN or infinite, to end a line with; else empty."""
+    """Returns the end of a line that warns about NaN or infinite elements, or "" without any."""
     return f"; NOT FINITE: {not_finite} elements are NaN or infinite" if not_finite else ""
 
 
@@ -73,10 +73,10 @@ class Bound:
     v: float
     absolute: float
     largest: float
-    """Magnitude up to which the bound holds: beyond it an accumulator may have overflowed."""
+    """Magnitude up to which the bound is valid. Beyond, an accumulator may have overflowed."""
 
     def evaluate(self, expected: Array, magnitude: Array) -> Array:
-        """The bound of each element; `magnitude` is the computation on absolute values."""
+        """Returns the bound of each element. `magnitude` is the computation on absolute values."""
         rounding = self.v * np.where(np.isfinite(expected), np.abs(expected), 0)
         bound = self.factor * magnitude + rounding + self.absolute
         return np.where(magnitude < self.largest, bound, np.inf)
@@ -86,12 +86,12 @@ EXACT = Bound(0.0, 0.0, 0.0, np.inf)
 
 
 def unit_roundoff(info: Any) -> float:
-    """The largest relative error of one operation, whether it rounds to nearest or toward zero."""
+    """Returns the largest relative error of one operation that rounds to nearest or toward zero."""
     return float(info.eps)
 
 
 def contraction_bound(k: int, result: str) -> Bound:
-    """The bound of a contraction over `k` products with a result of the type `result` (`f32`)."""
+    """Returns the bound of a contraction over `k` products with a result of type `result`."""
     if result[0] in "su":
         return EXACT
     info, out = _float_info(ACCUMULATOR.get(result, result)), _float_info(result)
@@ -110,10 +110,10 @@ def _float_info(name: str) -> Any:
 
 def contractions(function: Operation) -> list[Contraction]:
     """
-    Every contraction in a function or module.
+    Returns every floating-point contraction in a function or module.
 
-    Other computations on integers are exact, and left out. Raises `ProgramError` for another
-    operation of `linalg` without a known bound.
+    Other computations on integers are exact and left out. Raises `ProgramError` for another
+    `linalg` operation without a known bound.
     """
     contractions: list[Contraction] = []
     for op in function.walk():
@@ -141,7 +141,7 @@ def _values(op: Operation) -> list[SSAValue]:
 
 
 def sum_bounds(bounds: list[Bound]) -> Bound:
-    """Adds up, to first order, the relative errors of consecutive contractions."""
+    """Adds up the relative errors of consecutive contractions, to first order."""
     if not bounds:
         return EXACT
     return Bound(
@@ -164,7 +164,7 @@ def compare(
 
 
 def compare_result(name: str, result: Array, expected: Array, allowed: Array) -> Comparison:
-    """Compares a result with its reference; `allowed` is the greatest error of each element."""
+    """Compares a result with its reference. `allowed` is the maximum error of each element."""
     if result.dtype.kind in "biu":
         wide = [x.view(f"i{x.dtype.itemsize}").astype(object) for x in (result, expected)]
         error = np.asarray(np.abs(wide[0] - wide[1]), np.float64)

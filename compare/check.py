@@ -1,9 +1,9 @@
 """
-Checks that a program's results are as close to the reference as its types allow.
+Checks that a program's results are as close to the reference as its types permit.
 
 The reference is the source module, evaluated in binary64 and rounded once. The allowed difference
-of a device is derived, not tuned (docs/numerics.md): `bounds` for contractions, `intervals` for the
-rest.
+of a device is derived, not tuned (docs/numerics.md): by `bounds` for contractions, by `intervals`
+for other operations.
 """
 
 from __future__ import annotations
@@ -42,14 +42,13 @@ def check(
     states: Mapping[str, Array] | None = None,
 ) -> list[Comparison]:
     """
-    Compare `results` of a program with its source on the same inputs.
+    Compares `results` of a program with its source on the same inputs.
 
-    `states` are the contents of its states before the run; the default is their first values.
-
-    Raises `ProgramError` if the program holds no source, or one that no bound is known for.
+    `states` are the contents of its states before the run, by default their first values. Raises
+    `ProgramError` if the program contains no source, or a source without a known error bound.
     """
     if program.source is None:
-        raise ProgramError("the program holds no source to compare with", "program.json")
+        raise ProgramError("the program contains no source to compare with", "program.json")
     manifest = program.manifest
     module = parse_text(program.source, manifest.source or "source", context())
     values = bind_inputs(program, inputs) | program.weights
@@ -65,7 +64,7 @@ def check_module(
     names: Sequence[str],
     results: Mapping[str, Array],
 ) -> list[Comparison]:
-    """Compare `results`, `names` in order, with a function of a module; raises as `check` does."""
+    """Compares `results`, ordered by `names`, with a function. Raises the errors of `check`."""
     expected = reference(module, arguments, function)
     host = host_function(module, function)
     kept = set(states_of(host).values())
@@ -76,15 +75,13 @@ def check_module(
         depths = [limit.k for limit in multiplied if isinstance(limit.k, int)]
         if len(depths) != len(multiplied):
             raise ProgramError(
-                "the number of products that a contraction adds up is known only when it runs", ""
+                "the number of products in a contraction's sum is known only at run time", ""
             )
         if any(isinstance(v.owner, ConstantOp) for c in multiplied for v in (c.a, c.b)):
-            # The magnitudes below are taken of the arguments only: constants would keep their
-            # signs.
+            # Magnitudes are taken from arguments only, so constants would keep their signs.
             raise ProgramError("a contraction multiplies a constant", "")
     except ProgramError:
-        # The function is more than contractions: intervals are wider, but cover fused operations
-        # too.
+        # Intervals are wider than bounds, but support other operations than contractions.
         allowed = tolerances(module, function, arguments, expected, outputs)
         return [
             compare_result(name, results[name], centre, limit)

@@ -1,11 +1,11 @@
 """
-Bounds the results of a host function by interval arithmetic: an interval for every element.
+Bounds the results of a host function by interval arithmetic, with an interval for every element.
 
-A contraction followed by other operations has no single formula for its error. Here every operation
-takes intervals to an interval that holds whatever a device may legally compute from any of their
-points: a contraction by the bound of docs/numerics.md, a scalar operation by its monotonicity and
-by its precision in Vulkan, data movement element by element. A comparison that may go either way
-allows both. Exact values stay exact.
+A contraction followed by other operations has no single error formula. Here every operation maps
+intervals to an interval that contains all results that a device may legally compute from any of
+their points. The interval of a contraction follows from the bound of docs/numerics.md, that of a
+scalar operation from its monotonicity and its precision in Vulkan. Data movement is elementwise. A
+comparison that may have either result gives both. Exact values remain exact.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
 MOST_ELEMENTS = 64
-"""Most elements of a tensor that one index may select."""
+"""Maximum number of elements of a tensor that one inexact index may select."""
 
 
 @dataclass
 class Intervals:
-    """Runs the functions of a module on intervals; `module` is changed."""
+    """Evaluates the functions of a module on intervals. `module` is changed."""
 
     module: ModuleOp
 
@@ -67,7 +67,7 @@ class Intervals:
         """
         Returns an interval for each result of `@function` on exact arguments.
 
-        Raises `ProgramError` for an operation that no bound is known for.
+        Raises `ProgramError` for an operation without a known error bound.
         """
         called = self.host.function(function)
         block, values = called.body.block, with_first_values(called, values)
@@ -96,7 +96,7 @@ class Intervals:
             if contraction is not None:
                 return [self._contract(contraction, operands)]
             if reduces(op) and not in_any_order(op) and all(item.is_point for item in operands):
-                # Only a reduction that rounds may be reordered; this one has a single legal result.
+                # A reduction without rounding has the same result in every order.
                 return self._moved(op, operands, {v: x.low for v, x in env.items()})
             return [self._structured(op, operands, env)]
         if not all(isinstance(v.type, TensorType) for v in op.results) and any(
@@ -116,7 +116,7 @@ class Intervals:
     def _moved(
         self, op: Operation, operands: Sequence[Interval], around: dict[SSAValue, Array]
     ) -> list[Interval]:
-        """Computes the bounds of an operation that only moves elements."""
+        """Returns the intervals of an operation that only moves elements."""
         with self.host.frame(around):
             low = self.host.evaluate(op, [operand.low for operand in operands])
             points = all(operand.is_point for operand in operands)
@@ -124,10 +124,8 @@ class Intervals:
         pairs = zip(low, high, op.results, strict=True)
         return [Interval(np.asarray(x), np.asarray(y), _dtype(v.type)) for x, y, v in pairs]
 
-    # Contractions
-
     def _contract(self, contraction: Contraction, operands: Sequence[Interval]) -> Interval:
-        """The bound of a contraction, plus the effect of the operands' intervals."""
+        """Returns a contraction's interval: its error bound plus the operands' intervals."""
         dtype = _dtype(contraction.init.type)
         a, b = (
             _as_named(operand, name)
@@ -152,8 +150,6 @@ class Intervals:
     def _sum(self, contraction: Contraction, a: Array, b: Array, init: Array) -> Array:
         wide = [np.asarray(array, np.float64) for array in (a, b, init)]
         return np.asarray(self.host.evaluate(contraction.op, wide)[0])
-
-    # Elementwise operations
 
     def _structured(
         self,
@@ -188,7 +184,7 @@ class Intervals:
         env: dict[SSAValue, Interval],
         space: Space,
     ) -> Interval:
-        """The interval that the body of an elementwise operation yields."""
+        """Returns the interval that the body of an elementwise operation yields."""
         block = op.body.block
         known = dict(env) | dict(zip(block.args, inputs, strict=True))
         for inner in body_ops(block):
@@ -205,8 +201,8 @@ class Intervals:
 
     def _scalar(self, op: Operation, operands: Sequence[Interval], where: str) -> Interval:
         """
-        The interval of one operation of a body: by its function in `SCALARS`, or by the
-        interpreter for an integer of exact operands.
+        Returns the interval of one operation of a body: by its function in `SCALARS`, or by the
+        interpreter for integer operations on exact operands.
         """
         dtype = _dtype(op.results[0].type)
         function = SCALARS.get(type(op))
@@ -220,13 +216,13 @@ class Intervals:
         raise ProgramError(f"no error bound is known for {op.name}", where)
 
     def _evaluate_wide(self, op: LinalgStructuredOperation, values: Sequence[Array]) -> Array:
-        """The operation on these operands in binary64."""
+        """Evaluates the operation on these operands in binary64."""
         return np.asarray(
             self.host.evaluate(op, [np.asarray(value, np.float64) for value in values])[0]
         )
 
     def _added_up(self, op: LinalgStructuredOperation, operands: Sequence[Interval]) -> Interval:
-        """A sum of floats, in any order: a contraction whose other operand is 1."""
+        """Returns the interval of a float sum in any order, as of a contraction with ones."""
         ends = ([x.middle, x.radius, x.magnitude] for x in operands)
         middle, off, size = (self._evaluate_wide(op, values) for values in zip(*ends, strict=True))
         return _spread_sum(op, operands, middle, off, size)
@@ -234,15 +230,15 @@ class Intervals:
     def _multiplied_up(
         self, op: LinalgStructuredOperation, operands: Sequence[Interval]
     ) -> Interval:
-        """Bounds a product of floats in any order; each factor may lie anywhere in its interval."""
+        """Returns the interval of a float product in any order of the factors."""
         dtype = _dtype(op.results[0].type)
         sizes = [item.magnitude for item in operands]
         middle = self._evaluate_wide(op, [item.middle for item in operands])
         size = self._evaluate_wide(op, sizes)
         greatest = self._evaluate_wide(op, [np.maximum(item, 1) for item in sizes])
         bound = contraction_bound(_depth(op, operands), NAMES[dtype.itemsize])
-        # A partial product may be as large as `greatest`, even if the whole product is small. Its
-        # loss below the smallest number is scaled up with it; if it may overflow, no bound holds.
+        # A partial product may be as large as `greatest`, which scales up an earlier underflow
+        # error. If a partial product may overflow, there is no bound.
         off = size - np.abs(middle) + bound.evaluate(middle, size) + bound.absolute * greatest
         return spread(middle, np.where(greatest < bound.largest, off, np.inf), dtype)
 
@@ -252,7 +248,7 @@ class Intervals:
         operands: Sequence[Interval],
         env: dict[SSAValue, Interval],
     ) -> Interval:
-        """Bounds a sum of floats whose terms the operation computes, such as a sum of squares."""
+        """Returns the interval of a float sum of computed terms, such as a sum of squares."""
         init = operands[-1]
         space, (*inputs, _) = _in_space(op, operands)
         # A term is the body's result with 0 as accumulator. The rounding of that addition is
@@ -272,7 +268,7 @@ class Intervals:
         return _spread_sum(op, operands, middle, off, total(terms.magnitude, init.magnitude))
 
     def _extreme(self, op: LinalgStructuredOperation, operands: Sequence[Interval]) -> Interval:
-        """The interval of a maximum or minimum, from the lower ends and the upper ends."""
+        """Returns the interval of a maximum or minimum, computed from lower ends and upper ends."""
         low, high = (
             np.asarray(self.host.evaluate(op, values)[0])
             for values in (
@@ -286,7 +282,7 @@ class Intervals:
 def _in_space(
     op: LinalgStructuredOperation, operands: Sequence[Interval]
 ) -> tuple[Space, list[Interval]]:
-    """Returns the space of an operation's loops, and the operands at each of its points."""
+    """Returns the iteration space of an operation, and its operands broadcast over this space."""
     maps = maps_of(op)
     sizes = loop_sizes(maps, [item.low.shape for item in operands])
     space = Space(sizes, range(len(sizes)))
@@ -303,14 +299,14 @@ def _spread_sum(
     off: Array,
     size: Array,
 ) -> Interval:
-    """Returns the interval of sums whose terms are off by `off`; `size` sums their magnitudes."""
+    """Returns the interval of sums `middle` with errors `off`. `size` are sums of magnitudes."""
     dtype = _dtype(op.results[0].type)
     bound = contraction_bound(_depth(op, operands), NAMES[dtype.itemsize])
     return spread(middle, off + bound.evaluate(middle, size), dtype)
 
 
 def _depth(op: LinalgStructuredOperation, operands: Sequence[Interval]) -> int:
-    """Number of elements that are summed up for each element of the result."""
+    """Returns the number of elements that are summed for each result element."""
     sizes = loop_sizes(maps_of(op), [interval.low.shape for interval in operands])
     kinds = [str(iterator.data) for iterator in op.get_iterator_types()]
     return prod(size for size, kind in zip(sizes, kinds, strict=True) if kind != "parallel")
@@ -335,7 +331,7 @@ def in_any_order(op: LinalgStructuredOperation) -> bool:
 
 
 def _reduces_by(op: LinalgStructuredOperation, kinds: tuple[type[Operation], ...]) -> bool:
-    """True if a reduction combines its first operand and the accumulator by one such operation."""
+    """True if a reduction combines its first operand and the accumulator by one of `kinds`."""
     block, outputs = op.body.block, len(op.outputs)
     first = block.first_op
     if outputs != 1 or not isinstance(first, kinds) or first.next_op is not block.last_op:
@@ -345,15 +341,12 @@ def _reduces_by(op: LinalgStructuredOperation, kinds: tuple[type[Operation], ...
 
 
 def _adds_up(op: LinalgStructuredOperation) -> bool:
-    """
-    True if a reduction adds its first operand, of floats. Another operand only gives a window's
-    shape.
-    """
+    """True if a reduction adds its first operand, of floats. Another one may define a window."""
     return _is_of_floats(op) and _reduces_by(op, (arith.AddfOp,))
 
 
 def _multiplies_up(op: LinalgStructuredOperation) -> bool:
-    """True if a reduction multiplies the accumulator, a float, by its first operand."""
+    """True if a reduction multiplies a float accumulator by its first operand."""
     return _is_of_floats(op) and _reduces_by(op, (arith.MulfOp,))
 
 
@@ -362,10 +355,7 @@ def _is_of_floats(op: LinalgStructuredOperation) -> bool:
 
 
 def _adds_up_computed(op: LinalgStructuredOperation) -> bool:
-    """
-    True if a reduction adds a computed term to a float sum, and the term does not depend on the
-    sum.
-    """
+    """True if a reduction adds a computed term, independent of the sum, to a float sum."""
     carried = op.body.block.args[-1]
     if len(op.outputs) != 1 or not _is_of_floats(op):
         return False
@@ -379,24 +369,23 @@ def _adds_up_computed(op: LinalgStructuredOperation) -> bool:
 
 
 def _is_monotone(op: LinalgStructuredOperation) -> bool:
-    """True if a reduction is a maximum or minimum in the numbers' own order, signed or unsigned."""
+    """True if a reduction is a signed or unsigned maximum or minimum."""
     return _reduces_by(op, EXTREMES)
 
 
 def _extract(op: Operation, operands: Sequence[Interval], where: str) -> Interval:
     """
-    The interval that holds every element that the indices may name; some are exact, others were
-    computed from floats and may be rounded to either of two elements.
+    Returns the interval of all elements that the indices may select. An index computed from floats
+    may be rounded to either of two elements.
     """
     source, *indexes = operands
-    # In floats, since the ends of an unknown i64 are further apart than an i64 can say.
+    # In floats, because the width of an unknown i64's interval overflows an i64.
     spans = [
         1 + np.subtract(index.high, index.low, dtype=np.float64).max(initial=0) for index in indexes
     ]
     if prod(spans) > MOST_ELEMENTS:
         raise ProgramError(
-            f"no error bound is known for {op.name}: its index is not known, as it is computed "
-            "from inexact numbers",
+            f"no error bound is known for {op.name}: its index is computed from inexact numbers",
             where,
         )
     low, high = np.inf, -np.inf
@@ -417,7 +406,7 @@ def _dtype(type: Attribute) -> DType:
 
 
 def _as_named(value: Interval, name: str) -> Interval:
-    """Reads an integer operand as its type's name says: unsigned for `u8`."""
+    """Reinterprets an integer operand by its type's name: as unsigned for `u8`."""
     if name[0] != "u":
         return value
     if value.is_point:
@@ -430,7 +419,7 @@ def _as_named(value: Interval, name: str) -> Interval:
 
 
 def _is_whole(operands: Sequence[Interval]) -> bool:
-    """Whether all are known integers, so that no sum of few enough of them is rounded."""
+    """True if all operands are known integers, so that sums of few of them are not rounded."""
     return all(
         operand.is_point
         and bool(np.all(np.isfinite(operand.low) & (operand.low == np.rint(operand.low))))
@@ -450,10 +439,10 @@ def tolerances(
     results: Sequence[int] | None = None,
 ) -> list[Array]:
     """
-    Allowed distance of each result of `@function`, or of the numbered ones, from `expected`; `inf`
-    where anything is legal.
+    Returns the allowed distance of results of `@function` from `expected`; `inf` where any value
+    is legal. `results` are the indices of the compared results, by default all.
 
-    Raises `ProgramError` for an operation that no bound is known for.
+    Raises `ProgramError` for an operation without a known error bound.
     """
     intervals = list(Intervals(module.clone()).run(function, arguments))
     if results is not None:
@@ -462,7 +451,7 @@ def tolerances(
 
 
 def tolerance(interval: Interval, centre: Array) -> Array:
-    """Largest distance of a value in an interval from `centre`."""
+    """Returns the largest distance of a value in an interval from `centre`."""
     middle = np.asarray(centre).astype(np.float64)
     low, high = interval.low.astype(np.float64), interval.high.astype(np.float64)
     with np.errstate(invalid="ignore"):

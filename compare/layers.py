@@ -1,16 +1,16 @@
 """
-Finds the first layer of a program that differs from the layer's definition.
+Finds the first layer of a program whose result differs from its definition.
 
 The source is executed dispatch by dispatch on whole arrays. Every dispatch of the program is then
-run by itself on exactly what the reference has for its buffers, so that a layer's error is its own
-and no tolerance grows with depth. The allowed error is an interval where every operation of the
-dispatch has one (docs/numerics.md), else the estimate for models (docs/onnx.md) for its operations.
-A packed operand or a transposed weight has no reference: the device makes it, and an error in it
-shows in the contraction that reads it.
+run separately on the reference contents of its buffers. Errors of earlier layers therefore do not
+matter, and no tolerance grows with depth. The allowed error is an interval if every operation of
+the dispatch has one (docs/numerics.md), otherwise the estimate for models (docs/onnx.md). Packed
+operands and transposed weights have no reference. The device computes them, and an error in them
+shows in the contraction that reads them.
 
-If onnxruntime's own intermediate values are given, the reference's results are compared with them,
-too, and later layers start from them. So a node that was imported or rewritten wrongly is found,
-too, and its error does not spread to later layers.
+If intermediate values of onnxruntime are given, the reference's results are compared with them,
+too, and later layers start from them. This finds nodes that were imported or rewritten wrongly,
+and stops their errors from spreading to later layers.
 """
 
 from __future__ import annotations
@@ -45,18 +45,19 @@ from xdsl_spirv.runtime.program import Buffer, Dispatch, Manifest, Program
 from xdsl_spirv.targets import known
 
 Execute = Callable[[Program, Mapping[str, Array]], Mapping[str, Array]]
-"""Runs a program on the device that is looked at."""
+"""Runs a program on the device under test."""
 
 
 @dataclass(frozen=True)
 class LayerComparison:
     """
-    A dispatch's result compared with the reference's.
+    Comparison of a dispatch's result with the reference.
 
-    `share` is the largest error divided by the allowed one; `how` says where the allowed one comes
-    from (`interval` or `estimate`), `place` where the largest one is. `tensor` names the model's
-    tensor if the reference was compared with onnxruntime; otherwise it was compared with the
-    kernel.
+    - `share`: the largest ratio of the error to the allowed error.
+    - `how`: source of the allowed error (`interval` or `estimate`).
+    - `place`: index of the element with the largest ratio.
+    - `tensor`: the model's tensor if the reference is compared with onnxruntime, None if a
+      kernel's result is compared with the reference.
     """
 
     number: int
@@ -70,7 +71,7 @@ class LayerComparison:
     expected: Any
     tensor: str | None = None
     not_finite: int = 0
-    """Elements of the kernel's result that are NaN or infinite."""
+    """Number of elements of the kernel's result that are NaN or infinite."""
 
     @property
     def passed(self) -> bool:
@@ -117,11 +118,11 @@ def compare_layers(
     theirs: Mapping[tuple[int, int], tuple[str, Array]] | None = None,
 ) -> Generator[LayerComparison]:
     """
-    Compare one result after the other, in the order of the dispatches.
+    Compares one result after the other, in the order of the dispatches.
 
-    `target` is the file of a target that has no known name; `theirs` gives the names and values of
-    the model's own tensors, by the numbers of a layer and of its result. Raises `ProgramError` for
-    a program that holds no source or does not say what its layers are.
+    `target` is the file of a target without a known name. `theirs` maps (layer index, result
+    index) to the names and values of the model's tensors. Raises `ProgramError` for a program
+    without source or without descriptions of its layers.
     """
     program = program.function().at(inputs)
     references = _references(program, target or known(program.manifest.target))
@@ -152,9 +153,9 @@ def compare_layers(
             if own is not None and own[1].shape == truth.shape and own[1].dtype == truth.dtype:
                 interval = partial(_allowed_error, op, read, truth, position)
                 yield _compare_tensor(number, layer, name, truth, own, tolerance, interval)
-                # The next layers start from onnxruntime's value, so that no error is carried along.
+                # Later layers start from onnxruntime's value, so that errors do not add up.
                 carried.known(op.outputs[position])
-                # The copy has the same order in memory, because numpy's sums depend on it.
+                # The copy has the same memory layout, because numpy's sums depend on the layout.
                 truth = np.empty_like(truth)
                 np.copyto(truth, own[1])
                 arguments[op.outputs[position]] = truth
@@ -163,27 +164,27 @@ def compare_layers(
 
 
 def _turns_a_weight(program: Program, number: int) -> bool:
-    """True if a dispatch repacks a weight, once, for the kernels that read it."""
+    """True if a dispatch repacks a weight, once, for the kernels that read this weight."""
     dispatch, layer = program.manifest.dispatches[number], program.layers[number]
     made = program.manifest.buffer(dispatch.bindings[-1].buffer)
     return dispatch.once and layer.computes == "copy" and made.kind == "temporary"
 
 
 class _Carried:
-    """Errors of values, as shares of their largest elements; onnxruntime's values are exact."""
+    """Errors of values relative to their largest elements, propagated through dispatches."""
 
     def __init__(self) -> None:
         self._of: dict[SSAValue, Tolerance] = {}
 
     def of(self, value: SSAValue) -> Tolerance:
-        """Returns the error of a value; outside dispatches, the largest of its operands' errors."""
+        """Returns the error of a value. Outside dispatches it is the largest operand error."""
         if value in self._of or isinstance(value.owner, Block):
             return self._of.get(value, NONE)
         tolerances = [self.of(operand) for operand in value.owner.operands]
         return max(tolerances, key=lambda tolerance: tolerance.relative, default=NONE)
 
     def through(self, op: DispatchOp) -> Tolerance:
-        """The error of a dispatch's results if errors of its operands propagate."""
+        """Returns and stores the error of a dispatch's results, including the operands' errors."""
         own = tolerance_of(op)
         held = max(
             (self.of(v) for v in op.operands),
@@ -203,14 +204,14 @@ class _Carried:
         return carried
 
     def known(self, result: SSAValue) -> None:
-        """Sets a result's error to none, since onnxruntime's own value replaces it."""
+        """Sets a result's error to zero, because onnxruntime's value replaces the result."""
         self._of[result] = NONE
 
 
 NONE = Tolerance(0.0, 0, 0, 0)
 
 COARSE = 2.0**-8
-"""Error, as a share of the largest element, beyond which a node is reported as wrong."""
+"""Error, relative to the largest element, above which a node is reported as wrong."""
 
 
 def _compare_tensor(
@@ -223,11 +224,11 @@ def _compare_tensor(
     interval: Callable[[], Array | None],
 ) -> LayerComparison:
     """
-    Compares the reference's result with onnxruntime's, which has rounding errors of its own.
+    Compares the reference's result with onnxruntime's, which has rounding errors, too.
 
-    An estimate does not cover differences of large numbers. So elements beyond it may still lie
-    within twice the interval, if there is one, else within `COARSE`: the aim is to find wrong
-    nodes.
+    An estimate does not cover differences of large numbers. Elements beyond the estimate are
+    therefore accepted within twice the interval, or within `COARSE` if there is no interval. The
+    aim is to find wrong nodes.
     """
     tensor, theirs = own
     rough = difference(name, truth, theirs, tolerance)
@@ -247,7 +248,7 @@ def _compare_tensor(
 
 
 def _worst(computed: Array, truth: Array, allowed: Array) -> tuple[int, ...]:
-    """The place of the error that is the largest part of the allowed one."""
+    """Returns the index of the element with the largest ratio of error to allowed error."""
     if not truth.size:
         return ()
     with np.errstate(all="ignore"):
@@ -269,7 +270,7 @@ def _references(program: Program, target: str) -> _References:
     manifest = program.manifest
     if program.source is None or not program.layers:
         raise ProgramError(
-            "the program holds no source to compare its layers with",
+            "the program contains no source to compare its layers with",
             "program.json",
             "compile it again",
         )
@@ -283,13 +284,11 @@ def _references(program: Program, target: str) -> _References:
 
 
 Step = tuple[DispatchOp, list[Array], list[Array]]
-"""A dispatch, its operands, and its results."""
+"""(dispatch, its operands, its results)."""
 
 
 def _results(machine: Host, function: FuncOp, env: dict[SSAValue, Any]) -> Generator[Step]:
-    """
-    Executes a host function on whole arrays; yields every dispatch with its operands and results.
-    """
+    """Executes a host function on whole arrays. Yields every dispatch with operands and results."""
     for op in function.body.block.ops:
         if isinstance(op, ReturnOp):
             return
@@ -334,7 +333,7 @@ def _compare_layer(
 
 
 def _allowed_error(op: DispatchOp, read: list[Array], truth: Array, position: int) -> Array | None:
-    """Allowed error of each element by interval arithmetic; None if it has no answer."""
+    """Returns each element's allowed error by interval arithmetic, or None if it is unknown."""
     try:
         return np.asarray(
             tolerances(_inline_dispatch(op, position), "main", read, [truth])[0], np.float64
@@ -344,7 +343,7 @@ def _allowed_error(op: DispatchOp, read: list[Array], truth: Array, position: in
 
 
 def _inline_dispatch(op: DispatchOp, position: int) -> ModuleOp:
-    """A module whose host function computes one result of a dispatch on tensors."""
+    """Returns a module whose host function computes one result of a dispatch on tensors."""
     outer = Block(arg_types=[value.type for value in op.inputs])
     copy = op.clone(dict(zip(op.inputs, outer.args, strict=True)))
     body = copy.body.detach_block(copy.body.block)
@@ -359,7 +358,7 @@ def _inline_dispatch(op: DispatchOp, position: int) -> ModuleOp:
 
 
 def single(program: Program, number: int) -> Program:
-    """Makes a program from one dispatch: buffers that it reads are inputs, others outputs."""
+    """Makes a program from one dispatch. The buffers that it reads are inputs, others outputs."""
     manifest = program.manifest
     dispatch: Dispatch = replace(manifest.dispatches[number], once=False)
     names = list(dict.fromkeys(b.buffer for b in dispatch.bindings))
@@ -382,8 +381,8 @@ def single(program: Program, number: int) -> Program:
 
 def _alone(buffer: Buffer, is_written: bool) -> Buffer:
     """
-    A buffer of a program of one dispatch: an output if the dispatch writes it, else an input. A
-    state that it writes stays a state, whose initial contents the caller gives.
+    Returns a buffer for a program of one dispatch: an output if it is written, otherwise an input.
+    A written state remains a state, whose initial contents the caller gives.
     """
     if buffer.kind == "state" and is_written:
         return replace(buffer, first=None)

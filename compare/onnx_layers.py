@@ -1,9 +1,9 @@
 """
 Matches onnxruntime's intermediate values with results of dispatches.
 
-The tensors that an ONNX file computes on its way become outputs of it. A dispatch's result is one
-of them if the last operation of a node makes it (`Layer.ends`) and it has that tensor's shape and
-type: a result that was transposed, packed or offset by 128 has no counterpart.
+The intermediate tensors of an ONNX file become additional outputs. A dispatch's result matches a
+tensor if the last operation of a node computes it (`Layer.ends`) and shape and type are equal. A
+result that was transposed, packed or offset by 128 has no counterpart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.layers import Layer
 
 Theirs = dict[tuple[int, int], tuple[str, Array]]
-"""The tensor's name and values, by the number of a layer and of its result."""
+"""(tensor name, values) by (layer index, result index)."""
 
 
 def onnxruntime_values(
@@ -31,9 +31,11 @@ def onnxruntime_values(
     layers: Sequence[Layer],
 ) -> Theirs:
     """
-    onnxruntime's values for results of layers, without its optimizations, which would fuse them.
+    Returns onnxruntime's values for results of layers. Optimizations are off, since they fuse
+    nodes.
 
-    `nodes` are the model's nodes at import. Raises `ProgramError` if onnxruntime refuses the model.
+    `nodes` are the model's nodes at import. Raises `ProgramError` if onnxruntime refuses the
+    model.
     """
     outputs = {node.name: node.outputs[0] for node in nodes if len(node.outputs) == 1}
     names = {
@@ -49,10 +51,7 @@ def onnxruntime_values(
 def intermediates(
     path: str | os.PathLike[str] | bytes, inputs: Mapping[str, Array], names: Sequence[str]
 ) -> dict[str, Array]:
-    """
-    Returns the tensors of these names. Leaves out names that the file's main graph does not
-    compute.
-    """
+    """Returns the tensors of these names, without names that the main graph does not compute."""
     onnx: Any = import_module("onnx")
     model = onnx.load_from_string(path) if isinstance(path, bytes) else onnx.load(os.fspath(path))
     computed = {name for node in model.graph.node for name in node.output}

@@ -1,15 +1,15 @@
 """
-Compares a model's results with onnxruntime's, within a tolerance that follows from the model.
+Compares a model's results with onnxruntime's, within a tolerance derived from the model.
 
-Both sides round. To first order, and if no layer makes a relative error larger than it was, the
-largest error of a result is at most
+Both sides round. To first order, and if no layer amplifies a relative error, the largest error of
+a result is at most
 
     2 (sum over contractions of ((K + 1) u + v)  +  4 v * number of other operations) max|result|
 
-u and v being the unit roundoffs of accumulators and result (docs/numerics.md), and 4 v the largest
-error of an exponential or another library function of a device. The 2 stands for the two sides.
-Integers are equal; where a model quantizes on its way, a value that lies between two steps may be
-rounded to either: see `Tolerance`.
+u and v are the unit roundoffs of accumulators and result (docs/numerics.md). 4 v is the largest
+error of an exponential or another library function of a device. The factor 2 covers both sides.
+Integers must be equal. If a model quantizes intermediate values, a value between two steps may be
+rounded to either step: see `Tolerance`.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from xdsl_spirv.runtime.elements import Array, count_not_finite, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 
 FUNCTION_ULPS = 4
-"""Error, in units in the last place, of a library's exponential, tangent or division."""
+"""Error of a library's exponential, tangent or division, in units in the last place."""
 
 STEP = 2.0**-7
-"""A quantization step as a part of the largest value it can express, for 8 bits with a sign."""
+"""Size of a quantization step relative to the largest value, for 8 bits with a sign."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
     """
-    The largest error of a result as a part of its largest element, and how it came about.
+    The allowed error of a result relative to its largest element, and its causes.
 
-    `quantized` counts the operations that round to steps: each may turn a difference in the last
-    bit into one of a step.
+    `quantized` counts the operations that round to steps. Each may turn a difference in the last
+    bit into a difference of a step.
     """
 
     relative: float
@@ -60,8 +60,8 @@ class Tolerance:
     quantized: int
     results: tuple[float, ...] = ()
     """
-    Quantization step of each result, from the model's scales: results may differ by a step, because
-    a value between two steps may be rounded to either.
+    Quantization step of each result, from the model's scales. A value between two steps may be
+    rounded to either, so results may differ by one step.
     """
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Tolerance:
 
 
 def tolerance_of(module: Operation) -> Tolerance:
-    """Returns by how much the results of a module on tensors may differ."""
+    """Returns the tolerance for the results of a module on tensors."""
     total, contractions, others, quantized = 0.0, 0, 0, 0
     for op in module.walk():
         if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
@@ -94,7 +94,7 @@ def tolerance_of(module: Operation) -> Tolerance:
 
 
 def steps(quantized: int) -> float:
-    """The error of rounding to steps this many times, relative to the largest element."""
+    """Returns the error of this many roundings to steps, relative to the largest element."""
     return float(STEP * np.sqrt(quantized))
 
 
@@ -108,13 +108,13 @@ def _roundoff(name: str) -> float:
 
 @dataclass(frozen=True)
 class Difference:
-    """A result beside onnxruntime's: the largest error, and the allowed one."""
+    """A result's largest difference from onnxruntime's result, and the allowed difference."""
 
     name: str
     max_abs: float
     allowed: float
     cosine: float
-    """Cosine similarity of the finite elements; NaN if there are none."""
+    """Cosine similarity of the finite elements, NaN if there are none."""
     not_finite: int = 0
 
     @property
@@ -132,7 +132,7 @@ class Difference:
 def differences(
     results: Mapping[str, Array], expected: Mapping[str, Array], tolerance: Tolerance
 ) -> list[Difference]:
-    """Every result against the expected one; another shape is an infinite error."""
+    """Compares every result with the expected result. Another shape gives an infinite error."""
     own = tolerance.results or (0.0,) * len(results)
     return [
         difference(name, results[name], expected[name], tolerance, step)
@@ -143,7 +143,7 @@ def differences(
 def difference(
     name: str, computed: Array, truth: Array, tolerance: Tolerance, step: float = 0.0
 ) -> Difference:
-    """Compares a result with the expected one; each element has its own tolerance."""
+    """Compares a result with the expected one. Each element has its own tolerance."""
     if computed.shape != truth.shape:
         return Difference(name, float("inf"), 0.0, 0.0)
     if computed.size == 0:
@@ -166,13 +166,13 @@ def difference(
 
 
 def has_onnxruntime() -> bool:
-    """Whether the package is installed."""
+    """True if the package onnxruntime is installed."""
     return find_spec("onnxruntime") is not None
 
 
 @dataclass(frozen=True)
 class Expected:
-    """Results of onnxruntime, how it computed them, and how long it took."""
+    """Results of onnxruntime, its configuration in words (`how`), and its run time."""
 
     results: dict[str, Array]
     how: str
@@ -183,10 +183,12 @@ def run_onnxruntime(
     path: str | os.PathLike[str] | bytes, inputs: Mapping[str, Array], names: Sequence[str]
 ) -> Expected:
     """
-    Runs the model with onnxruntime on the CPU. Optimizations are turned off for models that
-    quantize: with them, results are off by up to a sixth of the largest element. Where this
-    processor's kernels saturate sums of two products at 16 bits, as they do without VNNI, `how`
-    says so. Raises `ProgramError` if it refuses the model.
+    Runs the model with onnxruntime on the CPU.
+
+    Optimizations are off for models that quantize, because with them results are wrong by up to a
+    sixth of the largest element. `how` warns if this processor's kernels saturate sums of two
+    products at 16 bits, as they do without VNNI. Raises `ProgramError` if onnxruntime refuses the
+    model.
     """
     runtime: Any = import_module("onnxruntime")
     kinds = _kinds(path)
@@ -201,7 +203,7 @@ def run_onnxruntime(
 
 
 def exact_session(model: bytes, inputs: Mapping[str, Array], names: Sequence[str]) -> list[Any]:
-    """The tensors `names` of a model that runs without optimizations; raises `ProgramError`."""
+    """Returns the tensors `names` of a model run without optimizations. Raises `ProgramError`."""
     return _session(model, inputs, names, True)[0]
 
 
@@ -209,7 +211,7 @@ def exact_session(model: bytes, inputs: Mapping[str, Array], names: Sequence[str
 def _session(
     model: bytes | str, inputs: Mapping[str, Array], names: Sequence[str], exact: bool
 ) -> tuple[list[Any], float]:
-    """Runs a model in onnxruntime: its results, and the seconds that it took."""
+    """Runs a model in onnxruntime. Returns its results and the run time in seconds."""
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
@@ -228,7 +230,7 @@ def _session(
 
 
 def _kinds(path: str | os.PathLike[str] | bytes) -> set[str]:
-    """The set of operators in a model."""
+    """Returns the operators of a model."""
     onnx: Any = import_module("onnx")
     if isinstance(path, bytes):
         model = onnx.load_from_string(path)
@@ -240,7 +242,7 @@ def _kinds(path: str | os.PathLike[str] | bytes) -> set[str]:
 INTEGER_KINDS = frozenset(
     ("MatMulInteger", "ConvInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QGemm")
 )
-"""Operators that multiply integers, besides those whose names begin with QLinear."""
+"""Operators that multiply integers and whose names do not begin with QLinear."""
 
 
 def _is_integer(kind: str) -> bool:
@@ -249,7 +251,7 @@ def _is_integer(kind: str) -> bool:
 
 @cache
 def _saturates() -> bool:
-    """Whether onnxruntime's product of bytes is wrong on this processor."""
+    """True if onnxruntime computes products of bytes wrongly on this processor."""
     helper: Any = import_module("onnx.helper")
     types: Any = import_module("onnx").TensorProto
     a = np.full((4, 64), 255, np.uint8)

@@ -1,10 +1,10 @@
 """
 Evaluates operations of `arith` and `math` on intervals, at the precision that Vulkan requires.
 
-Floats are held in binary64, integers in 64 bits. An operation on floats may be wrong by an ulp of
-its type, which also covers two operations contracted into one; the error of a function of `math` is
-in its record: Vulkan's figure, or the error of the lowering's own approximation, rounded up.
-Integers are exact modulo 2^N: an interval that leaves its type is the whole type.
+Floats are computed in binary64, integers in 64 bits. A float operation may have an error of one
+ulp of its type, which also covers two contracted operations. The error of a `math` function is in
+its record: Vulkan's limit, or the error of the lowering's own approximation, rounded up. Integers
+are exact modulo 2^N. An interval that exceeds its type becomes the whole range of the type.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xdsl_spirv.runtime.elements import Array
 
 @dataclass(frozen=True)
 class Interval:
-    """Numbers from `low` to `high`, of values of type `dtype`."""
+    """The range from `low` to `high`, for values of type `dtype`."""
 
     low: Array
     high: Array
@@ -35,7 +35,7 @@ class Interval:
 
     @property
     def is_point(self) -> bool:
-        """Whether every element is known exactly."""
+        """True if every element is known exactly."""
         return bool(np.all((self.low == self.high) | (np.isnan(self.low) & np.isnan(self.high))))
 
     @property
@@ -55,13 +55,13 @@ Function: TypeAlias = Callable[[Operation, Sequence[Interval], DType], Interval]
 
 
 def exact(value: Array) -> Interval:
-    """Returns the interval of exactly known values: both ends are equal."""
+    """Returns the interval of exactly known values, whose ends are equal."""
     held = value.astype(np.float64) if is_float(value.dtype) else value.astype(np.int64)
     return Interval(held, held, value.dtype)
 
 
 def spread(middle: Array, off: Array, dtype: DType) -> Interval:
-    """Returns the interval of `middle` +- `off`; unbounded where `off` is NaN or infinite."""
+    """Returns the interval `middle` +- `off`, unbounded where `off` is NaN or infinite."""
     if not is_float(dtype):
         return wrap_interval(np.floor(middle - off), np.ceil(middle + off), dtype)
     unknown = np.isnan(off) | (np.isinf(off))
@@ -70,7 +70,7 @@ def spread(middle: Array, off: Array, dtype: DType) -> Interval:
 
 
 def wrap_interval(low: Array, high: Array, dtype: DType) -> Interval:
-    """Wraps integers that leave the type if they are known; else gives all numbers of the type."""
+    """Wraps known integers that exceed the type. Unknown ones give the type's whole range."""
     info = np.iinfo(dtype if dtype.kind in "iu" else np.uint8)
     fits = (low >= info.min) & (high <= info.max)
     known = low == high
@@ -86,7 +86,7 @@ def wrap_interval(low: Array, high: Array, dtype: DType) -> Interval:
 
 
 def widen_rounding(low: Array, high: Array, dtype: DType, ulps: Array | float = 1.0) -> Interval:
-    """Widens float bounds by `ulps` of the type; bounds beyond its range become infinite."""
+    """Widens float bounds by `ulps` of the type. Bounds beyond the type's range become infinite."""
     info = ml_dtypes.finfo(dtype)
     eps, tiny = float(info.eps), float(info.smallest_normal) * float(info.eps)
     most = float(info.max)
@@ -102,7 +102,7 @@ def widen_rounding(low: Array, high: Array, dtype: DType, ulps: Array | float = 
 
 
 def _is_whole(dtype: DType, *values: Interval) -> bool:
-    """Whether sums and products of these points are exact in the type."""
+    """True if the values are exact integers whose sums and products are exact in the type."""
     limit = 2.0 ** ((int(ml_dtypes.finfo(dtype).nmant) + 1) / 2)
     return all(
         value.is_point
@@ -137,7 +137,7 @@ def _arithmetic(function: Callable[[Any, Any], Any]) -> Function:
 def _division(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
     x, y = operands
     quotient = _arithmetic(np.divide)(op, operands, dtype)
-    # Vulkan: 2.5 ulp; anything where the divisor may be 0.
+    # Vulkan: 2.5 ulp; any result where the divisor may be 0.
     wide = widen_rounding(quotient.low, quotient.high, dtype, 2.5)
     crosses = (y.low <= 0) & (y.high >= 0)
     return Interval(
@@ -159,7 +159,7 @@ def _falling(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inter
 
 
 def _widen_by_error(function: ScalarFunction) -> Function:
-    """Wraps a function: its exact image, widened by its error."""
+    """Wraps a function so that it returns the exact image, widened by the function's error."""
 
     def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
         low, high = function.image(function.meaning, *((x.low, x.high) for x in operands))
@@ -174,7 +174,7 @@ def _widen_by_error(function: ScalarFunction) -> Function:
 
 
 def _to_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """Rounds integers, or floats of a wider type, in either direction; keeps exact ones."""
+    """Rounds integers, or floats of a wider type, in both directions. Exact values remain exact."""
     (x,) = operands
     low, high = (np.asarray(end).astype(np.float64) for end in (x.low, x.high))
     if isinstance(op, arith.UIToFPOp) and bool(np.any(x.low < 0)):
@@ -189,14 +189,14 @@ def _to_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inte
 
 
 def _to_integer(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """Rounds toward zero; gives any number if the type may not hold the result."""
+    """Rounds toward zero. Returns the whole range if the type may not hold the result."""
     (x,) = operands
     info = np.iinfo(dtype)
     unsigned = isinstance(op, arith.FPToUIOp)
     least = 0 if unsigned else info.min
     beyond = min(2.0**63, float(2 ** (8 * dtype.itemsize)) if unsigned else -float(info.min))
     fits = (np.trunc(x.low) >= least) & (np.trunc(x.high) < beyond)
-    # The conversion of numbers that do not fit is undefined, so they are replaced before it.
+    # Numbers that do not fit are replaced, because their conversion is undefined.
     low, high = (np.where(fits, end, 0.0).astype(np.int64) for end in (x.low, x.high))
     low, high = np.where(fits, low, info.min), np.where(fits, high, info.max)
     return wrap_interval(low, high, dtype)
@@ -226,7 +226,7 @@ def _in_unsigned_order(x: Interval) -> Interval:
 
 
 def _compare(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """The interval 0 to 1 if a comparison may go either way."""
+    """Returns the interval of a comparison: 0 to 1 if either result is possible."""
     x, y = operands
     predicate = cast(arith.CmpiOp | arith.CmpfOp, op).predicate.value.data
     kind = (_INTEGER if isinstance(op, arith.CmpiOp) else _FLOAT)[predicate]
@@ -267,7 +267,7 @@ def _select(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interv
 
 
 def _on_bits(function: Callable[[Any, Any], Any]) -> Function:
-    """Applies a bitwise operation to known integers; unknown ones give any bits."""
+    """Wraps a bitwise operation. Unknown integers give the whole range."""
 
     def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
         x, y = operands
@@ -281,7 +281,7 @@ def _on_bits(function: Callable[[Any, Any], Any]) -> Function:
 
 
 def _anything(shape: tuple[int, ...], dtype: DType) -> Interval:
-    """Every number of a type."""
+    """Returns the interval of all values of a type."""
     if is_float(dtype):
         least, most = -np.inf, np.inf
     else:
@@ -290,7 +290,7 @@ def _anything(shape: tuple[int, ...], dtype: DType) -> Interval:
 
 
 def _reinterpret(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """Reinterprets known numbers as another type; unknown ones give any number."""
+    """Reinterprets known numbers as another type. Unknown numbers give the whole range."""
     (x,) = operands
     if not x.is_point:
         return _anything(x.low.shape, dtype)
@@ -342,4 +342,4 @@ SCALARS: dict[type[Operation], Function] = {
         if function.image is not give_nan
     },
 }
-"""The interval of a result from the operands' intervals, by exact type of the operation."""
+"""Functions from operand intervals to the result's interval, by operation class."""

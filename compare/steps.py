@@ -1,9 +1,9 @@
 """
-Computes the quantization step of a result: how far it moves if a rounding goes the other way.
+Computes the quantization step of a result: its change if one rounding goes the other way.
 
-A rounding may be off by 1. Casts, moves, selections and clamps pass the step on, sums add steps,
-and a product with a constant (a model's scale) multiplies it. After any other operation the step is
-unknown.
+A rounding may be off by 1. Casts, moves, selections and clamps preserve the step, sums add steps,
+and a product with a constant (a model's scale) scales the step. After any other operation the step
+is unknown.
 """
 
 from __future__ import annotations
@@ -27,23 +27,20 @@ PASSED_ON = (
     *(tensor.ExtractSliceOp, tensor.InsertSliceOp, tensor.ConcatOp),
     *(linalg.ops.TransposeOp, linalg.ops.BroadcastOp, linalg.ops.CopyOp),
 )
-"""Operations whose result has the largest error of its operands."""
+"""Operations whose result has the largest step of their operands."""
 
 ADDING = (arith.AddfOp, arith.SubfOp, arith.AddiOp, arith.SubiOp)
 
 
 def result_steps(module: Operation) -> tuple[float, ...]:
-    """The quantization step of each result of the module's function; 0 if it is unknown."""
+    """Returns the quantization step of each result of the module's function, 0 if unknown."""
     returned = next((op for op in module.walk() if isinstance(op, ReturnOp)), None)
     steps: dict[SSAValue, float] = {}
     return tuple(_step(value, steps) for value in (returned.operands if returned else ()))
 
 
 def _step(value: SSAValue, steps: dict[SSAValue, float]) -> float:
-    """
-    Computes the step of a value outside of bodies. Uses a worklist, because chains may be longer
-    than Python's recursion limit.
-    """
+    """Returns the step of a value outside of bodies. Not recursive, because chains may be long."""
     pending = [value]
     while pending:
         current = pending[-1]
@@ -63,7 +60,7 @@ def _step(value: SSAValue, steps: dict[SSAValue, float]) -> float:
 
 
 def _pass_step(op: Operation, known: Sequence[float], steps: dict[SSAValue, float]) -> float:
-    """The step of an operation's result, from the steps of its operands."""
+    """Returns the step of an operation's result, from the steps of its operands."""
     if isinstance(op, math.RoundEvenOp):
         return 1.0
     if isinstance(op, ADDING):
@@ -88,7 +85,7 @@ def _pass_step(op: Operation, known: Sequence[float], steps: dict[SSAValue, floa
 
 
 def _magnitude(value: SSAValue) -> float | None:
-    """The largest magnitude of a constant, None of another value."""
+    """Returns the largest magnitude of a constant, or None for another value."""
     owner = value.owner
     if isinstance(owner, Block):
         op: Any = owner.parent_op()

@@ -1,13 +1,13 @@
 """
-Translation validation: checks that passes do not change a program's results.
+Validates translations: checks that passes do not change a program's results.
 
     from xdsl_spirv.compare.translation import check_passes
     report = check_passes(module, passes, ctx)
     assert report.finding is None, str(report)
 
 Programs run on the interpreter before and after every pass, on random inputs and on edge values.
-A result that leaves the interval of legal results (docs/numerics.md) convicts the pass before it;
-inputs are then made smaller for as long as the result stays wrong. docs/check-passes.md.
+If a result leaves the interval of legal results (docs/numerics.md), the last pass is wrong. The
+inputs are then reduced while the result stays wrong. See docs/check-passes.md.
 """
 
 from xdsl_spirv.compare.translation.inputs import Input

@@ -1,9 +1,8 @@
 """
-Chooses the inputs that programs are tried on: edge values first, then random ones over the types'
-full range.
+Generates the inputs on which programs are tested: edge values first, then random values.
 
-The first sets are of fixed kinds, simple values first, so that simple mistakes show on simple
-values; later sets alternate between two kinds. Every set depends on the seed and its number only.
+The first sets are of fixed kinds, with simple values first, so that simple mistakes show on simple
+values. Later sets alternate between two kinds. Every set depends only on the seed and its index.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from xdsl_spirv.runtime.elements import Array
 
 @dataclass(frozen=True)
 class Input:
-    """An array that a program reads: an argument of a host function, or a kernel's buffer."""
+    """An array that a program reads: a host function's argument or a kernel's buffer."""
 
     name: str
     dtype: DType
@@ -34,7 +33,7 @@ class Input:
 
 def edges(dtype: DType, finite: bool = False) -> Array:
     """
-    Zeros, ones, extremes, and of a float type infinities, NaN and subnormals.
+    Returns zeros, ones and extremes, and for a float type infinities, NaN and subnormals.
 
     `finite` leaves out infinities, NaN, and numbers whose products overflow.
     """
@@ -51,12 +50,12 @@ def edges(dtype: DType, finite: bool = False) -> Array:
     if not finite:
         values += [float(info.max), float(info.min), np.inf, -np.inf, np.nan]
     values_of_type = np.array(values).astype(dtype)
-    # Types without infinities turn them into NaN here. A second NaN does no harm.
+    # Types without infinities convert them to a second NaN, which is harmless.
     return values_of_type
 
 
 def draw(inputs: Sequence[Input], seed: int, number: int) -> list[Array]:
-    """Returns set `number` of input arrays: edge values first, then random ones."""
+    """Returns the input arrays of set `number`: edge values in the first sets, then random ones."""
     generator = np.random.default_rng([seed, number])
     if number < len(_FIRST):
         kind = _FIRST[number]
@@ -67,7 +66,7 @@ def draw(inputs: Sequence[Input], seed: int, number: int) -> list[Array]:
 
 
 SIZES = 3
-"""Number of values that are tried for a size: 0, 1, 2."""
+"""Number of values that are tested for a size: 0, 1 and 2."""
 
 
 Kind = Callable[[np.random.Generator, Input], Array]
@@ -82,13 +81,13 @@ def _ones(generator: np.random.Generator, like: Input) -> Array:
 
 
 def _small(generator: np.random.Generator, like: Input) -> Array:
-    """Integers whose sums are exact in every type and every order."""
+    """Returns integers whose sums are exact in every type and every order."""
     low = 0 if like.dtype.kind in "ub" else -2
     return generator.integers(low, 2 if like.dtype.kind == "b" else 3, like.shape)
 
 
 def _uniform(generator: np.random.Generator, like: Input) -> Array:
-    """Floats from -1 to 1, integers of all values."""
+    """Returns floats from -1 to 1, or integers of the full range."""
     if is_float(like.dtype):
         return generator.uniform(-1, 1, like.shape)
     if like.dtype.kind == "b":
@@ -98,21 +97,21 @@ def _uniform(generator: np.random.Generator, like: Input) -> Array:
 
 
 def _sprinkle_edges(generator: np.random.Generator, like: Input) -> Array:
-    """Random values, an eighth of them edge values. Products of the edge values do not overflow."""
+    """Returns random values, an eighth of them edge values whose products do not overflow."""
     plain = _uniform(generator, like).astype(like.dtype)
     chosen = generator.random(like.shape) < 0.125
     return np.where(chosen, generator.choice(edges(like.dtype, finite=True), like.shape), plain)
 
 
 def _special(generator: np.random.Generator, like: Input) -> Array:
-    """Small integers, a few of them replaced by edge values."""
+    """Returns small integers, some of them replaced by edge values."""
     plain = _small(generator, like).astype(like.dtype)
     chosen = generator.random(like.shape) < 0.02
     return np.where(chosen, generator.choice(edges(like.dtype), like.shape), plain)
 
 
 def _extreme(generator: np.random.Generator, like: Input) -> Array:
-    """Integers at the ends of their range, where additions wrap; large floats."""
+    """Returns integers near the ends of their range, whose sums wrap, or large floats."""
     if is_float(like.dtype):
         largest = float(ml_dtypes.finfo(like.dtype).max) ** 0.5 / 64
         return generator.choice([-largest, largest], like.shape)

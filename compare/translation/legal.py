@@ -1,12 +1,12 @@
 """
 Determines the legal results: an interval around the source module's results on the same inputs.
 
-A module without contractions and sums has one legal result: each of its operations is rounded by
-itself, and a pass keeps every rounding. A sum or product of floats may be taken in any order. A
-contraction leaves order and precision to the device (CM-25), and its interval is
-docs/numerics.md's; with other operations around it, it is carried on as an interval for every
-element. On integers that all partial sums can represent, every order gives
-the same, so there the interval is a point again.
+A module without contractions and sums has one legal result, because each operation is rounded
+separately and a pass must preserve every rounding. A sum or product of floats may be computed in
+any order. A contraction leaves order and precision to the device (CM-25), so its interval is that
+of docs/numerics.md. With other operations, the interval is propagated for every element. On
+integers that all partial sums can represent, every order gives the same result, so the interval is
+a point.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ ACCUMULATORS = {"bf16": "f32"}
 
 @dataclass(frozen=True)
 class Legal:
-    """Legal results: the center and the allowed distance of each element, inf for any value."""
+    """Legal results: the center and the allowed distance of each element (inf for any value)."""
 
     centre: dict[str, Array]
     allowed: dict[str, Array]
 
     def worst(self, results: dict[str, Array]) -> tuple[float, tuple[str, int] | None]:
-        """The largest error as a part of the allowed one, and its element."""
+        """Returns the largest ratio of error to allowed error, and its (result, element index)."""
         share, where = 0.0, None
         for name, centre in self.centre.items():
             shares = _shares(results[name], centre, self.allowed[name]).reshape(-1)
@@ -78,7 +78,7 @@ def _shares(result: Array, centre: Array, allowed: Array) -> Array:
 
 
 class Judge:
-    """Derives the interval from the module before any pass."""
+    """Derives the legal results from the module before any pass."""
 
     def __init__(self, module: ModuleOp, subject: Subject):
         self.module = module.clone()
@@ -113,7 +113,7 @@ class Judge:
         bound = _error_bound(self.contractions)
         wide, size = centre.astype(F64), magnitude.astype(F64)
         allowed = bound.evaluate(wide, size)
-        # A NaN among the inputs, or infinity times zero, is NaN in every order.
+        # A NaN input, or infinity times zero, gives NaN in every order.
         allowed = np.where(np.isnan(size), 0.0, allowed)
         if whole and len(self.contractions) == 1:
             exact = 2.0 ** _digits(self.contractions[0].types[2], centre)
@@ -131,9 +131,9 @@ def _error_bound(contractions: Sequence[Contraction]) -> Bound:
 
 def _bounded_contractions(module: ModuleOp) -> list[Contraction]:
     """
-    The contractions of a module; an empty list if no operation adds up in an open order.
+    Returns the contractions of a module, empty if no operation sums in an open order.
 
-    Raises `ProgramError` for contractions mixed with operations that no bound is known for.
+    Raises `ProgramError` for contractions mixed with operations without a known error bound.
     """
     ops = [op for op in module.walk() if isinstance(op, LinalgStructuredOperation)]
     attends = any(isinstance(op, AttentionOp) for op in module.walk())
@@ -150,7 +150,7 @@ def _is_contraction(op: LinalgStructuredOperation) -> bool:
 
 
 def _digits(type: str, centre: Array) -> int:
-    """Powers of two up to which integers are exact in the accumulators and the result."""
+    """Returns n such that integers up to 2^n are exact in the accumulators and the result."""
     kinds = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
     accumulator = ml_dtypes.finfo(kinds[ACCUMULATORS.get(type, type)])
     return min(int(accumulator.nmant), int(ml_dtypes.finfo(centre.dtype).nmant)) + 1

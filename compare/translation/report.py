@@ -1,4 +1,4 @@
-"""Reports translation validation: each pass's verdict, and all details of the first wrong one."""
+"""Reports translation validation: each pass's verdict, and details of the first wrong pass."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from xdsl_spirv.compare.translation.inputs import Input
 from xdsl_spirv.runtime.elements import Array
 
 LISTED = 6
-"""Number of elements of an input that are shown."""
+"""Maximum number of elements of an input that are printed."""
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """One element of a result outside its interval."""
+    """One element of a result outside its interval of legal values."""
 
     result: str
     index: tuple[int, ...]
@@ -38,10 +38,10 @@ class Wrong:
 @dataclass(frozen=True)
 class Finding:
     """
-    The first pass that changed what the program computes.
+    The first pass that changed the program's results.
 
-    `wrong` is an element of a result, or `failure` says why the module no longer runs; `inputs` are
-    the smallest that were found to show it.
+    `wrong` is an element of a result, or `failure` tells why the module no longer runs. `inputs`
+    are the smallest inputs found that show the difference.
     """
 
     stage: str
@@ -50,7 +50,7 @@ class Finding:
     arguments: tuple[Input, ...]
     inputs: tuple[Array, ...]
     runs: int
-    """Number of runs of the program that made the inputs smaller."""
+    """Number of runs of the program for reducing the inputs."""
 
     def __str__(self) -> str:
         lines = [f"{self.stage}: {self.wrong or self.failure}"]
@@ -75,17 +75,15 @@ def _show_array(array: Array) -> str:
 
 @dataclass
 class Report:
-    """Every stage that ran, in order; `share` is the largest error as a part of its bound."""
+    """All passes that ran, in order. `share` is the largest ratio of error to bound."""
 
     inputs: int = 0
     skipped: list[str] = field(default_factory=list[str])
-    """
-    Reasons why sets of inputs were left out: the program has no meaning on it before any pass.
-    """
+    """Reasons why sets of inputs were left out: the program has no defined result on them."""
     undefined: list[str] = field(default_factory=list[str])
     """Undefined values of `arith` on which results before any pass depend."""
     shares: dict[str, float | None] = field(default_factory=dict[str, float | None])
-    """By stage; None for a pass that changed nothing, for which nothing was compared."""
+    """Largest ratio of error to bound by pass, None for a pass that changed nothing."""
     finding: Finding | None = None
 
     def __str__(self) -> str:
@@ -98,17 +96,17 @@ class Report:
         if self.compares_nothing:
             lines.append(
                 "no pass changed the module, so nothing was checked. Give a module that "
-                "the passes match"
+                "the passes rewrite"
             )
         return "\n".join(lines)
 
     @property
     def compares_nothing(self) -> bool:
-        """True if no pass changed the module, so that the run checks none of them."""
+        """True if no pass changed the module, so that no pass was checked."""
         return self.finding is None and all(share is None for share in self.shares.values())
 
     def _verdict(self, share: float | None) -> str:
         if share is None:
             return "changed nothing, so nothing was compared"
-        within = "equal" if share == 0 else f"within the bound ({share:.2%} of it at most)"
+        within = "equal" if share == 0 else f"within the bound (at most {share:.2%} of the bound)"
         return f"{self.inputs} sets of inputs, results {within}"

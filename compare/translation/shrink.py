@@ -1,8 +1,8 @@
 """
-Makes inputs that show a difference smaller: fewer nonzero elements, then simpler ones.
+Reduces inputs that show a difference: fewer nonzero elements, then simpler values.
 
-Zeller and Hildebrandt's delta debugging over the nonzero elements of all inputs together, then one
-element after the other is replaced by the simplest number that still shows it.
+Applies Zeller and Hildebrandt's delta debugging to the nonzero elements of all inputs together.
+Then each element is replaced by the simplest number that still shows the difference.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from xdsl_spirv.runtime.elements import Array
 Fails = Callable[[Sequence[Array]], bool]
 
 ONE_BY_ONE = 64
-"""Values are simplified when no more than this many are left."""
+"""Maximum number of remaining values that are simplified one by one."""
 
 
 class OutOfRuns(Exception):
-    """The budget is used up; the best result so far is the answer."""
+    """Raised when the budget is used up. The best inputs so far are the answer."""
 
 
 class Shrinker:
-    """Makes `inputs` smaller while `fails` holds, running it at most `budget` times."""
+    """Reduces `inputs` while `fails` returns True, with at most `budget` calls of it."""
 
     def __init__(self, inputs: Sequence[Array], fails: Fails, budget: int):
         self.best = [array.copy() for array in inputs]
@@ -34,7 +34,7 @@ class Shrinker:
         self.runs = 0
 
     def shrink(self) -> list[Array]:
-        """The smallest inputs found."""
+        """Returns the smallest inputs found."""
         try:
             self._drop()
             self._simplify()
@@ -52,7 +52,7 @@ class Shrinker:
         return True
 
     def _nonzero(self) -> list[tuple[int, int]]:
-        """(array, flat index) of every element that is not zero."""
+        """Returns (array index, flat index) of every nonzero element."""
         return [
             (number, int(index))
             for number, array in enumerate(self.best)
@@ -90,7 +90,7 @@ class Shrinker:
 
 
 def _simpler(value: np.generic) -> list[float | int]:
-    """Numbers that are simpler than this one, the simplest first."""
+    """Returns numbers that are simpler than this one, simplest first."""
     number = value.item()
     if isinstance(number, bool):
         return []

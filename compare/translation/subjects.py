@@ -1,5 +1,5 @@
 """
-Finds what to run: a host function, else a `tile.program`, else the entry points of `spirv.module`s.
+Finds the code to run: a host function, a `tile.program`, or entry points of `spirv.module`s.
 
 A subject is derived from the module before any pass, so inputs and legal results do not depend on
 passes.
@@ -45,15 +45,15 @@ Grid: TypeAlias = tuple[int, int, int]
 
 
 class Subject(Protocol):
-    """Something with inputs and results; `results` are named for reports."""
+    """Interface of code with inputs and named results."""
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """The inputs of the subject, in order."""
+        """The inputs, in order."""
         ...
 
     def run(self, module: ModuleOp, values: Sequence[Array]) -> dict[str, Array]:
-        """The results by name; the values are not changed. Raises `InterpreterError`."""
+        """Returns the results by name. Does not change `values`. Raises `InterpreterError`."""
         ...
 
 
@@ -61,10 +61,10 @@ def subject_of(
     module: ModuleOp, function: str | None, options: Options, grid: Grid, length: int
 ) -> Subject:
     """
-    The host function of a module, its tile program, or its entry points on `grid` with runtime
-    arrays of `length`.
+    Returns the module's host function, its tile program, or its entry points. Entry points run on
+    `grid` workgroups with runtime arrays of `length` elements.
 
-    Raises `ProgramError` if there is none of them, or one that no inputs can be made for.
+    Raises `ProgramError` if there is none, or if no inputs can be generated.
     """
     bodies = [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
     if bodies or function is not None:
@@ -81,18 +81,18 @@ def subject_of(
 
 
 FIRST_SIZE = 5
-"""The first dynamic size of a host function; each further one is two more."""
+"""Value of the first dynamic size of a host function. Each further size is larger by two."""
 
 
 @dataclass(frozen=True)
 class HostSubject:
-    """A host function of tensors, memrefs and scalars; memrefs are results too."""
+    """A host function of tensors, memrefs and scalars. Memrefs are results, too."""
 
     function: str
     inputs: tuple[Input, ...]
     options: Options
     outputs: tuple[int, ...]
-    """Numbers of the memref arguments that the function may write."""
+    """Positions of the memref arguments that the function may write."""
 
     @classmethod
     def of(cls, module: ModuleOp, name: str | None, options: Options) -> HostSubject:
@@ -133,14 +133,14 @@ def _argument(name: str, type: Attribute) -> Input:
         raise ProgramError(
             f"no inputs can be made for {name!r}, of type {type}",
             "",
-            "use tensors, memrefs and numbers of static shape",
+            "use tensors and memrefs of static shape, and scalars",
         )
     return Input(name, dtype, shape, isinstance(type, IndexType))
 
 
 @dataclass(frozen=True)
 class KernelSubject:
-    """Every entry point of every `spirv.module`, in order, on the same buffers."""
+    """All entry points of all `spirv.module`s, run in order on the same buffers."""
 
     inputs: tuple[Input, ...]
     places: tuple[tuple[int, int], ...]
@@ -163,7 +163,7 @@ class KernelSubject:
             raise ProgramError(
                 "the module has no host function, tile.program or spirv.module with an entry point",
                 "",
-                "there is nothing to run",
+                "add a host function, a tile.program or an entry point",
             )
         return cls(tuple(buffers.values()), tuple(buffers), options, grid)
 
@@ -198,9 +198,9 @@ def _buffer(op: GlobalVariableOp, length: int) -> tuple[tuple[int, int], Input]:
     scalars = set(_scalars(op.type.pointee))
     if len(scalars) != 1:
         raise ProgramError(
-            f"no values can be made for @{name}: it holds {len(scalars)} types of numbers",
+            f"no values can be made for @{name}: it contains {len(scalars)} types of numbers",
             f"@{name}",
-            "split the buffer into one for each type of number",
+            "use a separate buffer for each type",
         )
     (dtype,) = scalars
     count = -(-_bytes(op.type.pointee, length) // dtype.itemsize)

@@ -1,4 +1,4 @@
-"""Runs a `tile.program` on whole tiles, and after its lowering the kernel that it became."""
+"""Runs a `tile.program` on whole tiles, and after its lowering runs the kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 @dataclass(frozen=True)
 class TileSubject:
-    """The views of a program; each is an input and a result."""
+    """A tile program. Each of its views is an input and a result."""
 
     name: str
     inputs: tuple[Input, ...]
@@ -32,8 +32,8 @@ class TileSubject:
     @classmethod
     def from_program(cls, program: tile.ProgramOp, options: Options) -> TileSubject:
         """
-        The program's views as inputs. Raises `ProgramError` for a program with open sizes, with
-        numbers as arguments, or that adds floats up, for which no bound is known.
+        Creates a subject from a program. Raises `ProgramError` for a program with dynamic sizes,
+        scalar arguments, or sums of floats, which have no known error bound.
         """
         name, inputs = program.sym_name.data, list[Input]()
         for number, given in enumerate(program.body.block.args):
@@ -41,7 +41,7 @@ class TileSubject:
             if not isinstance(view, tile.ViewType) or DYNAMIC_INDEX in view.shape:
                 raise ProgramError(
                     f"argument {number} of @{name} is a {view}", f"@{name}",
-                    "give views of static sizes only",
+                    "use only views of static sizes as arguments",
                 )  # fmt: skip
             inputs.append(Input(given.name_hint or f"arg{number}", dtype_of(view), view.shape))
         for op in program.walk():
@@ -59,7 +59,7 @@ class TileSubject:
         return cls(name, tuple(inputs), options, grid_of(program, sizes))
 
     def run(self, module: ModuleOp, values: Sequence[Array]) -> dict[str, Array]:
-        """The views after the run, by name."""
+        """Returns the contents of the views after the run, by name."""
         arrays = [value.copy() for value in values]
         for op in module.ops:
             if isinstance(op, tile.ProgramOp):

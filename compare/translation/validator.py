@@ -1,10 +1,10 @@
 """
 Runs a program before and after each pass of a pipeline, on the same inputs.
 
-After every pass the module must verify; a module that can be written as SPIR-V must read back
-instruction by instruction; and if the pass changed anything, the results must be legal on every set
-of inputs. The first pass after which one of these fails is the finding. A pass that refuses its
-input raises as it does everywhere.
+After every pass the module must verify. A module that can be encoded as SPIR-V must decode to the
+same instructions. If the pass changed the module, the results must be legal on every set of
+inputs. The first pass after which a check fails is the finding. A pass that refuses its input
+raises its usual error.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SHRINKING_RUNS = 400
 
 @dataclass(frozen=True)
 class Case:
-    """One set of inputs, the legal results, and the results so far."""
+    """One set of inputs, its legal results, and its latest results."""
 
     values: list[Array]
     legal: Legal
@@ -66,16 +66,20 @@ def check_passes(
     shrinking_runs: int = SHRINKING_RUNS,
 ) -> Report:
     """
-    Run a module on `inputs` sets of inputs before and after every pass; `module` is changed.
+    Runs a module on `inputs` sets of inputs before and after every pass. `module` is changed.
 
-    The host function runs (`@function`, `@main` or the only one); without one, the entry points of
-    the `spirv.module`s run on `grid` workgroups with runtime arrays of `length`. Subgroups have the
-    size that `options` say, by `subgroup_size`, or by the target of a pass.
+    The host function runs (`@function`, `@main` or the only one). Without a host function, the
+    entry points of the `spirv.module`s run on `grid` workgroups with runtime arrays of `length`.
+    The subgroup size is that of `options`, of `subgroup_size`, or of a pass's target.
 
-    Raises `ProgramError` if there is nothing to run or to run on, and errors of passes.
+    Raises `ProgramError` if there is nothing to run or no inputs, and errors of passes.
     """
     if inputs < 1:
-        raise ProgramError(f"{inputs} sets of inputs show nothing", "", "run at least one")
+        raise ProgramError(
+            f"{inputs} sets of inputs cannot show a difference",
+            "",
+            "use at least one set of inputs",
+        )
     passes = expand_pipelines(passes)
     options = options or Options(
         subgroup_size=subgroup_size or subgroup_size_for(passes),
@@ -119,7 +123,7 @@ def _cases(judge: Judge, subject: Subject, count: int, seed: int, report: Report
 
 
 def _find_undefined(module: ModuleOp, subject: HostSubject, cases: list[Case]) -> list[str]:
-    """The undefined values of `arith` on which results depend; nothing if all of it is defined."""
+    """Returns the undefined values of `arith` on which results depend."""
     if not any(sources_of(op) for op in module.walk() if op.name.startswith("arith.")):
         return []
     checks = Checks(undefined=True)
@@ -130,7 +134,7 @@ def _find_undefined(module: ModuleOp, subject: HostSubject, cases: list[Case]) -
 
 
 def find_broken(before: ModuleOp, after: ModuleOp) -> Finding | None:
-    """Returns a finding if a module no longer verifies or can no longer be written as a binary."""
+    """Returns a finding if a module no longer verifies or can no longer be encoded, or None."""
     try:
         after.verify()
     except VerifyException as error:
@@ -142,9 +146,9 @@ def find_broken(before: ModuleOp, after: ModuleOp) -> Finding | None:
         except SPIRVEncodeError as error:
             # Before spirv-update-vce a module has no binary yet.
             if _can_write(before):
-                return Finding("", None, f"the module can no longer be written: {error}", (), (), 0)
+                return Finding("", None, f"the module can no longer be encoded: {error}", (), (), 0)
         except SPIRVDecodeError as error:
-            return Finding("", None, f"it is written as broken SPIR-V: {error}", (), (), 0)
+            return Finding("", None, f"the module is encoded as invalid SPIR-V: {error}", (), (), 0)
     return None
 
 
@@ -153,7 +157,7 @@ def _kernels(module: ModuleOp) -> list[SPIRVModuleOp]:
 
 
 def _can_write(module: ModuleOp) -> bool:
-    """Whether there are kernels, and all of them can be written."""
+    """True if there are kernels and all of them can be encoded."""
     kernels = _kernels(module)
     try:
         for op in kernels:
@@ -171,10 +175,7 @@ def _find_wrong_inputs(
     cases: list[Case],
     budget: int,
 ) -> Finding | None:
-    """
-    Finds the first set of inputs with a wrong result. If there is none, `cases` hold the new
-    results.
-    """
+    """Finds the first inputs with a wrong result. Without any, updates the results in `cases`."""
     for number, case in enumerate(cases):
         results, wrong, failure = _run(subject, after, case.legal, case.values, case.results)
         if wrong is None and not failure:
@@ -194,7 +195,7 @@ Verdict = Callable[[Sequence[Array]], "tuple[Wrong | None, str] | None"]
 
 
 def _verdict(subject: Subject, judge: Judge, before: ModuleOp, after: ModuleOp) -> Verdict:
-    """Whether inputs show the difference: legal before the pass, not after it."""
+    """Returns a function that tests if inputs give a legal result before, but not after."""
 
     def verdict(values: Sequence[Array]) -> tuple[Wrong | None, str] | None:
         try:
