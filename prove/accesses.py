@@ -1,4 +1,4 @@
-"""The accesses, orders and conditions (demands) that the symbolic execution of a kernel records."""
+"""Defines the records of a kernel's symbolic execution: accesses, orders and demands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xdsl_spirv.prove.values import Term
 
 @dataclass(frozen=True)
 class Access:
-    """One access to memory that invocations share, and the condition under which it is made."""
+    """One access to memory that invocations share, with its path condition (`guard`)."""
 
     op: Operation
     place: Place
@@ -29,29 +29,29 @@ class Access:
     atomic: bool
     facts: Facts
     intervals: frozenset[int]
-    """The intervals between barriers of the workgroup in which the access may happen."""
+    """Intervals between barriers of the workgroup in which the access may happen."""
     near: frozenset[int]
-    """The intervals between barriers of the subgroup in which the access may happen."""
+    """Intervals between barriers of the subgroup in which the access may happen."""
     matrix: Attribute | None = None
-    """The type of a cooperative matrix, if the whole subgroup makes the access together."""
+    """Type of the cooperative matrix if the whole subgroup accesses it together, or None."""
 
     split: tuple[tuple[tuple[int, Term], ...], ...] = ()
-    """The digits of each index, with their factors."""
+    """Mixed-radix digits of each index as (factor, term), as in row * 300 + column."""
     free: tuple[Term, ...] = ()
-    """Symbols that stand for any number: the row and the column of a matrix's element."""
+    """Symbols for arbitrary numbers: the row and the column of a matrix's element."""
     stated: tuple[Term, ...] = ()
-    """Statements about the index's digits, of which `digits` is built."""
+    """Explicit facts about the digits of the indices, used by `digits`."""
 
     @cached_property
     def digits(self) -> Sequence[Term]:
-        """Facts about the digits of its indexes."""
+        """Facts about the mixed-radix digits of the indices."""
         return self.stated or [
             fact for index in self.place.path for fact in state_digits(index.term)
         ]
 
     @property
     def kind(self) -> int:
-        """The kind of storage, as the storage bits of a barrier name it."""
+        """Kind of storage, as the bits of barriers define it."""
         return {StorageClass.Workgroup: WORKGROUPS, StorageClass.Image: IMAGES}.get(
             self.place.storage, BUFFERS
         )
@@ -59,7 +59,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Order:
-    """Whether all barriers of a scope order a storage, and make writes available and visible."""
+    """The order that all barriers of a scope guarantee for a storage."""
 
     level: int
     runs: bool
@@ -67,7 +67,7 @@ class Order:
     visible: bool
 
     def holds(self, *accesses: Access) -> bool:
-        """Whether accesses in different intervals are ordered."""
+        """True if accesses in different intervals are ordered."""
         return self.runs and all(
             not a.facts.private
             and (self.available if a.write else self.visible)
@@ -78,7 +78,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Ticket:
-    """The result of an atomic on a counter that only grows: no other invocation gets it."""
+    """The result of an atomic on a counter that only grows, which is unique to an invocation."""
 
     term: Term
     guard: Term
@@ -94,11 +94,11 @@ class Demand:
     op: Operation
     wrong: Term
     length: Term | None = None
-    """The length of the runtime array that an index must stay below."""
+    """Length of the runtime array that bounds an index, or None."""
 
 
 def find_counters(module: spv.ModuleOp, written: Iterable[Hashable]) -> set[Hashable]:
-    """Finds the `written` variables that only atomic additions of positive constants change."""
+    """Returns the `written` variables that only atomic additions of positive constants change."""
     other = set[Hashable]()
     for op in module.walk():
         pointer = accessed_pointer(op, True) if is_write(op) else None

@@ -1,11 +1,11 @@
 """
-Gives pointers to physical memory their meaning: a buffer of the launch, and an offset in bytes.
+Models pointers to physical memory as a buffer of the launch and an offset in bytes.
 
-    Squares(squares).v[i]    the buffer to which `squares` leads, at 4 * i
+    Squares(squares).v[i]    the buffer at the address `squares`, at offset 4 * i
 
-An address is a number of the launch (a push constant, a member of a block that is never written),
-and leads to the start of a buffer of its own length. Two addresses may be equal, unless
-`addresses.distinct` is a premise; none leads to a buffer that is bound.
+An address is a number of the launch (a push constant, or a member of a block that is never
+written). It refers to the start of a buffer, which has its own length. Two addresses may be equal,
+unless `addresses.distinct` is a premise. No address refers to a bound buffer.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from xdsl_spirv.prove.values import (
 
 PHYSICAL = StorageClass.PhysicalStorageBuffer
 DISTINCT = "addresses.distinct"
-"""The premise that no two addresses of a launch lead to the same buffer."""
-ALL = "the memory of all addresses"
+"""The premise that all addresses of a launch refer to different buffers."""
+ALL = "memory at physical addresses"
 BITS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Address:
-    """An address of the launch, and the buffer to which it leads: bytes, then equal elements."""
+    """An address of the launch and its buffer: `header` bytes, then elements of `stride` bytes."""
 
     name: str
     term: Term
@@ -62,12 +62,12 @@ class Address:
 
 
 def is_address(type: Attribute) -> bool:
-    """Whether a value of a type is a pointer to physical memory."""
+    """True if a value of the type is a pointer to physical memory."""
     return isinstance(type, PointerType) and type.storage_class.data is PHYSICAL
 
 
 def layout_of(type: Attribute) -> tuple[int, int]:
-    """The bytes before the elements of a block's runtime array, and the bytes of each element."""
+    """Returns (bytes before a block's runtime array, bytes of each element)."""
     if isinstance(type, StructType) and isinstance(type.member_types[-1], RuntimeArrayType):
         return member_offsets(type)[-1], step_of(type.member_types[-1])[0]
     return 0, size_in_bytes(type)
@@ -81,12 +81,14 @@ class AddressExecutor(ImageExecutor):
     members: dict[str, Term]
 
     def address(self, name: str, term: Term | None, type: Attribute) -> Place:
-        """The place to which an address of the launch leads, by its name."""
+        """Returns the start of the buffer at a named address of the launch."""
         assert isinstance(type, PointerType)
         if name not in self.addresses:
             if any(name == self.name_of(symbol) for symbol, op in self.symbols.items()
                    if isinstance(op, GlobalVariableOp)):  # fmt: skip
-                raise Unsupported(f"the address {name!r} has the name of a buffer: rename one")
+                raise Unsupported(
+                    f"the address {name!r} has the same name as a buffer: rename one of them"
+                )
             if term is None:
                 term = z3.BitVec(name, BITS)
                 self.levels[name] = LAUNCH
@@ -99,7 +101,7 @@ class AddressExecutor(ImageExecutor):
         if isinstance(op, ConvertPtrToUOp):
             place = operands[0]
             if not isinstance(place, Place) or not isinstance(place.root, Address):
-                raise Unsupported("it is not known which variable a pointer points to", op)
+                raise Unsupported("the variable that a pointer refers to is not known", op)
             term = place.root.term + place.path[0].term
             return (Scalar(resize(term, width(op.results[0].type), False)),)
         assert isinstance(op, ConvertUToPtrOp)
@@ -118,7 +120,7 @@ class AddressExecutor(ImageExecutor):
         return (replace(place, path=(Scalar(z3.simplify(offset)),)),)
 
     def chain(self, base: Value, indexes: Sequence[Scalar], op: Operation) -> Place:
-        """Returns the pointer to a part; in physical memory it adds to the offset in bytes."""
+        """Returns the pointer to a part. In physical memory, adds to the offset in bytes."""
         if not isinstance(base, Place) or not isinstance(base.root, Address):
             return super().chain(base, indexes, op)
         offset, type = base.path[0].term, base.type
@@ -134,14 +136,14 @@ class AddressExecutor(ImageExecutor):
         return replace(base, path=(Scalar(z3.simplify(offset)),), type=type)
 
     def read_address(self, place: Place, op: Operation, unwritten: bool) -> Place:
-        """Returns the address in a member of a block that is never written."""
+        """Returns the address stored in a member of a block that is never written."""
         name = self._name_place(place) if unwritten and not isinstance(place.root, Address) else ""
         if not name:
             raise Unsupported("an address is read from memory at an unknown index", op)
         return self.address(name, None, place.type)
 
     def name_members(self, place: Place, value: Value) -> None:
-        """Records the integers in a part of a block under their names for premises."""
+        """Records the integers of a part of a block by name, for use in premises."""
         pending = [(self._name_place(place), place.type, value)]
         while pending and pending[-1][0]:
             name, type, value = pending.pop()
@@ -152,7 +154,7 @@ class AddressExecutor(ImageExecutor):
                 self.members[name] = value.term
 
     def _name_place(self, place: Place) -> str:
-        """The name of a part of a block that is at a known place; None for other places."""
+        """Returns the name of a part of a block at constant indices, "" for other locations."""
         name, type = self.name_of(place.root), place.whole
         for index in place.path:
             if isinstance(type, RuntimeArrayType) or not z3.is_bv_value(index.term):
@@ -161,7 +163,7 @@ class AddressExecutor(ImageExecutor):
         return name
 
     def name_parts(self, name: str, type: Attribute) -> list[tuple[str, Attribute]]:
-        """The names and types of a push constant's parts."""
+        """Returns the names and types of a push constant's parts."""
         parts = enumerate(parts_of(type, self.length) or [])
         if not isinstance(type, StructType):
             return [(f"{name}[{number}]", part) for number, part in parts]
@@ -169,7 +171,7 @@ class AddressExecutor(ImageExecutor):
         return [(f"{name}.{names[n]}" if name else names[n], part) for n, part in parts]
 
     def demand_address(self, place: Place, op: Operation) -> None:
-        """Demands that an access to physical memory is inside of its buffer."""
+        """Demands that an access to physical memory is inside its buffer."""
         address = place.root
         assert isinstance(address, Address)
         name = f"len({address.name})"
@@ -182,12 +184,12 @@ class AddressExecutor(ImageExecutor):
     def demand(
         self, question: str, what: str, op: Operation, wrong: Term, length: Term | None = None
     ) -> None:
-        """Demands that a condition never holds where an instruction is executed."""
+        """Demands that the condition `wrong` is false whenever an instruction is executed."""
         raise NotImplementedError
 
 
 def share_bytes(a: Place, b: Place, other: Callable[[Term], Term]) -> Term:
-    """Whether two accesses to physical memory share a byte; `other` renames the second one."""
+    """Returns the condition that two accesses to physical memory overlap, with `b` renamed."""
     x, y, differ = a.path[0].term, other(b.path[0].term), ALWAYS
     if a.root is not b.root:
         assert isinstance(a.root, Address)

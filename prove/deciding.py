@@ -1,8 +1,9 @@
 """
-Finds the values that questions depend on: indexes of accesses, conditions of branches, and
-divisors. Other values, such as the sums of a matrix multiplication, need no terms. The search goes
-backwards from indexes, conditions and divisors, through block arguments, calls, and the stores to
-variables that are loaded.
+Finds the values that questions depend on: indices of accesses, branch conditions, and divisors.
+
+Other values, such as the sums of a matrix multiplication, need no terms. The search goes backwards
+from indices, conditions and divisors, through block arguments, calls, and stores to loaded
+variables.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ TEXELS = ("OpImageRead", "OpImageFetch", "OpImageWrite", "OpImageTexelPointer")
 
 
 def find_deciding(module: structure.ModuleOp) -> set[SSAValue]:
-    """Returns the values that the answers to questions may depend on."""
+    """Returns the values on which the answers to questions may depend."""
     passed: dict[SSAValue, list[SSAValue]] = {}
     stored: dict[Hashable, list[SSAValue]] = {}
     pending = list[SSAValue]()
@@ -54,7 +55,7 @@ def find_deciding(module: structure.ModuleOp) -> set[SSAValue]:
 
 
 def _roots(op: Operation) -> Iterator[SSAValue]:
-    """The operands of an instruction that questions depend on directly."""
+    """Yields the operands of an instruction on which questions depend directly."""
     if type(op) in UNDEFINED or isinstance(op, memory.AccessChain | MatrixMemoryOperation):
         yield from op.operands
     elif isinstance(op, flow.BranchConditionalOp | flow.SwitchOp):
@@ -67,10 +68,7 @@ def _roots(op: Operation) -> Iterator[SSAValue]:
 def _list_passed(
     op: Operation, module: structure.ModuleOp
 ) -> Iterator[tuple[Sequence[SSAValue], Sequence[SSAValue]]]:
-    """
-    Yields pairs of a value and the value that it is passed on to: arguments of blocks and calls,
-    results.
-    """
+    """Yields (sources, targets): values that become arguments of blocks and calls, or results."""
     match op:
         case flow.BranchOp():
             yield op.target.args, op.operands

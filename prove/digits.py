@@ -1,11 +1,11 @@
 """
-Adds facts that row and column are the digits of an index such as `row * 300 + column`.
+States that row and column are the digits of an index such as `row * 300 + column`.
 
     column < 300, no overflow  =>  quotient(index) == row, remainder(index) == column
 
-Equal indexes then have equal rows and columns: solvers do not find that from bit-vectors alone in
-useful time. The quotient is an unknown function with these facts, so that a solver does not compute
-divisions.
+Equal indices then have equal rows and columns. Solvers cannot derive this from bit-vectors in
+useful time. The quotient is an uninterpreted function with these facts, so that a solver computes
+no divisions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xdsl_spirv.prove.values import Term, z3
 
 
 def state_digits(index: Term) -> Iterator[Term]:
-    """Yields facts about the digits of an index, for each factor other than a power of two."""
+    """Yields facts about the digits of an index, for each factor that is not a power of two."""
     size, left = index.size(), list(list_addends(index))
     for factor in sorted({f for f, _ in left}, reverse=True):
         if factor & (factor - 1) == 0:
@@ -36,8 +36,8 @@ def state_digits(index: Term) -> Iterator[Term]:
 
 def split_digits(index: Term, ranges: Ranges) -> tuple[tuple[int, Term], ...]:
     """
-    Splits an index into its digits, each with its factor, where ranges show that nothing overflows.
-    Equal indexes with the same factors have equal digits.
+    Splits an index into (factor, digit) pairs if ranges show that nothing overflows. Equal indices
+    with the same factors have equal digits.
     """
     size, left, digits = index.size(), list(list_addends(index)), list[tuple[int, Term]]()
     for factor in sorted({f for f, _ in left}, reverse=True):
@@ -56,7 +56,7 @@ def split_digits(index: Term, ranges: Ranges) -> tuple[tuple[int, Term], ...]:
 
 def _find_rest(term: Term, times: int, factor: int, ranges: Ranges) -> int:
     """
-    A bound for the addends that a factor does not divide.
+    Returns a bound for the addends that are not multiples of `factor`.
 
     Ranges may bound a sum such as `column`, which a guard compares, without bounding its addends.
     """
@@ -73,7 +73,7 @@ def _find_rest(term: Term, times: int, factor: int, ranges: Ranges) -> int:
 
 
 def list_addends(term: Term, factor: int = 1) -> Iterator[tuple[int, Term]]:
-    """The addends of a sum with their known factors."""
+    """Yields the addends of a sum with their constant factors."""
     kind, parts = term.decl().kind(), term.children()
     if kind == z3.Z3_OP_BADD:
         for part in parts:

@@ -1,9 +1,9 @@
 """
-Checks whether two modules compute the same for all contents of their buffers.
+Checks if two modules compute the same results for all contents of their buffers.
 
-Both kernels are executed invocation by invocation on memory of bytes whose contents are symbols.
-The second refines the first: where the first has defined behaviour and stores a defined value, so
-does the second, and the value is equal (two NaNs are). Addresses must not depend on contents.
+Both kernels are executed invocation by invocation, on memory of bytes with symbolic contents. The
+second refines the first if it stores an equal, defined value wherever the first has defined
+behaviour and stores a defined value (two NaNs are equal). Addresses must not depend on contents.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from xdsl_spirv.prove.values import (
 
 Result = Literal["proved", "refuted", "unknown"]
 INVOCATIONS = 256
-"""Most invocations of a launch that are executed."""
+"""Maximum number of invocations of a launch that are executed."""
 WORD = 32
 LANE = ("SubgroupLocalInvocationId", "SubgroupSize")
 UPDATES: dict[type[Operation], Callable[..., Term]] = {
@@ -74,14 +74,14 @@ UPDATES: dict[type[Operation], Callable[..., Term]] = {
     atomic.AtomicExchangeOp: lambda old, x: x,
     atomic.AtomicLoadOp: lambda old: old,
 }
-"""The values that atomics leave in memory."""
+"""Functions that compute the new contents of memory, by atomic instruction."""
 
 READABLE = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.PushConstant)
 
 
 @dataclass
 class Verdict:
-    """The answer about two modules; `words` are the contents that tell them apart."""
+    """The answer for two modules. `words` are buffer contents that give different results."""
 
     result: Result
     reason: str = ""
@@ -89,11 +89,11 @@ class Verdict:
     solver: str = ""
     seconds: float = 0.0
     uninterpreted: int = 0
-    """Number of instructions of which only this is known: equal operands give equal results."""
+    """Number of instructions that are treated as uninterpreted functions."""
 
 
 class Launch(Executor):
-    """Executes the invocations of a launch in turn, on memory whose contents are symbols."""
+    """Executes the invocations of a launch in turn, on memory with symbolic contents."""
 
     def __init__(self, module: ModuleOp, terms: Terms, grid: Sequence[int]):
         super().__init__(module, terms)
@@ -118,10 +118,7 @@ class Launch(Executor):
             self.call(function, [])
 
     def initial(self, key: Hashable) -> Value:
-        """
-        The initial value of memory: a symbol for each word of a buffer; other variables are
-        undefined.
-        """
+        """Returns the initial value of memory: symbols for a buffer, undefined otherwise."""
         if not isinstance(key, tuple) or key[0] != "byte":
             op = self.symbols[str(key)]
             assert isinstance(op, GlobalVariableOp)
@@ -132,9 +129,7 @@ class Launch(Executor):
         return Scalar(z3.Extract(low + 7, low, word))
 
     def global_value(self, op: Operation) -> Value:
-        """
-        The value of a global variable. Buffers are named by their bindings, which passes keep.
-        """
+        """Returns a global variable's pointer. Buffers are identified by their bindings."""
         assert isinstance(op, GlobalVariableOp)
         type = op.type.pointee
         root: Hashable = op.sym_name.data
@@ -147,7 +142,7 @@ class Launch(Executor):
         return Place(root, op.storage_class, type, (), type)
 
     def load(self, place: Place, op: Operation) -> Value:
-        """Reads bytes, or the place of the invocation."""
+        """Loads from memory, or reads a built-in variable."""
         if isinstance(place.root, tuple) and place.root[0] == "built-in":
             return self._built_in(place)
         if place.storage not in READABLE:
@@ -167,7 +162,7 @@ class Launch(Executor):
         return Scalar(term, undefined)
 
     def store(self, place: Place, value: Value, op: Operation) -> None:
-        """Writes bytes."""
+        """Stores to memory."""
         if place.storage not in READABLE:
             raise Unsupported(f"memory of storage class {place.storage.name} is not supported", op)
         self._write(place.root, self._offset(place), place.type, value)
@@ -237,10 +232,7 @@ class Launch(Executor):
         self, op: group.GroupNonUniformShuffleOp | rotate.GroupNonUniformRotateKHROp,
         operands: Sequence[Value],
     ) -> Value:  # fmt: skip
-        """
-        The value that another invocation has: an unknown function of this value and the
-        invocation's number.
-        """
+        """Returns another invocation's value, as an uninterpreted function of value and index."""
         value, number, *cluster = operands
         source = number.term
         if isinstance(op, rotate.GroupNonUniformRotateKHROp):
@@ -254,7 +246,7 @@ class Launch(Executor):
         return Scalar(made(value.term, source), either([value.undefined, number.undefined]))
 
     def _number(self, name: str) -> Term:
-        """The value of a built-in; the lane and the subgroup's size are symbols."""
+        """Returns the value of a built-in. Lane and subgroup size are symbols."""
         if name not in LANE:
             return z3.BitVecVal(prod(self.ids[name]), WORD)
         lane, size = (z3.BitVec(each, WORD) for each in LANE)
@@ -264,13 +256,13 @@ class Launch(Executor):
         return lane if name == LANE[0] else size
 
     def note_undefined(self, condition: Term, op: Operation) -> None:
-        """Collects where behaviour is undefined."""
+        """Records a condition under which behaviour is undefined."""
         if not z3.is_false(condition):
             self.wrong.append(condition)
 
 
 def word_name(root: Hashable, number: int) -> str:
-    """The name of a word of a buffer's contents."""
+    """Returns the name of the symbol for a word of a buffer."""
     return f"word {number} of {root}"
 
 
@@ -290,7 +282,7 @@ def _stride(type: Attribute) -> int:
 
 
 def _invocations(grid: Sequence[int], size: Sequence[int]) -> Iterator[dict[str, tuple[int, ...]]]:
-    """The built-ins of each invocation."""
+    """Yields the built-ins of each invocation."""
     for numbers in product(*[range(n) for n in grid[::-1]]):
         for local in product(*[range(n) for n in size[::-1]]):
             workgroup, lane = numbers[::-1], local[::-1]
@@ -316,9 +308,9 @@ def compare_kernels(
     invocations: int | None = None,
 ) -> Verdict:
     """
-    Checks whether `after` gives the same results as `before`, for all contents. Arithmetic on
-    floats is first the same unknown function on both sides; if that does not suffice, the question
-    is asked again with the floats of FP theory.
+    Checks if `after` gives the same results as `before`, for all contents. Float arithmetic is
+    first the same uninterpreted function on both sides. If this proves nothing, the check is
+    repeated with FP theory.
     """
     verdict = _compare(before, after, entry, grid, limits, invocations, Terms())
     if verdict.result == "proved" or verdict.uninterpreted == 0:
@@ -389,10 +381,10 @@ def _differences(first: Launch, second: Launch) -> Iterator[Term]:
 def compare_programs(
     before: BuiltinModuleOp, after: BuiltinModuleOp, grid: Sequence[int], limits: Limits
 ) -> Verdict:
-    """`compare_kernels` for each entry point of each `spirv.module`; the first that differs."""
+    """Compares each entry point of each `spirv.module`. Returns the first difference, if any."""
     pairs = [[op for op in m.walk() if isinstance(op, ModuleOp)] for m in (before, after)]
     if not pairs[0] or len(pairs[0]) != len(pairs[1]):
-        return Verdict("unknown", "only programs of equally many spirv.modules can be compared")
+        return Verdict("unknown", "the programs have different numbers of spirv.modules")
     verdict = Verdict("unknown", "there is no entry point")
     for old, new in zip(*pairs, strict=True):
         for entry in entries(old):
@@ -403,7 +395,7 @@ def compare_programs(
 
 
 def entries(module: ModuleOp) -> list[str]:
-    """The names of a module's entry points."""
+    """Returns the names of a module's entry points."""
     from xdsl_spirv.dialects.spirv.structure import EntryPointOp
 
     ops = list(module.body.block.ops)

@@ -2,7 +2,7 @@
 Executes functions on symbolic values: structured control flow, calls, variables, pointers.
 
 Both sides of a branch are executed under their conditions. Where they join, variables and block
-arguments become selections. A loop is unrolled while its condition can hold, up to a limit;
+arguments become selections. A loop is unrolled while its condition can be true, up to a limit.
 `kernel.py` uses invariants instead. Subclasses define memory.
 """
 
@@ -45,17 +45,17 @@ from xdsl_spirv.prove.values import (
 )
 
 State = dict[Hashable, Value]
-"""The values of variables, and of memory where it has values, by their holders."""
+"""Values of variables, and of memory with values, by variable or memory key."""
 
 TRIPS = 256
-"""Most iterations of a loop that is unrolled."""
+"""Maximum number of iterations of a loop that is unrolled."""
 
 INVOCATION = (StorageClass.Function, StorageClass.Private)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A pointer: a variable and the indexes on the way to a part of it, with the part's type."""
+    """A pointer: a variable, and the indices that lead to a part of the given type."""
 
     root: Hashable
     storage: StorageClass
@@ -66,7 +66,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Edge:
-    """A way into a block: its condition, the variables' values, and the block's arguments."""
+    """A control-flow edge into a block: its condition, the state, and the block's arguments."""
 
     guard: Term
     state: State
@@ -75,7 +75,7 @@ class Edge:
 
 @dataclass
 class Frame:
-    """A call: its values, the edges into its blocks that are still to follow, and its returns."""
+    """A call in execution: its values, pending edges by block, and return edges."""
 
     values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
     edges: dict[Block, list[Edge]] = field(default_factory=dict[Block, list[Edge]])
@@ -84,7 +84,7 @@ class Frame:
 
 
 class Executor:
-    """Executes one module's functions; `guard` and `state` belong to the current place."""
+    """Executes the functions of one module. `guard` and `state` describe the current point."""
 
     def __init__(self, module: structure.ModuleOp, terms: Terms, limits: Limits = Limits()):
         semantics.load()
@@ -99,24 +99,22 @@ class Executor:
         self.frames: list[Frame] = []
         self.trips = TRIPS
 
-    # Memory.
-
     def initial(self, key: Hashable) -> Value:
-        """The value that something holds before it is written."""
+        """Returns the value of a variable or memory before it is written."""
         raise NotImplementedError
 
     def global_value(self, op: Operation) -> Value:
-        """The value of the address of a variable of the module."""
+        """Returns the pointer to a module variable."""
         assert isinstance(op, structure.GlobalVariableOp)
         type = op.type.pointee
         return Place(op.sym_name.data, op.storage_class, type, (), type)
 
     def load(self, place: Place, op: Operation) -> Value:
-        """Reads memory."""
+        """Loads from memory. Subclasses define memory."""
         raise Unsupported(f"memory of storage class {place.storage.name} is not supported", op)
 
     def store(self, place: Place, value: Value, op: Operation) -> None:
-        """Writes memory."""
+        """Stores to memory. Subclasses define memory."""
         raise Unsupported(f"memory of storage class {place.storage.name} is not supported", op)
 
     def act(self, op: Operation, operands: Sequence[Value]) -> tuple[Value, ...]:
@@ -124,17 +122,17 @@ class Executor:
         raise Unsupported(f"{op.name} is not supported", op)
 
     def check_index(self, index: Scalar, count: int, op: Operation) -> None:
-        """Called for each index into a variable of an invocation. Does nothing here."""
+        """Called for each index into a variable of an invocation. Does nothing by default."""
 
     def see(self, op: Operation, operands: Sequence[Value]) -> None:
-        """Called with the operands of each instruction. Does nothing here."""
-
-    # Functions and regions.
+        """Called with the operands of each instruction. Does nothing by default."""
 
     def call(self, function: structure.FuncOp, arguments: Sequence[Value]) -> Value | None:
         """Executes a function and returns its value."""
         if len(self.frames) > 20 or not function.body.blocks:
-            raise Unsupported(f"@{function.sym_name.data} has no body, or calls are too deep")
+            raise Unsupported(
+                f"@{function.sym_name.data} has no body, or its calls are nested too deeply"
+            )
         frame, guard = Frame(), self.guard
         self.frames.append(frame)
         first = function.body.blocks[0]
@@ -145,13 +143,13 @@ class Executor:
             self.guard = NEVER
             return None
         merged = self.merge(frame.returns)
-        # Every other terminator leaves a block only.
+        # All other terminators only branch to blocks.
         self.guard = guard if frame.escapes == len(frame.returns) else merged.guard
         self.state = merged.state
         return merged.arguments[0] if merged.arguments else None
 
     def run_blocks(self, blocks: Sequence[Block], frame: Frame) -> None:
-        """Executes blocks in order, each once, with the edges that lead into them."""
+        """Executes blocks in order, each once, from the edges that lead to it."""
         for block in blocks:
             edges = frame.edges.pop(block, None)
             if edges:
@@ -190,15 +188,15 @@ class Executor:
         return Edge(either([e.guard for e in edges]), state, arguments)
 
     def unset(self, type: Attribute) -> Value:
-        """The value of memory that was never written."""
+        """Returns the value of memory that was never written."""
         return Scalar(constant_term(0, type), ALWAYS)
 
     def settle(self, results: Sequence[Value]) -> Sequence[Value]:
-        """Adjusts an instruction's results before they are kept. Returns them unchanged here."""
+        """Adjusts the results of an instruction. Returns them unchanged by default."""
         return results
 
     def join(self, guard: Term, one: Value, other: Value) -> Value:
-        """Joins two values where paths meet, by a selection."""
+        """Joins two values at a merge point, by a selection."""
         return choose(guard, one, other)
 
     def _value_in(self, state: State, key: Hashable) -> Value:
@@ -217,10 +215,8 @@ class Executor:
         frame.values.update(zip(op.results, results, strict=True))
         return None
 
-    # Control flow.
-
     def run_construct(self, op: flow.SelectionOp | flow.LoopOp, frame: Frame) -> None:
-        """Executes a selection or a loop, and goes on behind it."""
+        """Executes a selection or a loop, and continues after it."""
         if not op.body.blocks:
             return
         guard, escapes = self.guard, frame.escapes
@@ -234,7 +230,7 @@ class Executor:
     def leave_construct(
         self, op: flow.SelectionOp | flow.LoopOp, guard: Term | None, frame: Frame
     ) -> None:
-        """Goes on at the merge block; `guard` is its condition if all come there."""
+        """Continues at the merge block. `guard` is its condition if all paths lead to it."""
         merge = op.merge_block
         assert merge is not None
         edges = frame.edges.pop(merge, None)
@@ -251,7 +247,7 @@ class Executor:
         frame.values.update(zip(op.results, results, strict=True))
 
     def run_loop(self, op: flow.LoopOp, frame: Frame) -> None:
-        """Unrolls a loop for as long as its condition can hold."""
+        """Unrolls a loop while its condition can be true."""
         blocks = order_blocks(op.body)[:-1]
         header = blocks[1]
         for _ in range(self.trips):
@@ -266,7 +262,7 @@ class Executor:
         )
 
     def jump(self, block: Block, guard: Term, arguments: Sequence[Value], frame: Frame) -> None:
-        """Adds an edge into a block."""
+        """Adds an edge to a block."""
         if not z3.is_false(guard):
             frame.edges.setdefault(block, []).append(Edge(guard, self.state, tuple(arguments)))
 
@@ -300,15 +296,14 @@ class Executor:
         return True
 
     def condition(self, value: Scalar, op: Operation) -> Term:
-        """The term that decides a branch; an undefined one is undefined behaviour."""
+        """Returns the term of a branch condition. An undefined condition is undefined behaviour."""
         self.note_undefined(both(self.guard, value.undefined), op)
         known = z3.simplify(value.term)
-        # An unknown condition is not simplified, because its sides are parts of indexes that ranges
-        # bound.
+        # An unknown condition is not simplified, because ranges use its sides to bound indices.
         return known if z3.is_true(known) or z3.is_false(known) else value.term
 
     def note_undefined(self, condition: Term, op: Operation) -> None:
-        """Called where behaviour is undefined. Does nothing here."""
+        """Called with a condition of undefined behaviour. Does nothing by default."""
 
     def _switch(self, op: flow.SwitchOp, frame: Frame) -> None:
         selector = frame.values[op.selector]
@@ -324,8 +319,6 @@ class Executor:
             rest = both(rest, negate(taken))
         default = [frame.values[o] for o in op.default_operands]
         self.jump(op.default_target, rest, default, frame)
-
-    # Instructions.
 
     def _results(self, op: Operation, operands: Sequence[Value]) -> Sequence[Value]:
         match op:
@@ -367,25 +360,25 @@ class Executor:
         return Place(key, StorageClass.Function, type, (), type)
 
     def length(self, length: Any) -> int:
-        """The number of an array's elements."""
+        """Returns the number of an array's elements."""
         number = getattr(length, "data", None)
         if not isinstance(number, int):
             raise Unsupported(
-                "a specialization constant decides an array's length: run spirv-specialize before"
+                "a specialization constant determines an array's length: run spirv-specialize first"
             )
         return number
 
     def chain(self, base: Value, indexes: Sequence[Scalar], op: Operation) -> Place:
-        """The pointer to a part."""
+        """Returns the pointer to a part."""
         if not isinstance(base, Place):
-            raise Unsupported("it is not known which variable a pointer points to", op)
+            raise Unsupported("the variable that a pointer refers to is not known", op)
         type = base.type
         for index in indexes:
             type = self.part_type(type, index)
         return Place(base.root, base.storage, base.whole, (*base.path, *indexes), type)
 
     def part_type(self, type: Attribute, index: Scalar) -> Attribute:
-        """The type of the part that an index selects."""
+        """Returns the type of the part that an index selects."""
         if isinstance(type, StructType):
             number = known_number(index.term)
             assert number is not None
@@ -400,7 +393,7 @@ class Executor:
     def read(self, place: Value, op: Operation) -> Value:
         """Loads from a variable of the invocation, or from memory."""
         if not isinstance(place, Place):
-            raise Unsupported("it is not known which variable a pointer points to", op)
+            raise Unsupported("the variable that a pointer refers to is not known", op)
         if place.storage not in INVOCATION:
             return self.load(place, op)
         value, type = self._value_in(self.state, place.root), place.whole
@@ -413,7 +406,7 @@ class Executor:
     def write(self, place: Value, value: Value, op: Operation) -> None:
         """Stores to a variable of the invocation, or to memory."""
         if not isinstance(place, Place):
-            raise Unsupported("it is not known which variable a pointer points to", op)
+            raise Unsupported("the variable that a pointer refers to is not known", op)
         if place.storage not in INVOCATION:
             return self.store(place, value, op)
         old = self._value_in(self.state, place.root)
@@ -437,8 +430,8 @@ def _is_local(key: Hashable) -> bool:
 
 def order_blocks(region: Region) -> list[Block]:
     """
-    Sorts a region's blocks so that each comes after the blocks that branch to it. A construct's
-    merge block is the last, a loop's continue target the last but one.
+    Sorts a region's blocks so that each comes after its predecessors. A construct's merge block is
+    last, a loop's continue target second to last.
     """
     blocks = list(region.blocks)
     if len(blocks) == 1:

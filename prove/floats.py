@@ -1,7 +1,8 @@
 """
-Represents floats as terms: as bits for instructions that are exact on bits, in FP theory for those
-that round. FP theory has a single NaN. Its results become fresh bits that must encode the float, so
-that a NaN may have any payload.
+Represents floats as terms: bits for exact instructions, FP theory for rounding instructions.
+
+FP theory has a single NaN. Its results become fresh bits that must encode the float, so that a NaN
+may have any payload.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ NEAREST = z3.RNE()
 
 
 def negate(x: Term) -> Term:
-    """The bits with the other sign."""
+    """Flips the sign bit."""
     return x ^ z3.BitVecVal(1 << (x.size() - 1), x.size())
 
 
 def absolute(x: Term) -> Term:
-    """The bits without the sign."""
+    """Clears the sign bit."""
     return x & z3.BitVecVal((1 << (x.size() - 1)) - 1, x.size())
 
 
 def _fields(x: Term, type: Attribute) -> tuple[Term, Term]:
-    """The exponent's and the fraction's bits."""
+    """Returns the exponent bits and the fraction bits."""
     stored = float_sort(type).sbits() - 1
     return z3.Extract(x.size() - 2, stored, x), z3.Extract(stored - 1, 0, x)
 
 
 def is_nan(x: Term, type: Attribute) -> Term:
-    """Whether the bits are a NaN."""
+    """Returns the condition that the bits are a NaN."""
     exponent, fraction = _fields(x, type)
     return z3.And(exponent == -1, fraction != 0)
 
@@ -76,7 +77,7 @@ def _round_once(function: Callable[..., Any]) -> Exact:
 
 
 def _compare_bits(function: Callable[..., Term], unordered: bool) -> Exact:
-    """A comparison of bits by their order as signed magnitudes, without FP theory."""
+    """Returns a comparison of floats by their bits as signed magnitudes, without FP theory."""
 
     def compute(terms: Terms, type: Attribute, x: Term, y: Term) -> Term:
         nan = z3.Or(is_nan(x, type), is_nan(y, type))
@@ -87,9 +88,7 @@ def _compare_bits(function: Callable[..., Term], unordered: bool) -> Exact:
 
 
 def order_of(x: Term) -> Term:
-    """
-    Maps the bits of a float that is not NaN to an integer with the same order; both zeros are 0.
-    """
+    """Maps float bits other than NaN to an integer of the same order. Both zeros map to 0."""
     return z3.If(x < 0, z3.BitVecVal(1 << (x.size() - 1), x.size()) - x, x)
 
 
@@ -131,7 +130,7 @@ EXACT: dict[type[Operation], Exact] = {
     glsl.GLTruncOp: _round_once(lambda rounding, x: z3.fpRoundToIntegral(z3.RTZ(), x)),
     glsl.GLRoundEvenOp: _round_once(z3.fpRoundToIntegral),
 }
-"""Instructions with one exact or once rounded result."""
+"""Instructions whose result is exact or rounded once."""
 
 
 def is_comparison(op: Operation) -> bool:
@@ -140,7 +139,7 @@ def is_comparison(op: Operation) -> bool:
 
 
 def is_componentwise(op: Operation) -> bool:
-    """Whether an instruction on floats works on each component by itself."""
+    """True if an instruction on floats is elementwise."""
     alike = all(o.type == op.results[0].type for o in op.operands)
     whole = (glsl.GLNormalizeOp, glsl.GLCrossOp, glsl.GLReflectOp, glsl.GLFaceForwardOp)
     families = (a.FAddOp, a.FSubOp, a.FMulOp, a.FDivOp, a.FRemOp, a.FModOp)
@@ -152,7 +151,7 @@ def is_componentwise(op: Operation) -> bool:
 def conversion(
     kind: type[Operation], source: Attribute, target: Attribute, terms: Terms
 ) -> tuple[Callable[[Term], Term], Callable[[Term], Term] | None]:
-    """Computes a component's conversion, and where its result is undefined."""
+    """Returns a component's conversion, and the condition of an undefined result or None."""
     if kind in (conversions.ConvertFToSOp, conversions.ConvertFToUOp):
         return _to_integer(source, width(target), kind is conversions.ConvertFToSOp)
     sort = float_sort(target)

@@ -1,9 +1,9 @@
 """
-Executes instructions on images symbolically: a texel is a part of the image, by its coordinates.
+Executes image instructions symbolically: a texel is a part of the image, by its coordinates.
 
-The value of an image, of a sampler and of both combined is the place of its variable. Sampling is
-not an access: no invocation writes to an image that is bound for sampling, because images do not
-share memory. A texel's contents are unknown.
+The value of an image, a sampler or an image with a sampler is a pointer to its variable. Sampling
+is not an access: no invocation writes to an image that is bound for sampling, because images do
+not share memory. A texel's contents are unknown.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ OTHERS = ("OpImageQueryLevels", "OpImageQuerySamples", "OpImageQueryLod")
 
 
 def is_image(type: Attribute) -> bool:
-    """Whether a value of a type is an image, a sampler, or both."""
+    """True if a value of the type is an image, a sampler, or both."""
     return isinstance(type, ImageType | SampledImageType | SamplerType)
 
 
 class ImageExecutor(MatrixExecutor):
-    """Records accesses to texels; a subclass gives images their names and sizes."""
+    """Records accesses to texels. A subclass defines the names and sizes of images."""
 
     aliased: Mapping[Hashable, Hashable]
-    """The memory of variables that share it with others."""
+    """Memory key of each variable that shares memory with other variables."""
     read_lengths: set[str]
-    """The names of the lengths and sizes that the kernel reads."""
+    """Names of the lengths and sizes that the kernel reads."""
 
     def demand_index(self, index: Scalar, length: Term, op: Operation) -> None:
         """Demands that an index is below a length."""
         raise NotImplementedError
 
     def name_of(self, root: Hashable) -> str:
-        """The name of a variable in premises."""
+        """Returns the name of a variable in premises."""
         raise NotImplementedError
 
     def length_of(self, name: str) -> Term:
-        """The symbol of a length or a size, by its name in premises."""
+        """Returns the symbol of a length or a size, by its name in premises."""
         raise NotImplementedError
 
     def execute_image(self, op: RawOp, operands: Sequence[Value]) -> tuple[Value, ...]:
@@ -100,9 +100,9 @@ class ImageExecutor(MatrixExecutor):
         return tuple(self.fresh(result.type, ONE, name) for result in op.results)
 
     def _size_of(self, image: Value, axis: int) -> Term:
-        """The size of an image along an axis; the last axis of an arrayed one is its layers."""
+        """Returns the size of an image along an axis. The last axis of an array is its layers."""
         if not isinstance(image, Place):
-            raise Unsupported("a condition decides which image is accessed")
+            raise Unsupported("the accessed image depends on a condition")
         places = [known_number(index.term) for index in image.path]
         if None in places:
             raise Unsupported("an array of images is accessed at an unknown index")

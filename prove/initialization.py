@@ -1,10 +1,10 @@
 """
-Asks whether a read of Workgroup memory finds a number that an invocation wrote before.
+Proves that Workgroup memory is written before it is read.
 
-A read is safe if some write to its element happens before it: an earlier one of the invocation
-itself, or one of another invocation with a barrier between. The other invocation is found by
-solving the write's index for the invocation's place in the workgroup, and solvers check the result.
-Only facts that hold for all invocations are assumed of it.
+A read is safe if a write to its element happens before the read: an earlier one by the same
+invocation, or one by another invocation with a barrier between them. The other invocation is found
+by solving the write's index for an invocation id, and solvers check the result. Only facts that
+hold for all invocations are assumed about it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from xdsl_spirv.prove.values import Scalar, Term, constants_of, known_number, ne
 
 QUESTION, WHAT = "initialization", "Workgroup memory is written before it is read"
 INDEX = 32
-"""Bits of an index into Workgroup memory."""
+"""Number of bits of an index into Workgroup memory."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _ask_variable(kernel: Kernel, accesses: Sequence[Access]) -> Iterator[Demand
 
 
 def _list_leaves(kernel: Kernel, read: Access) -> tuple[list[Scalar], list[Term]]:
-    """The path to any number of the part that is read, and the bounds of the added indexes."""
+    """Returns the path to an arbitrary scalar of the part that is read, and its index bounds."""
     path, type, inside = list(read.place.path), read.place.type, list[Term]()
     while isinstance(type, VectorType | ArrayType | MatrixType):
         parts = parts_of(type, kernel.length) or []
@@ -84,7 +84,7 @@ def _list_leaves(kernel: Kernel, read: Access) -> tuple[list[Scalar], list[Term]
 
 
 def _same(write: Access, indexes: Sequence[Term], renamed: Sequence[tuple[Term, Term]]):
-    """Conditions that a write is to the element with the given indexes, or to all of it."""
+    """Returns the conditions that a write covers the element at the given indices."""
     pairs = zip(write.place.path, indexes, strict=False)
     return [equal(z3.substitute(p.term, *renamed), i) for p, i in pairs]
 
@@ -92,14 +92,11 @@ def _same(write: Access, indexes: Sequence[Term], renamed: Sequence[tuple[Term, 
 def _find_writers(
     kernel: Kernel, write: Access, indexes: Sequence[Term]
 ) -> Iterator[tuple[Term, Term]]:
-    """
-    Yields, for other invocations that may have written an element, facts about the invocation and
-    the condition that it did not write it.
-    """
+    """Yields, for possible writers of an element, (facts, condition that it was not written)."""
     solved = _solve(kernel, write, indexes)
     axes = [axis for axis, size in zip(kernel.local, kernel.size, strict=True) if size > 1]
     tried = list[list[Term]]()
-    # The invocation's place is the reader's, or 0, along axes that the index does not determine.
+    # Along axes that the index does not determine, the writer's id is the reader's or 0.
     for default in (lambda symbol: symbol, lambda symbol: z3.BitVecVal(0, INDEX)):
         chosen = {symbol: default(symbol) for symbol in kernel.local}
         chosen |= _to_local(kernel, solved, default(kernel.built_ins["SubgroupLocalInvocationId"]))
@@ -110,7 +107,7 @@ def _find_writers(
 
 
 def _to_local(kernel: Kernel, chosen: Mapping[Term, Term], lane: Term) -> dict[Term, Term]:
-    """The place in the workgroup of an invocation that its index or its subgroup gives."""
+    """Completes the chosen ids of an invocation from its local index or its subgroup."""
     found = dict(chosen)
     lane = found.pop(kernel.built_ins["SubgroupLocalInvocationId"], lane)
     subgroup, index = found.pop(kernel.subgroup, None), found.pop(kernel.index(), None)
@@ -127,7 +124,7 @@ def _to_local(kernel: Kernel, chosen: Mapping[Term, Term], lane: Term) -> dict[T
 def _place_writer(
     kernel: Kernel, write: Access, indexes: Sequence[Term], chosen: Mapping[Term, Term]
 ) -> Iterator[tuple[Term, Term]]:
-    """Yields what `_find_writers` yields for the invocation at a chosen place."""
+    """Yields the pair of `_find_writers` for the invocation with the chosen ids."""
     number = next(kernel.numbers)
     facts = [*kernel.facts, z3.Implies(z3.Bool(CONSECUTIVE), kernel.consecutive)]
     symbols = constants_of([write.guard, *facts, *(p.term for p in write.place.path)])
@@ -139,7 +136,7 @@ def _place_writer(
     exists = [
         z3.ULT(chosen[symbol], size) for symbol, size in zip(kernel.local, kernel.size, strict=True)
     ]
-    # Some invocation writes each element of a matrix, so its row and column may be chosen as well.
+    # Each element of a matrix is written, so its row and column may be chosen, too.
     free = [c for c in chosen if not any(c.eq(symbol) for symbol in kernel.local)]
     for fact in kernel.facts if free else ():
         if any(c.eq(f) for c in constants_of([fact]) for f in free):
@@ -150,7 +147,7 @@ def _place_writer(
 
 
 def _solve(kernel: Kernel, write: Access, indexes: Sequence[Term]) -> dict[Term, Term]:
-    """Solves a write's indexes for the places of the invocation that writes an element."""
+    """Solves a write's indices for the ids of the invocation that writes an element."""
     lane = kernel.built_ins["SubgroupLocalInvocationId"]
     numbers = [*kernel.local, kernel.index(), kernel.subgroup, lane, *write.free]
     values: dict[Term, list[tuple[int, Term]]] = {}
@@ -175,7 +172,7 @@ def _solve(kernel: Kernel, write: Access, indexes: Sequence[Term]) -> dict[Term,
 
 
 def _find_piece(term: Term, numbers: Sequence[Term]) -> Piece | None:
-    """Returns the digit of one of the given numbers that a term is; None for other terms."""
+    """Returns the digit of one of the given numbers that a term is, or None."""
     found = next((n for n in numbers if n.eq(term)), None)
     if found is not None:
         return Piece(found)

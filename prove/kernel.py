@@ -1,11 +1,12 @@
 """
-Executes a kernel once for any invocation of any launch; records accesses, barriers and demands.
+Executes a kernel once for any invocation of any launch. Records accesses, barriers and demands.
 
-Symbols have levels: symbols of the launch (grid, lengths, push constants, contents that are never
-written) are equal for all invocations, symbols of a workgroup within that workgroup, symbols of an
-iteration between its barriers. All others belong to one invocation. A second invocation has the
-same terms with symbols of its own. Each access lies in an interval between barriers. A cooperative
-matrix in memory is accessed by its subgroup: any invocation may access any of its elements.
+Symbols have levels. Symbols of the launch (grid, lengths, push constants, contents that are never
+written) are equal for all invocations. Symbols of a workgroup are equal within the workgroup, and
+symbols of an iteration between the iteration's barriers. All other symbols belong to one
+invocation. A second invocation has the same terms with its own symbols. Each access is in an
+interval between barriers. A cooperative matrix in memory is accessed by its subgroup: any
+invocation may access any of its elements.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ from xdsl_spirv.prove.values import (
 MOST_GROUPS = 65535
 MOST_LANES = 128
 CONSECUTIVE = "subgroups.consecutive"
-"""The premise that subgroups are consecutive invocations, all full but the last."""
+"""The premise that subgroups are consecutive invocations, all of them full except the last."""
 SHARED = (StorageClass.Workgroup, StorageClass.StorageBuffer, StorageClass.Uniform, PHYSICAL)
 
 
@@ -105,7 +106,7 @@ class Kernel(AddressExecutor):
         super().__init__(module, limits)
         self.fixed = fixed
         self.exact = False
-        """True if `fixed` has the numbers of every launch of a program."""
+        """True if `fixed` contains the numbers of every launch of a program."""
         context = Context(module, Options(), Geometry((0, 0, 0), (1, 1, 1), 32))
         specialize(context, {})
         self.model = MemoryModel(context)
@@ -122,22 +123,20 @@ class Kernel(AddressExecutor):
         self.barriers: list[tuple[ControlBarrierOp, Term]] = []
         self.demands: list[Demand] = []
         self.lengths: dict[str, Term] = {}
-        """The lengths of runtime arrays and the sizes of images, by their names in premises."""
+        """Lengths of runtime arrays and sizes of images, by their names in premises."""
         self.read_lengths = set[str]()
         self.pushed: dict[str, Term] = {}
         self.members: dict[str, Term] = {}
-        """The integers that are members of blocks that are never written, as `Block.member`."""
+        """Integers in blocks that are never written, by name (`Block.member`)."""
         self.contents: dict[str, list[tuple[Term, bool]]] = {}
-        """Integers read from buffers that are never written, with their types."""
+        """(integer, signedness) read from buffers that are never written, by buffer name."""
         self.elements: dict[str, tuple[str, int, list[int]]] = {}
-        """
-        Functions that give a buffer's contents: the buffer, and by argument the offset in bytes.
-        """
+        """For each function of a buffer's contents: the buffer, and byte strides of arguments."""
         self.renamings: dict[int, Callable[[Term], Term]] = {}
-        """The functions that give another invocation's terms, by level."""
+        """Functions that rename terms for another invocation, by level."""
         self.tickets: list[Ticket] = []
         self.elected: list[tuple[Term, Term]] = []
-        """The conditions under which one invocation of a subgroup is elected, and the results."""
+        """(guard, result) of each election of one invocation of a subgroup."""
         self.orders = [
             [self._find_order(kind, level) for kind in (WORKGROUPS, BUFFERS, IMAGES)]
             for level in (SAME_SUBGROUP, SAME_WORKGROUP)
@@ -151,7 +150,7 @@ class Kernel(AddressExecutor):
             and storage_of(pointer) not in INVOCATION
         }
         self.aliased = find_aliases(self.symbols)
-        """Variables that share memory with others: a store to one may change each of them."""
+        """Variables that share memory, so that a store to one may change the others."""
         changed = {self.aliased.get(root) for root in self.written} - {None}
         self.written |= {root for root, memory in self.aliased.items() if memory in changed}
         self.counters = find_counters(self.module, self.written) - self.aliased.keys()
@@ -165,16 +164,14 @@ class Kernel(AddressExecutor):
 
         self._count_subgroups()
         self.facts_of_launches = len(self.facts)
-        """
-        Number of facts about launches; the facts after them are derived from the kernel's code.
-        """
+        """Number of facts about launches. Later facts are derived from the kernel's code."""
 
     def _count_subgroups(self) -> None:
-        """Makes the subgroup, the lane, the subgroup size and the subgroup count."""
+        """Creates the terms of the subgroup, the lane, the subgroup size and the subgroup count."""
         threads, size = prod(self.size), self._number("subgroup.size", LAUNCH)
         given, known = CONSECUTIVE in self.fixed, known_number(size)
         if given and known:
-            # They are parts of the invocation's index then, so that ranges bound them.
+            # Subgroup and lane are computed from the local index, so that ranges bound them.
             number: Term = z3.BitVecVal(-(-threads // known), 32)
             self.subgroup, lane = z3.UDiv(self.index(), size), z3.URem(self.index(), size)
         else:
@@ -194,31 +191,31 @@ class Kernel(AddressExecutor):
         self.consecutive = z3.And(
             z3.Bool(CONSECUTIVE), blocks, z3.ULT(number * size, size + threads)
         )
-        """Whether subgroups are consecutive invocations of the workgroup."""
+        """Condition that subgroups are consecutive invocations of the workgroup."""
         self.facts += [self.consecutive] * given
 
     def _number_places(self, name: str, level: int, sizes: Iterable[int | None]) -> list[Term]:
-        """Makes a symbol for the position along each axis; 0 if the axis has length 1."""
+        """Creates a symbol for the position along each axis, 0 if the axis has length 1."""
         return [
             z3.BitVecVal(0, 32) if size == 1 else self._number(f"{name}.{axis}", level)
             for axis, size in zip("xyz", sizes, strict=True)
         ]
 
     def _number(self, name: str, level: int, type: Attribute = i32) -> Term:
-        """A number of the launch: the given one, or else a symbol."""
+        """Returns a number of the launch: the fixed one, or else a symbol."""
         given = self.fixed.get(name)
         if given is None or not isinstance(type, IntegerType):
             return self.symbol(name, type, level)
         return z3.simplify(resize(given, width(type), False))
 
     def launch_numbers(self) -> dict[str, Term]:
-        """The numbers of a launch by their names: the grid, push constants, lengths of arrays."""
+        """Returns the launch's numbers by name: grid, push constants, array lengths."""
         grid = {f"grid.{axis}": term for axis, term in zip("xyz", self.grid, strict=True)}
         pushed = {name: t for name, t in self.pushed.items() if name not in self.addresses}
         return grid | pushed | self.lengths
 
     def unread_numbers(self) -> dict[str, Term]:
-        """The push constants that the kernel declares and does not read."""
+        """Returns the push constants that the kernel declares and does not read."""
         found, read = dict[str, Term](), set(self.pushed)
         for op in self.symbols.values():
             if isinstance(op, GlobalVariableOp) and op.storage_class is StorageClass.PushConstant:
@@ -233,7 +230,7 @@ class Kernel(AddressExecutor):
         return z3.simplify(x + y * self.size[0] + z * (self.size[0] * self.size[1]))
 
     def _find_order(self, kind: int, level: int) -> Order:
-        """Finds the order that all control barriers of a scope guarantee."""
+        """Returns the order that all control barriers of a scope guarantee."""
         scopes = [Scope.Workgroup] + [Scope.Subgroup] * (level == SAME_SUBGROUP)
         said = [
             self._semantics(op)
@@ -248,9 +245,7 @@ class Kernel(AddressExecutor):
         )
 
     def _semantics(self, op: ControlBarrierOp) -> Semantics:
-        """
-        The semantics of a barrier, combined with memory barriers directly before and after it.
-        """
+        """Returns a barrier's semantics, combined with adjacent memory barriers."""
         own = self.model.semantics(op)
         before, behind = (self._fence(op, back) for back in (True, False))
         if before is None or behind is None:
@@ -279,11 +274,11 @@ class Kernel(AddressExecutor):
         self.call(self.function, [])
 
     def record(self) -> tuple[list[Any], ...]:
-        """The lists to which execution appends."""
+        """Returns the lists to which execution appends."""
         return (self.accesses, self.barriers, self.demands, self.tickets, self.elected)
 
     def initial(self, key: Hashable) -> Value:
-        """The initial value of a variable: any value for Private variables."""
+        """Returns the initial value of a variable: any value for Private variables."""
         if isinstance(key, tuple):
             return Log()
         op = self.symbols[str(key)]
@@ -291,10 +286,8 @@ class Kernel(AddressExecutor):
         self.state[key] = self.fresh(op.type.pointee, ONE, "private")
         return self.state[key]
 
-    # Memory.
-
     def global_value(self, op: Operation) -> Value:
-        """The place of a variable of the module."""
+        """Returns the pointer to a module variable."""
         if not isinstance(op, GlobalVariableOp):
             raise Unsupported(f"{op.name} is not supported")
         if op.built_in is not None:
@@ -303,7 +296,7 @@ class Kernel(AddressExecutor):
         return super().global_value(op)
 
     def load(self, place: Place, op: Operation) -> Value:
-        """Reads a number of the launch, the contents of a buffer, or an unknown value."""
+        """Returns a number of the launch, the contents of a buffer, or an unknown value."""
         if isinstance(place.root, tuple):
             return self._built_in(str(place.root[1]), place)
         if place.storage is StorageClass.PushConstant:
@@ -358,7 +351,7 @@ class Kernel(AddressExecutor):
             return
         facts, atomic = self.model.facts(op, write), isinstance(op, AtomicOperation)
         if place.storage is PHYSICAL and not atomic and not self.model.vulkan:
-            # Without the Vulkan memory model, physical memory is not known to be coherent.
+            # Without the Vulkan memory model, physical memory may not be coherent.
             facts = replace(facts, available=SAME_INVOCATION, visible=SAME_INVOCATION, plain=True)
         between = (self.state[INTERVAL], self.state[NEAR])
         made = Access(op, place, self.guard, write, atomic, facts, *between, matrix, free=free)
@@ -367,7 +360,7 @@ class Kernel(AddressExecutor):
     def check_path(self, place: Place, op: Operation) -> None:
         """Demands that each index on the path to a part is in bounds."""
         if place.storage is StorageClass.Image:
-            return  # The pointer's own instruction has the demand.
+            return  # The instruction that creates the pointer has this demand.
         if isinstance(place.root, Address):
             return self.demand_address(place, op)
         type = place.whole
@@ -379,20 +372,20 @@ class Kernel(AddressExecutor):
             type = self.part_type(type, index)
 
     def array_length(self, root: Hashable, depth: int) -> Term:
-        """The symbol of a runtime array's length."""
+        """Returns the symbol of a runtime array's length."""
         if depth > 1:
             raise Unsupported("a runtime array outside of a buffer's block is not supported")
         return self.length_of(f"len({self.name_of(root)})")
 
     def length_of(self, name: str) -> Term:
-        """The symbol of a length or a size, by its name in premises."""
+        """Returns the symbol of a length or a size, by its name in premises."""
         if name not in self.lengths:
             self.lengths[name] = self._number(name, LAUNCH)
             self.facts.append(z3.ULE(self.lengths[name], (1 << 31) - 1))
         return self.lengths[name]
 
     def name_of(self, root: Hashable) -> str:
-        """A buffer's block's name in the source, or its symbol where blocks share a name."""
+        """Returns the source name of a buffer's block, or its symbol if blocks share a name."""
         if isinstance(root, Address):
             return root.name
         op = self.symbols[str(root)]
@@ -433,7 +426,7 @@ class Kernel(AddressExecutor):
         return self._push(name, place.type)
 
     def _push(self, name: str, type: Attribute) -> Value:
-        """The symbols of a push constant's numbers, named as the source spells its members."""
+        """Returns the symbols of a push constant, with the source names of its members."""
         if is_address(type):
             return self.address(name, None, type)
         if parts_of(type, self.length) is not None:
@@ -464,10 +457,8 @@ class Kernel(AddressExecutor):
             return leaves[known_number(place.path[0].term) or 0]
         return leaves if isinstance(place.type, VectorType) else leaves[0]
 
-    # Instructions.
-
     def unset(self, type: Attribute) -> Value:
-        """The value of memory that was never written: any number; a pointer points nowhere."""
+        """Returns the value of unwritten memory: any number, or a pointer without target."""
         if isinstance(type, PointerType):
             return None
         if isinstance(type, CooperativeMatrixType):
@@ -494,7 +485,12 @@ class Kernel(AddressExecutor):
         columns = [list(scalars(operand)) for operand in operands]
         question = "shifts" if "Shift" in op.name else "division"
         if not columns[0]:
-            self.demand(question, "components of a cooperative matrix", op, ALWAYS)
+            self.demand(
+                question,
+                "components of a cooperative matrix",
+                op,
+                ALWAYS,
+            )
         for row in zip(*columns, strict=False):
             wrong = undefined(*[leaf.term for leaf in row])
             self.demand(question, "operands with a result", op, wrong)
@@ -509,7 +505,7 @@ class Kernel(AddressExecutor):
         if isinstance(op, AtomicOperation):
             place = operands[0]
             if not isinstance(place, Place):
-                raise Unsupported("it is not known which variable a pointer points to", op)
+                raise Unsupported("the variable that a pointer refers to is not known", op)
             self.check_path(place, op)
             for write in [False] * (not isinstance(op, AtomicStoreOp)) + [True] * (
                 not isinstance(op, AtomicLoadOp)
@@ -533,14 +529,14 @@ class Kernel(AddressExecutor):
         return results
 
     def _atomic_results(self, op: Operation, place: Place) -> tuple[Value, ...]:
-        """Returns unknown numbers; numbers of a counter that only grows are unique tickets."""
+        """Returns unknown numbers. Results of a counter that only grows are unique tickets."""
         results = tuple(self.fresh(result.type, ONE, op.name) for result in op.results)
         if results and place.root in self.counters and not self.quiet:
             self.tickets.append(Ticket(results[0].term, self.guard, place))
         return results
 
     def _compute(self, op: Operation, operands: Sequence[Value]) -> Sequence[Value]:
-        """Computes an operation; the components of cooperative matrices stay unknown."""
+        """Computes an operation. Components of cooperative matrices stay unknown."""
         if isinstance(op, CooperativeMatrixLengthOp):
             name = f"elements of {op.cooperative_matrix_type}"
             return (Scalar(self.symbol(name, i32, LAUNCH)),)
@@ -557,11 +553,11 @@ class Kernel(AddressExecutor):
         return super()._compute(op, operands)
 
     def decides(self, op: Operation) -> bool:
-        """True if a question may depend on a result of an operation."""
+        """True if a question may depend on a result of the operation."""
         return not self.deciding.isdisjoint(op.results)
 
     def anything(self, type: Attribute) -> Value:
-        """Returns any value, for results that no question depends on."""
+        """Returns an arbitrary value, for results on which no question depends."""
 
         def leaf(t: Attribute) -> Value:
             if isinstance(t, CooperativeMatrixType):

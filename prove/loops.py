@@ -1,14 +1,14 @@
 """
-Executes loops of any number of iterations, and keeps the contents of memory between barriers.
+Executes loops with any number of iterations, and tracks memory contents between barriers.
 
-A loop whose exits depend on known numbers only is unrolled. Any other loop without barriers is
-executed once, from a state in which the variables that it changes have any value that satisfies
+A loop whose exits depend only on known numbers is unrolled. Any other loop without barriers is
+executed once, from a state in which the variables that it changes have any values that satisfy
 inductive facts. A loop with barriers is executed three times: the first iteration up to its
-barrier, a general one, and the head of the next. Its variables are uniform in the workgroup if
-their terms are.
+barrier, a general iteration, and the head of the next one. Its variables are uniform in the
+workgroup if their terms are.
 
-Between two barriers, an invocation sees only its own stores to shared memory: another one's store
-would be a race, which is asked separately.
+Between two barriers, an invocation sees only its own stores to shared memory. A store by another
+invocation would be a race, which is tested separately.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from xdsl_spirv.prove.values import (
 )
 
 LAUNCH, WORKGROUP, ITERATION, ONE = range(4)
-"""Levels of symbols."""
+"""Levels of symbols: equal in the launch, the workgroup, an iteration; or of one invocation."""
 
 INTERVAL, NEAR = "interval", "near"
-"""The intervals between a workgroup's barriers, and between a subgroup's."""
+"""State keys of the intervals between a workgroup's barriers, and a subgroup's barriers."""
 
 UNROLLED = 64
-"""Most iterations of a loop that is unrolled."""
+"""Maximum number of iterations of a loop that is unrolled."""
 
 MOST_STORES = 16
 QUICK = Limits(seconds=0.5, solvers=1)
@@ -64,12 +64,12 @@ ORDERS: tuple[Callable[[Term, Term], Term], ...] = (
     lambda x, y: x <= y,
     lambda x, y: x >= y,
 )
-"""Relations of a variable to its first value that may hold in every iteration."""
+"""Relations between a variable and its first value that may hold in every iteration."""
 
 
 Cells: TypeAlias = dict[Hashable, Value]
 Candidate: TypeAlias = Callable[[Cells], Term]
-"""A fact of the variables at the head of a loop that may hold in every iteration."""
+"""A fact about the variables at a loop's head that may hold in every iteration."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,14 +83,14 @@ class Stored:
 
 @dataclass(frozen=True)
 class Log:
-    """The invocation's stores to a variable since the last barrier; `lost` if some are unknown."""
+    """The invocation's stores to a variable since the last barrier. `lost`: some are unknown."""
 
     stores: tuple[Stored, ...] = ()
     lost: bool = False
 
 
 class Contents:
-    """The contents of memory between two barriers, as a function of the indexes."""
+    """The contents of memory between two barriers, as a function of the indices."""
 
     def __init__(self, place: Place, epoch: Term | None = None):
         self.place, self.number, self.epoch = place, 0, epoch
@@ -111,7 +111,7 @@ class Contents:
 
 
 class LoopExecutor(Executor):
-    """Executes loops. Symbols have levels (ONE is an invocation's), and `facts` hold for them."""
+    """Executes loops. Each symbol has a level, and `facts` are conditions on symbols."""
 
     def __init__(self, module: ModuleOp, limits: Limits):
         super().__init__(module, Terms(), limits)
@@ -125,25 +125,25 @@ class LoopExecutor(Executor):
         """The enclosing loops that are executed once for all iterations."""
         self._probed: list[tuple[flow.LoopOp, list[bool]]] = []
         self._about: list[tuple[str, set[str]]] = []
-        """For each fact its newest symbol, and all of its symbols that loops and loads made."""
+        """For each fact, its newest symbol, and its symbols created by loops and loads."""
         self._ranges: tuple[int, Ranges, dict[int, Ranges]] | None = None
-        """Cached ranges of terms: for a number of facts, and by guard."""
+        """Cached ranges of terms: (number of facts, ranges, ranges by guard)."""
 
     def record(self) -> tuple[list[object], ...]:
-        """The lists to which execution appends."""
+        """Returns the lists to which execution appends."""
         raise NotImplementedError
 
     def interval(self) -> frozenset[int]:
-        """Makes a new interval between barriers."""
+        """Creates an interval between barriers."""
         return frozenset([next(self.numbers)])
 
     def symbol(self, name: str, type: Attribute, level: int) -> Term:
-        """Makes a symbol of a level."""
+        """Creates a symbol of a level."""
         self.levels[name] = level
         return variable_term(name, type)
 
     def fresh(self, type: Attribute, level: int, what: str) -> Value:
-        """Makes an unknown value of a level."""
+        """Creates an unknown value of a level."""
 
         def make(t: Attribute) -> Value:
             # The components of a cooperative matrix are not modelled.
@@ -154,14 +154,12 @@ class LoopExecutor(Executor):
         return build(type, make, self.length)
 
     def cut_iteration(self) -> None:
-        """Stops execution at a barrier if only the code before the barrier is of interest."""
+        """Stops execution at a barrier if only the code before the barrier is needed."""
         if self._cut:
             self.guard = NEVER
 
-    # Memory between barriers.
-
     def join(self, guard: Term, one: Value, other: Value) -> Value:
-        """Unites intervals and stores where paths meet."""
+        """Merges two values at a merge point, including intervals and stores."""
         if isinstance(one, frozenset):
             return one | other
         if not isinstance(one, Log):
@@ -174,7 +172,7 @@ class LoopExecutor(Executor):
         return Log(tuple(stores), one.lost or other.lost)
 
     def keep_store(self, place: Place, value: Value | None) -> None:
-        """Records a store. A `value` of None means that something unknown was stored."""
+        """Records a store. A `value` of None stands for an unknown value."""
         log = self._log(place.root)
         if value is None or len(log.stores) == MOST_STORES:
             self.state["stores", place.root] = Log((), True)
@@ -187,9 +185,9 @@ class LoopExecutor(Executor):
 
     def read_shared(self, place: Place) -> Value:
         """
-        Reads shared memory: the invocation's last store, or else the state at the last barrier.
+        Reads shared memory: the invocation's last store, or else the contents at the last barrier.
 
-        Another invocation's store in between would be a race.
+        A store by another invocation since this barrier would be a race.
         """
         log = self._log(place.root)
         alike = all(len(s.place.path) == len(place.path) for s in log.stores)
@@ -207,7 +205,7 @@ class LoopExecutor(Executor):
     def cross_barrier(self, near: bool) -> None:
         """
         Begins a new interval after a barrier of the subgroup (`near`) or workgroup. Other
-        invocations of the subgroup may have stored anything before its barrier.
+        invocations of the subgroup may have stored any values before a subgroup barrier.
         """
         for key in [k for k, v in self.state.items() if isinstance(v, Log)]:
             self.state[key] = Log((), near)
@@ -217,8 +215,6 @@ class LoopExecutor(Executor):
             self.state[NEAR] = self.interval()
         if not near:
             self.state[INTERVAL] = self.interval()
-
-    # Loops.
 
     def run_loop(self, op: flow.LoopOp, frame: Frame) -> None:
         """Executes a loop for any number of iterations."""
@@ -238,7 +234,7 @@ class LoopExecutor(Executor):
             self.inside.pop()
 
     def _unroll(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp) -> bool:
-        """Executes a loop's iterations while its conditions are known; else reverts everything."""
+        """Unrolls a loop if its conditions are known. Otherwise reverts, and returns False."""
         lengths = [len(made) for made in self.record()]
         kept = {block: list(edges) for block, edges in frame.edges.items()}
         returns, escapes, cut = list(frame.returns), frame.escapes, self._cut
@@ -264,7 +260,7 @@ class LoopExecutor(Executor):
     def _is_long(
         self, blocks: Sequence[Block], heads: Sequence[Edge], frame: Frame, op: flow.LoopOp
     ) -> bool:
-        """True if the loop still runs after `UNROLLED` trips of equal steps of its variables."""
+        """True if the loop has more than `UNROLLED` iterations, by the steps of its variables."""
         first, second, third = (dict(_cells(head)) for head in heads)
         far = dict[Hashable, Scalar]()
         for key, value in third.items():
@@ -288,7 +284,7 @@ class LoopExecutor(Executor):
         return bool(decided) and all(decided) and bool(back)
 
     def condition(self, value: Scalar, op: Operation) -> Term:
-        """Evaluates a condition, and notes if it decides an exit of the unrolled loop."""
+        """Evaluates a condition, and records if it controls an exit of the unrolled loop."""
         term = super().condition(value, op)
         if self._probed and op.parent_op() is self._probed[-1][0]:
             merge = self._probed[-1][0].merge_block
@@ -298,12 +294,12 @@ class LoopExecutor(Executor):
         return term
 
     def _decide(self, condition: Term) -> Term:
-        """Returns the condition, or a constant if ranges decide it."""
+        """Returns the condition, or a constant if ranges prove it."""
         decided = self.ranges_under(self.guard).decide(condition)
         return condition if decided is None else z3.BoolVal(decided)
 
     def ranges_under(self, guard: Term) -> Ranges:
-        """The ranges of terms under a condition, derived from facts and conditions."""
+        """Returns the ranges of terms under a condition, derived from facts and the condition."""
         if self._ranges is None or self._ranges[0] != len(self.facts):
             self._ranges = len(self.facts), Ranges(self.facts), dict[int, Ranges]()
         _, known, by_guard = self._ranges
@@ -313,20 +309,20 @@ class LoopExecutor(Executor):
         return by_guard[guard.get_id()]
 
     def waits(self, op: Operation) -> bool:
-        """Whether an operation waits for the workgroup, itself or in a function that it calls."""
+        """True if an operation waits for the workgroup, also in a called function."""
         if isinstance(op, flow.FunctionCallOp):
             callee = self.symbols[op.callee.string_value()]
             return any(self.waits(inner) for inner in callee.walk())
         return isinstance(op, ControlBarrierOp) and op.execution_scope.data is Scope.Workgroup
 
     def _iterate(self, blocks: Sequence[Block], start: Edge, frame: Frame) -> list[Edge]:
-        """Executes one iteration; returns the edges back to the header."""
+        """Executes one iteration. Returns the edges back to the header."""
         frame.edges[blocks[0]] = [start]
         self.run_blocks(blocks, frame)
         return frame.edges.pop(blocks[0], [])
 
     def _try(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp):
-        """Executes one iteration without records. Returns the edges back to the header."""
+        """Executes one iteration without recording. Returns the edges back to the header."""
         kept = {block: list(edges) for block, edges in frame.edges.items()}
         returns, cut, escapes = list(frame.returns), self._cut, frame.escapes
         self.quiet, self._cut = self.quiet + 1, False
@@ -339,8 +335,10 @@ class LoopExecutor(Executor):
         self, blocks: Sequence[Block], start: Edge, frame: Frame, level: int, op: flow.LoopOp
     ) -> tuple[Edge, list[Edge]]:
         """
-        Returns the state at the head of any iteration: variables that the body changes are unknown,
-        but uniform at `level` if every iteration keeps them so, and fulfil the inductive facts.
+        Returns the state at the head of any iteration, and the edges back to the header.
+
+        Variables that the body changes are unknown and satisfy the inductive facts. They are
+        uniform at `level` if every iteration preserves their uniformity.
         """
         changed: dict[Hashable, int] = {}
         while True:
@@ -399,9 +397,9 @@ class LoopExecutor(Executor):
         self, start: Edge, edge: Edge, back: Sequence[Edge], changed: dict[Hashable, int]
     ) -> None:
         """
-        Adds facts that every iteration preserves. A variable moves by multiples of a power of two
-        (overflow preserves that), and it stays on one side of its first value, of a bound that the
-        loop compares with, or of another variable.
+        Adds facts that every iteration preserves. A variable changes by multiples of a power of
+        two, also with overflow. It stays on one side of its first value, of a bound that the loop
+        compares with it, or of another variable.
         """
         first, head = dict(_cells(start)), dict(_cells(edge))
         kept: list[Candidate] = []
@@ -433,7 +431,7 @@ class LoopExecutor(Executor):
     def _keep_inductive(
         self, kept: list[Candidate], head: Cells, back: Sequence[Edge]
     ) -> list[Term]:
-        """Filters candidate facts: an iteration must preserve each, given that all hold before."""
+        """Returns the candidate facts that an iteration preserves if all hold before it."""
         while True:
             held, still = [holds(head) for holds in kept], kept
             for edge in back:
@@ -445,9 +443,7 @@ class LoopExecutor(Executor):
     def _drop_broken(
         self, known: Sequence[Term], kept: list[Candidate], cells: Cells
     ) -> list[Candidate]:
-        """
-        Drops candidate facts that conditions do not imply. Each answer of a solver refutes several.
-        """
+        """Returns the candidates that conditions imply. Each solver answer refutes several."""
         known = [*known, *self._list_facts([*known, *(holds(cells) for holds in kept)])]
         while kept:
             flags = [z3.Bool(f"broken!{number}") for number, _ in enumerate(kept)]
@@ -463,15 +459,15 @@ class LoopExecutor(Executor):
 
     def _list_facts(self, terms: Sequence[Term]) -> list[Term]:
         """
-        Lists the facts about the symbols of terms, and about the symbols of these facts. A fact
-        belongs to its newest symbol. Leaving out other facts only makes proofs fail.
+        Returns the facts about the symbols of terms, and about the symbols of these facts. A fact
+        belongs to its newest symbol. Leaving out other facts may only make proofs fail.
         """
         for fact in self.facts[len(self._about) :]:
             names = _made_in_loops([fact])
             newest = max(names, key=lambda name: int(name.rpartition("!")[2]), default="")
             self._about.append((newest, names))
         wanted, chosen = {"", *_made_in_loops(terms)}, list[Term]()
-        # The newest fact comes first: older facts cannot mention its symbol.
+        # Newest first, because older facts cannot contain the symbol.
         for fact, (newest, names) in zip(self.facts[::-1], self._about[::-1], strict=True):
             if newest in wanted:
                 chosen.append(fact)
@@ -495,10 +491,10 @@ class LoopExecutor(Executor):
         left = frame.edges.pop(merge, [])
         back = self._iterate(blocks, general, frame)
         head = general.state[INTERVAL]
-        # An exit before a barrier is an exit of a head; the general iteration repeats these.
+        # Exits before a barrier are exits of a head, and the general iteration repeats them.
         after = [e for e in frame.edges.pop(merge, []) if e.state[INTERVAL] != head]
         if any(not head.isdisjoint(e.state[INTERVAL]) for e in [*back, *after]):
-            raise Unsupported("an iteration of a loop with barriers may reach no barrier", op)
+            raise Unsupported("an iteration of a loop with barriers may skip all barriers", op)
         frame.edges[merge] = [*left, *after]
         if back:
             self._head(blocks, self.merge(back), frame, op)
@@ -506,12 +502,12 @@ class LoopExecutor(Executor):
     def _head(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp) -> None:
         cut, self._cut = self._cut, True
         if self._iterate(blocks, start, frame):
-            raise Unsupported("an iteration of a loop with barriers may reach no barrier", op)
+            raise Unsupported("an iteration of a loop with barriers may skip all barriers", op)
         self._cut = cut
 
 
 def _made_in_loops(terms: Sequence[Term]) -> set[str]:
-    """The names of numbered symbols, which were made for loops, loads and calls."""
+    """Returns the names of numbered symbols, which were created for loops, loads and calls."""
     names = (str(c) for c in constants_of(terms))
     return {name for name in names if name.rpartition("!")[2].isdecimal() and "!" in name}
 
@@ -529,7 +525,7 @@ def _between(key: Hashable, other: Hashable) -> Candidate:
 
 
 def _bounds(guards: Sequence[Term], moving: Sequence[Term]) -> list[Term]:
-    """Finds the loop-invariant terms that changing variables are compared with."""
+    """Returns the loop-invariant terms that are compared with changing variables."""
     found, seen, pending = list[Term](), set[int](), list(guards)
     while pending and len(found) < 4:
         term = pending.pop()
@@ -549,13 +545,13 @@ def _bounds(guards: Sequence[Term], moving: Sequence[Term]) -> list[Term]:
 
 
 def _cells(edge: Edge) -> list[tuple[Hashable, Value]]:
-    """The variables and block arguments of an edge, with their keys."""
+    """Returns the variables and block arguments of an edge, with their keys."""
     named = [(k, v) for k, v in edge.state.items() if k not in (INTERVAL, NEAR)]
     return [*named, *enumerate(edge.arguments)]
 
 
 def is_number(value: Value) -> bool:
-    """Whether a value consists of numbers only."""
+    """True if a value consists of numbers only."""
     return isinstance(value, Scalar) or (isinstance(value, tuple) and all(map(is_number, value)))
 
 
@@ -569,6 +565,6 @@ def map_leaves(value: Value, leaf: object) -> Value:
 
 
 def equal(x: Term, y: Term) -> Term:
-    """The condition that two indexes are equal; the narrower one is sign-extended."""
+    """Returns the condition that two indices are equal. The narrower index is sign-extended."""
     size = max(x.size(), y.size())
     return z3.SignExt(size - x.size(), x) == z3.SignExt(size - y.size(), y)

@@ -1,4 +1,4 @@
-"""Executes accesses to cooperative matrices in memory: the whole subgroup makes them together."""
+"""Executes accesses to cooperative matrices in memory, which the whole subgroup makes together."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from xdsl_spirv.prove.values import Scalar, Term, Unsupported, Value, z3
 
 
 class MatrixExecutor(LoopExecutor):
-    """Records accesses to cooperative matrices; a subclass records accesses to a place."""
+    """Records accesses to cooperative matrices. A subclass records single accesses."""
 
     def access(
         self, place: Place, op: Operation, write: bool, matrix: Attribute | None = None,
         free: tuple[Term, ...] = (),
     ) -> None:  # fmt: skip
-        """Records an access; `free` are symbols that stand for any number."""
+        """Records an access. `free` are symbols for arbitrary numbers."""
         raise NotImplementedError
 
     def check_path(self, place: Place, op: Operation) -> None:
@@ -52,7 +52,7 @@ class MatrixExecutor(LoopExecutor):
             or op.stride is None
         ):
             raise Unsupported("a cooperative matrix of this layout or scope is not supported", op)
-        # The stride counts elements of the array, which may be vectors that hold several items.
+        # The stride counts array elements, which may be vectors of several components.
         lines, width = self.length(type.rows), self.length(type.columns)
         if "Row" not in layout.data.name:
             lines, width = width, lines
@@ -73,7 +73,7 @@ class MatrixExecutor(LoopExecutor):
             element = resize(place.path[-1].term, size, True) + next(terms) * next(terms)
             return replace(place, path=(*place.path[:-1], Scalar(element + next(terms))))
 
-        # Bounds are checked in 64 bits, and within them no 32-bit index overflows.
+        # Bounds are checked in 64 bits. No 32-bit index within the bounds overflows.
         self.check_path(place_at(64), op)
         self.access(place_at(32), op, store, type, (line, item) if whole else ())
         if store:

@@ -3,10 +3,10 @@ Computes instructions on terms: the result, and the condition under which it is 
 
     IAdd   a + b                 SDiv   a / b, undefined for b = 0 and for the least a by -1
 
-The interpreter's semantics functions compute the same on arrays; a test compares both on random
-operations. An instruction that only reads its operands but has no entry here is an uninterpreted
-function of them: equal operands give equal results, and nothing else is known. Arithmetic on floats
-is such a function, too, unless the context asks for exact floats.
+The interpreter's semantics functions compute the same on arrays. A test compares both on random
+operations. An instruction that only reads its operands but has no entry is an uninterpreted
+function of them: equal operands give equal results. Float arithmetic is an uninterpreted function,
+too, unless the context has exact floats.
 """
 
 from __future__ import annotations
@@ -51,13 +51,12 @@ Compute: TypeAlias = Callable[..., Term]
 
 
 def _shift_by(shift: Compute, fill: Compute) -> Compute:
-    """A shift by an amount of any width; beyond the value's width only `fill` is left."""
+    """Returns a shift by an amount of any width. Beyond the value's width the result is `fill`."""
 
     def compute(value: Term, amount: Term) -> Term:
         number = known_number(amount) if z3.is_bv_value(amount) else None
         if number is not None and 0 < number < value.size() and shift is not _shl:
-            # A shift by a known amount becomes an extraction, so that terms of two programs look
-            # alike.
+            # A shift by a constant becomes an extraction, to make terms of two programs equal.
             field = z3.Extract(value.size() - 1, number, value)
             return resize(field, value.size(), fill is _signs)
         beyond = too_far(value, amount)
@@ -67,14 +66,14 @@ def _shift_by(shift: Compute, fill: Compute) -> Compute:
 
 
 def too_far(value: Term, amount: Term) -> Term:
-    """True if a shift is by the width or more."""
+    """Returns the condition that a shift is by the width or more."""
     if amount.size() < 32 and (1 << amount.size()) <= value.size():
         return NEVER
     return z3.UGE(amount, z3.BitVecVal(value.size(), amount.size()))
 
 
 def resize(term: Term, size: int, sign: bool) -> Term:
-    """Truncates a number to its low bits, or extends it."""
+    """Truncates an integer to its low bits, or extends it."""
     more = size - term.size()
     if more < 0:
         return z3.Extract(size - 1, 0, term)
@@ -94,17 +93,17 @@ def _signs(value: Term) -> Term:
 
 
 def by_zero(x: Term, y: Term) -> Term:
-    """True if a division is by zero."""
+    """Returns the condition that a division is by zero."""
     return y == 0
 
 
 def signed_overflow(x: Term, y: Term) -> Term:
-    """True if a signed division has no result: by zero, or of the least number by -1."""
+    """Returns the condition that a signed division is by zero, or of the least integer by -1."""
     return z3.Or(y == 0, z3.And(y == -1, x == z3.BitVecVal(1 << (x.size() - 1), x.size())))
 
 
 def _highest_bit(value: Term) -> Term:
-    """The number of the highest bit that is set, -1 for none."""
+    """Returns the position of the highest set bit, -1 if there is none."""
     result = z3.BitVecVal(-1, value.size())
     for number in range(value.size()):
         result = z3.If(z3.Extract(number, number, value) == 1, number, result)
@@ -128,7 +127,9 @@ def _reverse(value: Term) -> Term:
 
 
 def pick(less: Compute) -> Compute:
-    """Selects the first operand where the comparison holds, else the second."""
+    """
+    Returns a function that selects the first operand if the comparison holds, else the second.
+    """
     return lambda x, y: z3.If(less(x, y), x, y)
 
 
@@ -184,7 +185,7 @@ COMPUTE: dict[type[Operation], Compute] = {
     glsl.GLFindUMsbOp: _highest_bit,
     glsl.GLFindSMsbOp: lambda x: _highest_bit(z3.If(x < 0, ~x, x)),
 }
-"""Instructions that work component by component on operands of one type."""
+"""Elementwise instructions on operands of one type."""
 
 UNDEFINED: dict[type[Operation], Compute] = {
     a.SDivOp: signed_overflow,
@@ -198,14 +199,14 @@ UNDEFINED: dict[type[Operation], Compute] = {
     glsl.GLUClampOp: lambda x, low, high: z3.UGT(low, high),
     glsl.GLSClampOp: lambda x, low, high: low > high,
 }
-"""Conditions under which an instruction's result is undefined by itself."""
+"""Conditions under which an instruction's result is undefined for defined operands."""
 
 
 def evaluate(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value, ...]:
     """
-    The results of an instruction that only reads its operands.
+    Returns the results of an instruction that only reads its operands.
 
-    Raises `Unsupported` for others.
+    Raises `Unsupported` for other instructions.
     """
     special = SPECIAL.get(type(op)) or _by_family(op)
     if special is not None:
@@ -235,8 +236,8 @@ def _componentwise(compute: Compute, undefined: Compute | None, operands: Sequen
 
 def _apply_unknown(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value, ...]:
     """
-    Applies an unknown function to the operands' bits, by component if the instruction works so.
-    Equal instructions with equal properties are the same function.
+    Applies an uninterpreted function to the operands' bits, elementwise if possible. Equal
+    instructions with equal properties are the same function.
     """
     meaning = semantics.TABLE.get(type(op))
     if meaning is None or meaning.kind != "value":
@@ -256,7 +257,7 @@ def _apply_unknown(op: Operation, operands: Sequence[Value], terms: Terms) -> tu
 
 
 class _Counter:
-    """Numbers the leaves of an uninterpreted result, so that each is a function of its own."""
+    """Numbers the leaves of an uninterpreted result, so that each leaf has its own function."""
 
     def __init__(self, label: str, operands: Sequence[Value]):
         self.label, self.operands, self.number = label, operands, 0
@@ -278,13 +279,11 @@ def _apply(label: str, operands: Sequence[Value], type: Attribute) -> Scalar:
     return Scalar(z3.Function(label, *sorts, result)(*[leaf.term for leaf in leaves]), undefined)
 
 
-# Instructions whose operands are not alike.
-
 Special: TypeAlias = Callable[[Operation, Sequence[Value], Terms], tuple[Value, ...]]
 
 
 def constant_value(attribute: Attribute, type: Attribute) -> Value:
-    """The value of a constant's attribute."""
+    """Returns the value of a constant's attribute."""
     if isinstance(attribute, ArrayAttr):
         types = parts_of(type, lambda length: len(attribute.data)) or []
         return tuple(constant_value(p, t) for p, t in zip(attribute.data, types, strict=True))
@@ -394,7 +393,7 @@ def _taint(value: Value, undefined: Term) -> Value:
 
 
 def bits_of(value: Value) -> Scalar:
-    """All bits of a number or a vector, the first component lowest."""
+    """Returns all bits of a number or a vector, the first component lowest."""
     leaves = list(scalars(value))
     if len(leaves) == 1:
         return leaves[0]
@@ -403,7 +402,7 @@ def bits_of(value: Value) -> Scalar:
 
 
 def split_bits(bits: Scalar, type: Attribute) -> Value:
-    """A number or a vector whose bits are given."""
+    """Returns the number or vector that has the given bits."""
     if not isinstance(type, VectorType):
         return Scalar(bits.term, bits.undefined)
     size = width(type.element_type)
@@ -437,7 +436,7 @@ def _extract(op: composite.CompositeExtractOp, operands: Sequence[Value], terms:
 
 
 def replace_part(whole: Value, path: Sequence[int], part: Value) -> Value:
-    """Returns a composite with the part at a known place replaced."""
+    """Returns a composite with the part at constant indices replaced."""
     if not path:
         return part
     first = path[0]
@@ -451,7 +450,7 @@ def _insert(op: composite.CompositeInsertOp, operands: Sequence[Value], terms: T
 
 
 def take(parts: Sequence[Value], index: Scalar) -> Value:
-    """Selects a part by a term; undefined beyond the last part."""
+    """Selects a part by a term. The result is undefined beyond the last part."""
     number = known_number(index.term)
     if number is not None and number < len(parts):
         return parts[number]
@@ -505,7 +504,7 @@ def _dot(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value,
         op.SIGNEDNESS is DotSignedness.SIGNED,
     )
     size = width(op.results[0].type)
-    # Any width from the result's on gives the low bits of the exact sum (DOT-15).
+    # Any width of at least the result's gives the low bits of the exact sum (DOT-15).
     wide = max(32, size)
     sides = [_octets(v, wide, s) for v, s in zip(operands[:2], signs, strict=True)]
     products = [x * y for x, y in zip(*sides, strict=True)]
@@ -518,7 +517,7 @@ def _dot(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value,
 
 
 def _octets(value: Value, size: int, sign: bool) -> list[Term]:
-    """The components of a vector, or the bytes of a packed scalar, extended."""
+    """Returns the components of a vector, or the bytes of a packed scalar, extended."""
     if isinstance(value, tuple):
         return [resize(part.term, size, sign) for part in value]
     octets = [z3.Extract(8 * n + 7, 8 * n, value.term) for n in range(4)]
@@ -583,12 +582,12 @@ def _by_family(op: Operation) -> Special | None:
 
 
 def is_float(type: Attribute) -> bool:
-    """Whether a type is a float or a vector of them."""
+    """True if a type is a float or a vector of floats."""
     return isinstance(element_of(type), AnyFloat)
 
 
 def same_number(x: Term, y: Term, type: Attribute) -> Term:
-    """Whether two results are the same: equal bits, or both NaN."""
+    """Returns the condition that two results are the same: equal bits, or both NaN."""
     if not is_float(type):
         return x == y
     kind = element_of(type)

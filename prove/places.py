@@ -1,4 +1,4 @@
-"""Computes offsets of numbers in memory, and finds the source's names of a struct's members."""
+"""Computes offsets in memory, and finds the source names of struct members."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from xdsl_spirv.prove.values import Scalar, Term, z3
 
 
 def member_names(module: ModuleOp, struct: StructType) -> list[str]:
-    """The names of a struct's members in the source; `member` and a number if there are none."""
+    """Returns the source names of a struct's members, `member` and an index if it has none."""
     names = [f"member{number}" for number, _ in enumerate(struct.member_types)]
     for op in module.body.block.ops:
         if isinstance(op, RawGlobalOp) and op.instruction.data == "OpMemberName":
@@ -34,8 +34,8 @@ def member_names(module: ModuleOp, struct: StructType) -> list[str]:
 
 def find_offset(type: Attribute, path: Sequence[Scalar]) -> tuple[int, list[int]]:
     """
-    The offset of the part that a path selects, with unknown indexes taken as 0; and the stride in
-    bytes of each unknown index.
+    Returns (offset, strides): the byte offset of the part that a path selects, with unknown
+    indices taken as 0, and the byte stride of each unknown index.
     """
     offset, steps = 0, list[int]()
     for index in path:
@@ -53,7 +53,7 @@ def find_offset(type: Attribute, path: Sequence[Scalar]) -> tuple[int, list[int]
 
 
 def leaf_offsets(type: Attribute, offset: int = 0) -> Iterator[int]:
-    """The offsets of a value's numbers in order."""
+    """Yields the byte offsets of a value's scalars, in order."""
     if isinstance(type, StructType):
         for start, member in zip(member_offsets(type), type.member_types, strict=True):
             yield from leaf_offsets(member, offset + start)
@@ -74,7 +74,7 @@ def leaf_offsets(type: Attribute, offset: int = 0) -> Iterator[int]:
 
 
 def step_of(type: Attribute) -> tuple[int, Attribute]:
-    """The bytes between the parts of an array, vector or matrix, and their type."""
+    """Returns (bytes between the parts of an array, vector or matrix, type of a part)."""
     match type:
         case ArrayType() | RuntimeArrayType():
             return array_stride(type), type.element_type
@@ -87,7 +87,7 @@ def step_of(type: Attribute) -> tuple[int, Attribute]:
 
 
 def find_aliases(symbols: Mapping[str, Operation]) -> dict[Hashable, Hashable]:
-    """The bindings of variables that share theirs with others, by symbol."""
+    """Returns the shared binding, by symbol, of variables that share their binding with others."""
     bound = {
         symbol: (op.descriptor_set, op.binding)
         for symbol, op in symbols.items()
@@ -98,7 +98,7 @@ def find_aliases(symbols: Mapping[str, Operation]) -> dict[Hashable, Hashable]:
 
 
 def byte_range(type: Attribute, path: Sequence[Scalar], part: Attribute) -> tuple[Term, int]:
-    """The offset of the part that a path selects, as a term of 64 bits, and its bytes."""
+    """Returns (offset as a 64-bit term, size in bytes) of the part that a path selects."""
     first, steps = find_offset(type, path)
     offset = z3.BitVecVal(first, 64)
     unknown = [index.term for index in path if not z3.is_bv_value(index.term)]

@@ -1,7 +1,7 @@
 """
-Premises about launches: users give some, and the tool suggests others.
+Parses premises about launches that users give, and suggests further premises.
 
-    len(Output) >= n      grid.y == 1      all(Indices) < 256      subgroups.consecutive
+len(Output) >= n      grid.y == 1      all(Indices) < 256      subgroups.consecutive
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from xdsl_spirv.prove.values import Term, both, known_number, z3
 
 def offer_premises(kernel: Kernel, launch: dict[str, int]) -> list[dict[str, Term]]:
     """
-    Returns sets of premises, usual ones first: a flat grid, and buffers as long as the counts say;
-    then products of numbers, and the contents and sizes of a launch that is meant to be correct.
+    Returns sets of suggested premises. First come usual ones: a flat grid, and buffers of the
+    lengths that counts give. Then come products of numbers, and the contents and sizes of
+    `launch`, which is assumed correct.
     """
     offers = that_hold(_general(kernel), launch)
     plain = {text: term for text, term in offers.items() if not _is_product(text)}
@@ -58,7 +59,7 @@ def _general(kernel: Kernel) -> dict[str, Term]:
             continue
         term = z3.ZeroExt(32, number)
         if not length.startswith("len("):
-            # Images get the sizes of the grid.
+            # Suggests that images have the sizes of the grid.
             axis = length[-1]
             size = kernel.size["xyz".index(axis)]
             along = {f"grid.{axis}": axes[axis], f"grid.{axis} * {size}": axes[axis] * size}
@@ -84,7 +85,7 @@ def _general(kernel: Kernel) -> dict[str, Term]:
 
 
 def _list_numbers(kernel: Kernel) -> dict[str, Term]:
-    """The numbers that a kernel reads: push constants, members of blocks, lengths and sizes."""
+    """Returns the numbers that a kernel reads: push constants, block members, lengths and sizes."""
     lengths = {name: kernel.lengths[name] for name in sorted(kernel.read_lengths)}
     listed = kernel.pushed | kernel.members | lengths
     return {name: t for name, t in listed.items() if z3.is_bv(t) and t.size() == 32}
@@ -92,8 +93,8 @@ def _list_numbers(kernel: Kernel) -> dict[str, Term]:
 
 def that_hold(offers: dict[str, Term], values: dict[str, int]) -> dict[str, Term]:
     """
-    Selects the suggested premises that a launch satisfies; of several multiples of a length, the
-    tightest. Without a launch it selects the usual offers.
+    Returns the suggested premises that a launch satisfies. Only the tightest of several multiples
+    of a length is returned. Without a launch, the usual suggestions are returned.
     """
     if not values:
         usual = (t for t in offers if " * " not in t.partition(">=")[0] and not _is_product(t))
@@ -119,10 +120,10 @@ def that_hold(offers: dict[str, Term], values: dict[str, int]) -> dict[str, Term
 def premise(text: str, kernel: Kernel) -> Term:
     """
     Parses a premise: comparisons of names and numbers with `+ - * //`, on integers without
-    overflow; or comparisons of `all(Buffer)`, which hold for each number that is read from a
-    read-only buffer.
+    overflow. A comparison of `all(Buffer)` must hold for each number that is read from a read-only
+    buffer.
 
-    Raises `ValueError` for anything else.
+    Raises `ValueError` for other text.
     """
     if text.strip() == CONSECUTIVE:
         return _of_all(kernel, [kernel.consecutive])
@@ -143,7 +144,9 @@ def premise(text: str, kernel: Kernel) -> Term:
             return -term(node.operand)
         if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
             return _ARITHMETIC[type(node.op)](term(node.left), term(node.right))
-        raise ValueError(f"{spelled!r} is not known; there are: {', '.join(known)}")
+        raise ValueError(
+            f"{spelled!r} is not a known name; the known names are: {', '.join(known)}"
+        )
 
     def compare(parsed: ast.Compare) -> Term:
         terms = [term(node) for node in (parsed.left, *parsed.comparators)]
@@ -175,9 +178,7 @@ def _of_all(kernel: Kernel, terms: Sequence[Term]) -> Term:
 
 
 def _is_product(text: str) -> bool:
-    """
-    True if a premise has a product of two unknown numbers, or of one unknown and two known ones.
-    """
+    """True if a premise has a product of two unknown numbers, or of one unknown and two known."""
     right = text.partition(">=")[2].split(" * ")
     return len(right) > 2 or sum(not part.strip().isdecimal() for part in right) > 1
 

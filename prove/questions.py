@@ -1,7 +1,8 @@
 """
-Asks questions about a kernel for all launches: bounds, divisions, shifts, barriers, races. An
-answer is `proved`, or a launch that may show a bug (which the interpreter then checks), or
-`unknown`. A second invocation has the same terms with symbols of its own.
+Asks questions about a kernel for all launches: bounds, divisions, shifts, barriers, races.
+
+An answer is `proved`, a launch that may show a bug (which the interpreter then checks), or
+`unknown`. A second invocation has the same terms with its own symbols.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ from xdsl_spirv.prove.values import (
 )
 
 Renaming: TypeAlias = Callable[[Term], Term]
-"""Gives the terms of another invocation."""
+"""A function that renames terms for another invocation."""
 
 MOST_ALONE = 3
 MOST_TOGETHER = 32
-"""Most questions that are asked as one, because too many take too long."""
+"""Maximum number of questions asked as one query, because larger queries take too long."""
 SIZES = ((2, 64), (4, 1024), (64, 1 << 20))
-"""Most workgroups along an axis, and elements of a buffer, of the launches that are looked for."""
+"""Limits (workgroups along an axis, buffer elements) of launches that are searched, in order."""
 
 
 @dataclass
 class Question:
-    """One thing that must never happen."""
+    """A condition that must never hold, with the answer of the solvers."""
 
     name: str
     what: str
@@ -60,46 +61,46 @@ class Question:
     wrong: Term
     length: Term | None = None
     storage: str = ""
-    """The storage class in which invocations race."""
+    """Storage class in which invocations race, "" for other questions."""
     result: str = "unknown"
     reason: str = ""
     launch: dict[str, int] = field(default_factory=dict[str, int])
     needed: set[str] = field(default_factory=set[str])
-    """The suggested premises that its proof depends on."""
+    """The suggested premises on which its proof depends."""
     ways: list[Sequence[Term]] = field(default_factory=list[Sequence[Term]])
     """Sets of conditions under which a solver found a launch that may show a bug."""
 
 
 Asked: TypeAlias = Callable[[Question], bool]
-"""Selects questions by the name, the storage class and the instructions."""
+"""Selects questions by name, storage class and instructions."""
 
 
 def is_usual(question: Question) -> bool:
-    """Selects the questions that are asked if none is named."""
+    """True for a question that is asked by default."""
     return question.name != initialization.QUESTION
 
 
 @dataclass
 class Proof:
-    """The answers for a kernel, and the premises that they depend on."""
+    """The answers for a kernel, and the premises on which they depend."""
 
     kernel: Kernel
     questions: list[Question]
     given: list[str] = field(default_factory=list[str])
     offered: list[str] = field(default_factory=list[str])
-    """Premises that the tool added to make a proof."""
+    """Premises that the tool added to complete a proof."""
     unreached: dict[Operation, str] = field(default_factory=dict[Operation, str])
-    """Accesses that no launch was found to make, with the reason."""
+    """Instructions whose access no found launch executes, with the reason."""
     reached: int = 0
-    """Number of instructions whose accesses some launch makes that satisfies the premises."""
+    """Number of instructions whose access is executed by a launch that satisfies the premises."""
     dead: list[Operation] = field(default_factory=list[Operation])
-    """Accesses that no launch makes, whatever is assumed."""
+    """Instructions whose access no launch executes, under any premises."""
     complete: bool = False
-    """Whether everything was proved under the premises and the offers together."""
+    """True if all questions were proved under the given and suggested premises together."""
 
     @property
     def result(self) -> str:
-        """`proved` if every question is; `candidate` if a launch may show a bug; else `unknown`."""
+        """`proved` if every question is, `candidate` if a launch may show a bug, else `unknown`."""
         results = {q.result for q in self.questions}
         if "candidate" in results:
             return "candidate"
@@ -114,9 +115,10 @@ def execute(
     limits: Limits = Limits(),
 ) -> Kernel:
     """
-    Executes an entry point symbolically; `fixed` gives some numbers of the launch by their names
-    (see `Kernel.launch_numbers`), and `facts` hold of them. Raises `Unsupported` if the kernel
-    cannot be executed.
+    Executes an entry point symbolically. Raises `Unsupported` if this is not possible.
+
+    `fixed` gives some numbers of the launch by name (see `Kernel.launch_numbers`). `facts` are
+    conditions on them.
     """
     kernel = Kernel(module, entry, fixed, limits)
     kernel.facts += facts
@@ -133,8 +135,9 @@ def prove(
     asked: Asked = is_usual,
 ) -> Proof:
     """
-    Asks questions under the premises and the offers, one set of offers after the other. If all
-    are proved, the proof names the offers that it needs; else it asks the open questions without.
+    Answers questions under the given premises, adding one set of suggested premises after the
+    other. If all are proved, the proof names the suggestions that it needs. Otherwise the open
+    questions are asked without suggestions.
     """
     questions = list(_questions(kernel, asked))
     proof = Proof(kernel, questions, list(premises))
@@ -143,7 +146,7 @@ def prove(
     with stage(f"asking {len(questions)} questions"):
         proved = _prove_together(questions, held, offers, limits)
     if proved:
-        # With too little time, the list would keep premises that are not needed.
+        # With too little time, the list would include premises that are not needed.
         limits = limits.restart()
         with stage("finding the premises that are needed"):
             proof.offered = _find_needed(held, known, questions, limits)
@@ -153,7 +156,7 @@ def prove(
             _find_unreached(proof, accesses, held, limits)
         proof.complete = True
         return proof
-    # A launch is searched only for the questions that remain open with all suggested premises.
+    # Searches launches only for questions that are open with all suggested premises.
     ways = [held]
     for chosen in offers:
         ways.insert(0, [*ways[0], *chosen.values()])
@@ -164,7 +167,7 @@ def prove(
 
 
 def _list_about(access: Access) -> Iterator[Question]:
-    """Yields the questions that concern an access."""
+    """Yields the questions about an access."""
     yield _of_race(access, access, "")
     yield Question("bounds", "", (access.op,), NEVER)
     if access.place.storage is StorageClass.Workgroup and not access.write:
@@ -174,7 +177,7 @@ def _list_about(access: Access) -> Iterator[Question]:
 def _find_unreached(
     proof: Proof, accesses: Sequence[Access], held: Sequence[Term], limits: Limits
 ) -> None:
-    """Finds accesses that no launch makes, because a proof about them would say nothing."""
+    """Finds accesses that no launch executes, because a proof about them would be vacuous."""
     guards: dict[Operation, list[Term]] = {}
     for access in accesses:
         guards.setdefault(access.op, []).append(access.guard)
@@ -182,7 +185,7 @@ def _find_unreached(
     meant = [flag == either(guards[op]) for flag, op in reached.items()]
     never = False
     while reached:
-        # A solver's launch often reaches many accesses: all of them are marked.
+        # Marks all accesses that the solver's launch reaches, which are often many.
         answer = ask([*held, *meant, either(list(reached))], list(reached), limits)
         shown = [flag for flag in reached if answer.values.get(str(flag))]
         if not shown:
@@ -194,12 +197,12 @@ def _find_unreached(
     if not reached:
         return
     left, kernel = list(reached.values()), proof.kernel
-    # Every launch has these numbers, and some access was reached, so the others are dead code.
+    # All launches have these numbers and some access was reached, so others are dead code.
     exact = kernel.exact and proof.reached > 0
     if never and (exact or not kernel.fixed) and _are_dead(kernel, left, guards, limits):
         proof.dead = left
         return
-    reason = "never reached" if never else "not shown to be reached"
+    reason = "never reached" if never else "no launch was found that executes the access"
     proof.unreached = dict.fromkeys(left, f"{reason} under the premises")
 
 
@@ -209,7 +212,7 @@ def _are_dead(
     guards: Mapping[Operation, Sequence[Term]],
     limits: Limits,
 ) -> bool:
-    """True if the path conditions exclude all accesses without any premise."""
+    """True if the path conditions alone, without premises, exclude all these accesses."""
     made = either([guard for op in ops for guard in guards[op]])
     dead = [*kernel.facts[: kernel.facts_of_launches], made]
     return ask(dead, (), limits).verdict == "never"
@@ -221,11 +224,11 @@ def _prove_together(
     offers: Sequence[dict[str, Term]],
     limits: Limits,
 ) -> bool:
-    """Tries to prove questions; adds the sets of offers one by one until all are proved."""
+    """Adds sets of suggested premises one by one until all questions are proved. True if so."""
     known, left = dict[str, Term](), list(questions)
     for number, chosen in enumerate(offers or [{}]):
         known |= chosen
-        # With more premises, an open question is easier for the first solver.
+        # The first solver decides an open question faster with more premises.
         last = number >= len(offers) - 1
         depth = None if last else 2
         most = limits if last else replace(limits, solvers=1)
@@ -243,10 +246,7 @@ def _halve(
     limits: Limits,
     depth: int | None = None,
 ) -> list[Question]:
-    """
-    Asks questions as one; if that is not proved, asks each half, `depth` times at most. Returns the
-    open questions.
-    """
+    """Asks questions as one query, or else by halves down to `depth`. Returns the open ones."""
     if not questions:
         return []
     alone = len(questions) == 1
@@ -270,12 +270,11 @@ def _find_needed(
     held: Sequence[Term], known: dict[str, Term], proved: Sequence[Question], limits: Limits
 ) -> list[str]:
     """
-    Finds a minimal set of offers with which all questions are still proved, each as weak as it can
-    be: a buffer of `grid.x` elements in place of one of `grid.x * 16`.
+    Returns a minimal set of suggested premises that still proves all questions. Each is as weak as
+    possible: a buffer of `grid.x` elements instead of `grid.x * 16`.
     """
     needed = {text: None for q in proved for text in known if text in q.needed}
-    # A premise about the grid is dropped before the last one about lengths: it restricts users
-    # more.
+    # Drops grid premises before the last one about lengths, because they restrict users more.
     order = sorted([t for t in known if t in needed][::-1], key=lambda t: not t.startswith("grid."))
     for text in order:
         asked = [q for q in proved if text in q.needed]
@@ -293,7 +292,7 @@ def _find_needed(
 def _ask(
     question: Question, ways: Sequence[Sequence[Term]], kernel: Kernel, limits: Limits
 ) -> None:
-    """Looks for launches that may show a bug, under one set of conditions after the other."""
+    """Looks for launches that may show a bug, under each set of conditions."""
     for held in ways:
         answer = ask([*held, question.wrong], _unknown_numbers(kernel), limits)
         question.reason = answer.reason
@@ -307,21 +306,21 @@ def _unknown_numbers(kernel: Kernel) -> list[Term]:
 
 
 def _name_numbers(kernel: Kernel, answer: Answer) -> dict[str, int]:
-    """The numbers of an answer's launch by their names."""
+    """Returns the numbers of an answer's launch by name."""
     pairs = ((name, term, known_number(term)) for name, term in kernel.launch_numbers().items())
     return {name: answer.values[str(t)] if known is None else known for name, t, known in pairs}
 
 
 Items: TypeAlias = dict[str, dict[int, tuple[int, int]]]
-"""Numbers in buffers: by the buffer's name and the offset in bytes, the bits and their count."""
+"""Numbers in buffers: {buffer name: {byte offset: (value, bits)}}."""
 
 
 def find_launch(
     question: Question, held: Sequence[Term], kernel: Kernel, limits: Limits
 ) -> tuple[dict[str, int], Items]:
-    """Finds the smallest launch that may show a question's bug, and the items it reads."""
+    """Returns the smallest launch that may show a question's bug, and the buffer items it reads."""
     reads = [t for t in applications_of([question.wrong]) if t.decl().name() in kernel.elements]
-    # Each index gets a short name, because the printed text of a long term may be cut.
+    # Each index gets a short name, because long terms may be truncated in print.
     named = [[(z3.Const(f"index {n} {m}", a.sort()), a) for m, a in enumerate(read.children())]
              for n, read in enumerate(reads)]  # fmt: skip
     values = [(z3.Const(f"read {n}", read.sort()), read) for n, read in enumerate(reads)]
@@ -348,7 +347,7 @@ def find_launch(
 
 
 def _questions(kernel: Kernel, asked: Asked) -> Iterator[Question]:
-    """Yields one question for each possible fault at an instruction or a pair of them."""
+    """Yields one question for each possible fault of an instruction or a pair of instructions."""
     found: dict[tuple[object, ...], list[Question]] = {}
     demands = list(kernel.demands)
     if asked(Question(initialization.QUESTION, initialization.WHAT, (), NEVER)):
@@ -373,13 +372,13 @@ def _of_barriers(kernel: Kernel) -> Iterator[Question]:
         wrong = z3.And(guard, other(negate(guard)), *members, facts)
         if not z3.is_false(z3.simplify(wrong)):
             scope = "subgroup" if near else "workgroup"
-            yield Question("barriers", f"all invocations of the {scope} come", (op,), wrong)
+            yield Question(
+                "barriers", f"all invocations of the {scope} reach the barrier", (op,), wrong
+            )
 
 
 def rename_for(kernel: Kernel, level: int) -> Renaming:
-    """
-    Makes a function that gives terms of another invocation, with its own symbols from a level on.
-    """
+    """Returns a function that renames terms for another invocation, from a symbol level on."""
     if level in kernel.renamings:
         return kernel.renamings[level]
     own = [
@@ -413,12 +412,12 @@ def _facts(kernel: Kernel, other: Renaming) -> Term:
 
 
 def _of_events(kernel: Kernel, other: Renaming, level: int) -> list[Term]:
-    """Facts: no two invocations get the same ticket, and a subgroup elects only one."""
+    """Returns the facts that tickets are unique and that a subgroup elects only one invocation."""
     facts = list[Term]()
     for guard, term in kernel.elected if level == ONE else ():
         same = kernel.subgroup == other(kernel.subgroup)
         facts.append(negate(z3.And(guard, term, other(guard), other(term), same)))
-    # Each workgroup has its own counters in Workgroup memory.
+    # Counters in Workgroup memory are separate for each workgroup.
     near = level > WORKGROUP
     counted = [t for t in kernel.tickets if near or t.place.storage is not StorageClass.Workgroup]
     for e, f in product(counted, repeat=2):
@@ -443,7 +442,7 @@ def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
         for ranges in [kernel.ranges_under(a.guard)]
     ]
     accesses = list(_join_accesses(accesses, kernel))
-    # Levels from which the other invocation has its own symbols.
+    # The other invocation has its own symbols from these levels on.
     ways = list[tuple[Renaming, Term, list[Term]]]()
     for level in (WORKGROUP, ITERATION, ONE):
         other = rename_for(kernel, level)
@@ -469,8 +468,8 @@ def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
 
 def _join_accesses(accesses: Sequence[Access], kernel: Kernel) -> Iterator[Access]:
     """
-    Joins an instruction's accesses between the same barriers, as unrolled loops make them: one
-    access to the place of any of them. Pairs of many accesses would be too many questions.
+    Joins accesses of an instruction between the same barriers, as unrolled loops create them, into
+    one access. Pairs of many accesses would give too many questions.
     """
     alike: dict[tuple[object, ...], list[Access]] = {}
     for a in accesses:
@@ -488,8 +487,7 @@ def _join_accesses(accesses: Sequence[Access], kernel: Kernel) -> Iterator[Acces
             for place, (factor, one) in enumerate(digits):
                 terms = [a.split[number][place][1] for a in group]
                 if not all(term.eq(one) for term in terms):
-                    # The symbol keeps its name in the other invocation, because both access the
-                    # same element.
+                    # Both invocations use the same symbol, because they access one element.
                     one = z3.Const(f"place {next(kernel.numbers)}", one.sort())
                     for condition, term in zip(conditions, terms, strict=True):
                         condition.append(one == term)
@@ -504,8 +502,8 @@ def _join_accesses(accesses: Sequence[Access], kernel: Kernel) -> Iterator[Acces
 
 def _distinct(kernel: Kernel, a: Access, b: Access, other: Renaming) -> list[Term]:
     """
-    Conditions under which two accesses of a workgroup are of different invocations, and no barrier
-    of the subgroup orders them. Accesses to a matrix belong to a whole subgroup, which orders them.
+    Returns conditions that two accesses of a workgroup are by different invocations, without a
+    subgroup barrier between them. Matrix accesses are by whole subgroups, which orders them.
     """
     subgroup = kernel.subgroup != other(kernel.subgroup)
     near = kernel.orders[0][a.kind].holds(a, b) and a.near.isdisjoint(b.near)
@@ -525,18 +523,18 @@ def _is_safe(a: Access, b: Access, level: int) -> bool:
 
 
 def _same_place(x: Place, y: Place, other: Renaming) -> Iterator[Term]:
-    """Conditions under which two paths select the same part of a variable."""
+    """Yields conditions under which two paths select the same part of a variable."""
     for a, b in zip(x.path, y.path, strict=False):
         yield equal(a.term, other(b.term))
 
 
 def _same_digits(a: Access, b: Access, other: Renaming) -> Iterator[Term]:
-    """Conditions under which two accesses are to the same part of a variable, digit by digit."""
+    """Yields conditions under which two accesses are to the same location, digit by digit."""
     if isinstance(a.place.root, Address) and isinstance(b.place.root, Address):
         yield share_bytes(a.place, b.place, other)
         return
     if a.place.root != b.place.root:
-        # Two variables share a binding: compare byte ranges.
+        # The variables share a binding, so byte ranges are compared.
         x, size = byte_range(a.place.whole, a.place.path, a.place.type)
         y, rest = byte_range(b.place.whole, b.place.path, b.place.type)
         yield from (z3.ULT(x, other(y) + rest), z3.ULT(other(y), x + size))
@@ -553,11 +551,11 @@ def _pair(
     a: Access, b: Access, where: str, apart: Sequence[Term], other: Renaming
 ) -> Iterator[Question]:
     same = [z3.simplify(c) for c in _same_digits(a, b, other)]
-    # The indexes are equal, so the race is impossible if that makes the invocations equal.
+    # If equal indices imply equal invocations, the race is impossible.
     known = {c.get_id() for c in same}
     met = any(all(_is_denied(d, known) for d in _disjuncts(c)) for c in apart)
     if not met and not any(z3.is_false(c) for c in same):
-        # Indexes that ranges split into the same factors are compared by digits only.
+        # Indices with the same factors are compared by digits only.
         split = all(starmap(_are_digits, zip(a.split, b.split, strict=False)))
         digits = [] if split else [*a.digits, *map(other, b.digits)]
         wrong = z3.And(a.guard, other(b.guard), *same, *apart, *digits)
@@ -569,15 +567,12 @@ def _disjuncts(condition: Term) -> Sequence[Term]:
 
 
 def _is_denied(differ: Term, known: set[int]) -> bool:
-    """
-    True if a condition that two numbers differ is false, because their equality is among known
-    terms.
-    """
+    """True if the equality of two numbers is among the known terms, so that `differ` is false."""
     return z3.is_distinct(differ) and z3.simplify(negate(differ)).get_id() in known
 
 
 def _are_digits(x: Sequence[tuple[int, Term]], y: Sequence[tuple[int, Term]]) -> bool:
-    """Whether two indexes have the same factors, several of them or a known index."""
+    """True if two indices have the same factors, and several factors or a known index."""
     (_, term), *rest = x
     return [f for f, _ in x] == [f for f, _ in y] and (bool(rest) or z3.is_bv_value(term))
 
@@ -588,7 +583,7 @@ def _of_race(a: Access, b: Access, where: str) -> Question:
 
 
 def _find_weaker(text: str, known: Iterable[str]) -> list[str]:
-    """Lists the suggested premises for smaller multiples than a given one, the smallest first."""
+    """Returns the suggested premises for smaller multiples than a given one, smallest first."""
     stem, _, factor = text.rpartition(" * ")
     if " >= " not in stem or not factor.isdecimal():
         return []

@@ -1,7 +1,7 @@
 """
-Finds ranges of terms, as unsigned numbers, under conditions that hold.
+Computes unsigned ranges of terms, under given conditions.
 
-This shows quickly that most indexes are in bounds; solvers are only asked about the rest.
+This shows quickly that most indices are in bounds. Solvers handle only the others.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from typing import TypeAlias
 from xdsl_spirv.prove.values import Term, z3
 
 Range: TypeAlias = tuple[int, int]
-"""The least and the greatest number."""
+"""(minimum, maximum)."""
 
 
 class Ranges:
-    """Ranges of terms where conditions hold."""
+    """Ranges of terms under given conditions."""
 
     def __init__(self, conditions: Iterable[Term], outer: Ranges | None = None):
         self.known: dict[int, Range] = dict(outer.known) if outer is not None else {}
         self.kept: list[Term] = list(outer.kept) if outer is not None else []
-        """Terms that are kept alive, so that their ids are not reused for other terms."""
+        """References to terms, which prevent that z3 reuses their ids."""
         self._found: dict[int, Range] = {}
         self._arms: dict[int, tuple[Ranges, Ranges]] = {}
         for condition in conditions:
             self._assume(condition, True)
 
     def find(self, term: Term) -> Range:
-        """The range of a term of bits."""
+        """Returns the range of a bit-vector term."""
         number = term.get_id()
         if number not in self._found:
             self.kept.append(term)
             low, high = self._compute(term)
             least, most = self.known.get(number, (low, high))
             low, high = max(low, least), min(high, most)
-            # Contradictory conditions: this code is never executed.
+            # The conditions contradict each other, so the code is never executed.
             self._found[number] = (low, high) if low <= high else (0, 0)
         return self._found[number]
 
     def decide(self, condition: Term) -> bool | None:
-        """Whether a condition holds; None if ranges do not show that."""
+        """Returns the value of a condition, or None if ranges do not determine it."""
         kind, parts = condition.decl().kind(), condition.children()
         if kind == z3.Z3_OP_NOT:
             inside = self.decide(parts[0])
@@ -89,11 +89,11 @@ class Ranges:
         least, most = self.find(term)
         if low > least or high < most:
             self.known[term.get_id()] = (max(low, least), min(high, most))
-            # Ranges of terms that contain this one change, too.
+            # Invalidates the ranges of terms that contain this one.
             self._found = {}
 
     def _split(self, condition: Term) -> tuple[Ranges, Ranges]:
-        """The ranges where a condition holds, and where it does not."""
+        """Returns the ranges where a condition holds, and where it does not hold."""
         number = condition.get_id()
         if number not in self._arms:
             self.kept.append(condition)
@@ -138,7 +138,7 @@ def _concat(parts: list[tuple[int, int, int]]) -> Range:
 
 def _divide(parts: list[tuple[int, int, int]]) -> Range:
     (low, high, size), (least, most, _) = parts
-    # A division by 0 gives the greatest number.
+    # In SMT-LIB, a division by 0 gives the greatest number.
     return (low // most, high // least) if least and most else (0, (1 << size) - 1)
 
 
@@ -146,7 +146,7 @@ def _remainder(parts: list[tuple[int, int, int]]) -> Range:
     (low, high, _), (least, most, _) = parts
     if high < least:
         return low, high
-    # The remainder by 0 is the number itself.
+    # In SMT-LIB, the remainder by 0 is the dividend.
     return 0, min(high, most - 1) if least else high
 
 
@@ -182,8 +182,10 @@ MEANINGS: Mapping[int, Callable[[list[tuple[int, int, int]]], Range]] = {
     z3.Z3_OP_BAND: lambda parts: (0, min(p[1] for p in parts)),
     z3.Z3_OP_BOR: _or,
 }  # fmt: skip
-"""Ranges of results from the ranges and sizes of operands; a result that wraps around may differ
-by a multiple of its modulus."""
+"""
+Functions from the (minimum, maximum, bits) of operands to a result's range, by operator. A result
+that wraps may differ by a multiple of its modulus.
+"""
 
 ORDERS: Mapping[int, tuple[bool, bool, bool]] = {
     z3.Z3_OP_ULT: (True, False, False),
@@ -195,4 +197,4 @@ ORDERS: Mapping[int, tuple[bool, bool, bool]] = {
     z3.Z3_OP_SGT: (True, True, True),
     z3.Z3_OP_SGEQ: (False, True, True),
 }
-"""Comparisons: whether they are strict, ask if the first is larger, and read signed numbers."""
+"""Comparisons as (strict, first operand is the larger, signed)."""

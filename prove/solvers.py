@@ -1,9 +1,9 @@
 """
-Asks solvers whether conditions can hold together, within limits of work, time and memory.
+Asks solvers if conditions can hold together, within limits of work, time and memory.
 
-Three solvers are asked in turn: bitwuzla for bits, floats and uninterpreted functions; z3, also for
-integers; cvc5 last. z3 and cvc5 are limited by counted work, so their answers repeat; bitwuzla by
-processor time. A question that no solver decides is unknown, with the reason.
+Three solvers are asked in turn: bitwuzla for bits, floats and uninterpreted functions; z3, also
+for integers; and cvc5. z3 and cvc5 are limited by counted work, so that answers are reproducible,
+and bitwuzla by processor time. A question that no solver decides is unknown, with the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from xdsl_spirv.prove.values import Term, Unsupported, z3
 
 Verdict: TypeAlias = Literal["holds", "never", "unknown"]
-"""Whether some values satisfy the conditions, no values do, or this was not decided."""
+"""Satisfiable for some values, for no values, or not decided."""
 
 
 LATE = "the kernel's time limit is reached"
@@ -33,29 +33,29 @@ class Limits:
     seconds: float = 10.0
     megabytes: int = 2048
     work: int = 4_000_000
-    """z3's counted work: about ten seconds."""
+    """Limit of z3's counted work, about ten seconds."""
     solvers: int = 3
     """Number of solvers to ask, one after the other."""
     until: float = float("inf")
-    """The processor time of this process after which no solver is asked."""
+    """Processor time of this process after which no solver is asked, in seconds."""
     end: float = float("inf")
-    """The processor time of this process after which the kernel is given up."""
+    """Processor time of this process after which the kernel is given up, in seconds."""
     answers: Answers | None = None
-    """Store of answers; None: answers are not kept."""
+    """Cache of answers, None without a cache."""
 
     def restart(self) -> Limits:
-        """The same limits, with time for the next task on a kernel: as much as for 8 questions."""
+        """Returns the same limits, with time for another 8 questions about a kernel."""
         return replace(self, until=min(time.process_time() + 8 * self.seconds, self.end))
 
     def check(self) -> None:
-        """Raises `Unsupported` if the kernel is given up."""
+        """Raises `Unsupported` if the kernel's time is used up."""
         if time.process_time() > self.end:
             raise Unsupported(LATE)
 
 
 @dataclass
 class Answer:
-    """A verdict; `values` has the asked constants by name, where the conditions hold."""
+    """A verdict. `values` are the wanted constants by name, if the conditions can hold."""
 
     verdict: Verdict
     solver: str = ""
@@ -63,18 +63,18 @@ class Answer:
     values: dict[str, int] = field(default_factory=dict[str, int])
     reason: str = ""
     needed: list[int] = field(default_factory=list[int])
-    """Indices of the premises that the verdict `never` depends on."""
+    """Indices of the premises on which the verdict `never` depends."""
 
 
 class Answers(Protocol):
-    """Keeps answers by the text of their obligations."""
+    """Interface of caches of answers, by the text of obligations."""
 
     def find(self, text: str) -> Answer | None:
-        """Finds the answer to an obligation."""
+        """Returns the answer to an obligation, or None."""
         ...
 
     def keep(self, text: str, answer: Answer) -> None:
-        """Keeps an answer that solvers gave."""
+        """Stores an answer of the solvers."""
         ...
 
 
@@ -88,9 +88,9 @@ class Obligation:
 
     @cached_property
     def text(self) -> str:
-        """The obligation in SMT-LIB's syntax; each premise depends on a Boolean of its number."""
+        """The obligation in SMT-LIB syntax. Each premise is implied by a Boolean with its index."""
         implied = [z3.Implies(z3.Bool(f"premise!{n}"), p) for n, p in enumerate(self.premises)]
-        # A wanted constant that is not in the conditions is mentioned by an equality to itself.
+        # A wanted constant that is not in the conditions appears in an equality with itself.
         return smt_lib([*self.conditions, *implied, *_mention(self.wanted)])
 
 
@@ -104,8 +104,9 @@ def ask(
     premises: Sequence[Term] = (),
 ) -> Answer:
     """
-    Decides whether all conditions and premises can hold together. If they can, the answer has
-    values of the wanted constants; else it has premises that suffice for the contradiction.
+    Decides if all conditions and premises can hold together. If they can, the answer contains
+    values of the wanted constants. Otherwise it contains premises that suffice for the
+    contradiction.
     """
     listed = [c for c in conditions if not z3.is_true(c)]
     if any(z3.is_false(c) for c in listed):
@@ -135,15 +136,15 @@ def ask(
 
 
 def smt_lib(conditions: Sequence[Term]) -> str:
-    """The conditions in SMT-LIB's syntax, with their declarations."""
+    """Returns the conditions in SMT-LIB syntax, with their declarations."""
     solver = z3.Solver()
     solver.add(*conditions)
-    # z3 marks divisions whose divisor it knows not to be 0.
+    # z3 prints other names for divisions with a nonzero divisor.
     return re.sub(r"\b(bv[us](?:div|rem|mod))_i\b", r"\1", solver.sexpr())
 
 
 def ask_z3(obligation: Obligation, limits: Limits) -> Answer:
-    """Asks z3, limited by its counted work; the time limit only ends steps that are not counted."""
+    """Asks z3, limited by its counted work. A time limit ends steps that are not counted."""
     solver = z3.Solver()
     solver.set("rlimit", limits.work)
     solver.set("timeout", int(limits.seconds * 4000))
@@ -201,7 +202,7 @@ def ask_bitwuzla(obligation: Obligation, limits: Limits) -> Answer:
 
 
 def _mention(wanted: Sequence[Term]) -> list[Term]:
-    """Conditions that always hold and mention constants, so that printers keep them."""
+    """Returns tautologies that contain the constants, so that printers include them."""
     return [z3.Or(t, z3.Not(t)) if z3.is_bool(t) else t == t for t in wanted]
 
 
@@ -211,7 +212,7 @@ def _bits(parser: Any, solver: Any, term: Term) -> int:
 
 
 def ask_cvc5(obligation: Obligation, limits: Limits) -> Answer:
-    """Asks cvc5 within a time limit, as the last solver. It gives a verdict without values."""
+    """Asks cvc5 within a time limit. Its verdict has no values."""
     cvc5: Any = import_module("cvc5")
 
     solver = cvc5.Solver()
@@ -233,7 +234,7 @@ def ask_cvc5(obligation: Obligation, limits: Limits) -> Answer:
         return Answer("never", needed=list(range(len(obligation.premises))))
     return Answer(
         "unknown",
-        reason="the conditions hold for some values, which this solver does not give"
+        reason="the conditions can hold, but this solver gives no values"
         if result.isSat()
         else "too long",
     )

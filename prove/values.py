@@ -1,8 +1,10 @@
 """
-Symbolic values: a scalar is a term of bits (or a Boolean), with the condition under which it is
-undefined; vectors, arrays and structs are tuples of them. Operations on an undefined value are
-undefined, as with LLVM's poison; a selection is undefined if the selected value or the condition
-is. Floats are their IEEE bits.
+Defines symbolic values. A scalar is a term of bits (or a Boolean), with the condition under which
+the value is undefined.
+
+Vectors, arrays and structs are tuples of values. Operations on an undefined value are undefined,
+as with LLVM's poison. A selection is undefined if the selected value or the condition is. Floats
+are their IEEE bits.
 """
 
 from __future__ import annotations
@@ -21,18 +23,18 @@ from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, StructType
 z3: Any = import_module("z3")
 """Typed as Any, because z3 has no type annotations."""
 
-# Keep comparisons whole: split into bits, they are not recognized in other conditions.
+# Does not split comparisons into bits, so that they are recognized in other conditions.
 z3.set_param("rewriter.bv_le2extract", False)
 
 Term: TypeAlias = Any
-"""A term of z3: a bit-vector or a Boolean."""
+"""A z3 term: a bit-vector or a Boolean."""
 
 NEVER: Term = z3.BoolVal(False)
 ALWAYS: Term = z3.BoolVal(True)
 
 
 class Unsupported(Exception):
-    """The analysis does not support something: the reason, and the operation."""
+    """Raised if the analysis does not support an operation, with the reason."""
 
     def __init__(self, reason: str, op: Any = None):
         self.reason, self.op = reason, op
@@ -52,7 +54,7 @@ Value: TypeAlias = Any
 
 
 def either(conditions: Sequence[Term]) -> Term:
-    """The disjunction of conditions, without false and repeated ones."""
+    """Returns the disjunction of conditions, without false and repeated ones."""
     held = list({c.get_id(): c for c in conditions if not z3.is_false(c)}.values())
     if not held:
         return NEVER
@@ -60,28 +62,28 @@ def either(conditions: Sequence[Term]) -> Term:
 
 
 def both(a: Term, b: Term) -> Term:
-    """The conjunction, simplified if one side is known."""
+    """Returns the conjunction, simplified if one side is known."""
     if z3.is_true(a) or z3.is_false(b):
         return b
     return a if z3.is_true(b) or z3.is_false(a) else z3.And(a, b)
 
 
 def negate(a: Term) -> Term:
-    """The negation, simplified if the condition is known."""
+    """Returns the negation, simplified if the condition is known."""
     if z3.is_true(a) or z3.is_false(a):
         return z3.BoolVal(z3.is_false(a))
     return a.arg(0) if z3.is_not(a) else z3.Not(a)
 
 
 def choose_term(condition: Term, a: Term, b: Term) -> Term:
-    """`a` where the condition holds, else `b`."""
+    """Returns `a` where the condition holds, otherwise `b`."""
     if z3.is_true(condition) or a.eq(b):
         return a
     return b if z3.is_false(condition) else z3.If(condition, a, b)
 
 
 def choose(condition: Term, a: Value, b: Value) -> Value:
-    """Applies `choose_term` to each leaf; raises `Unsupported` for a choice between pointers."""
+    """Applies `choose_term` to each leaf. Raises `Unsupported` for a choice between pointers."""
     if a is b:
         return a
     if isinstance(a, tuple) and isinstance(b, tuple):
@@ -91,11 +93,11 @@ def choose(condition: Term, a: Value, b: Value) -> Value:
         return Scalar(choose_term(condition, a.term, b.term), undefined)
     if a == b:
         return a
-    raise Unsupported("a condition decides where a pointer points to")
+    raise Unsupported("the target of a pointer depends on a condition")
 
 
 def scalars(value: Value) -> Iterator[Scalar]:
-    """The leaves of a value in order."""
+    """Yields the leaves of a value in order."""
     if isinstance(value, Scalar):
         yield value
     elif isinstance(value, tuple):
@@ -111,11 +113,11 @@ FLOAT_SORTS: dict[type[Attribute], tuple[int, int]] = {
     Float32Type: (8, 24),
     Float64Type: (11, 53),
 }
-"""Bits of the exponent and of the significand, as SMT-LIB counts them."""
+"""(exponent bits, significand bits) as SMT-LIB counts them."""
 
 
 def width(type: Attribute) -> int:
-    """The bits of a number's type; 1 is a Boolean."""
+    """Returns the bits of a number's type, 1 for a Boolean."""
     if isinstance(type, IntegerType):
         return type.width.data
     sizes = FLOAT_SORTS.get(type.__class__)
@@ -125,7 +127,7 @@ def width(type: Attribute) -> int:
 
 
 def float_sort(type: Attribute) -> Any:
-    """The sort of FP theory of a float type."""
+    """Returns the FP-theory sort of a float type."""
     sizes = FLOAT_SORTS.get(type.__class__)
     if sizes is None:
         raise Unsupported(f"arithmetic on {type}")
@@ -133,7 +135,7 @@ def float_sort(type: Attribute) -> Any:
 
 
 def parts_of(type: Attribute, lengths: Callable[[Any], int]) -> Sequence[Attribute] | None:
-    """The types of a composite's parts; None for a number's type."""
+    """Returns the types of a composite's parts, or None for a number's type."""
     match type:
         case BuiltinVectorType():
             (count,) = type.get_shape()
@@ -149,7 +151,7 @@ def parts_of(type: Attribute, lengths: Callable[[Any], int]) -> Sequence[Attribu
 
 
 def build(type: Attribute, leaf: Callable[[Attribute], Value], lengths: Any = None) -> Value:
-    """Builds a value of a type; `leaf` makes each number from its type."""
+    """Builds a value of a type. `leaf` creates each number from its type."""
     parts = parts_of(type, lengths or _plain_length)
     if parts is None:
         return leaf(type)
@@ -166,19 +168,19 @@ def _plain_length(length: Any) -> int:
 
 
 def constant_term(bits: int, type: Attribute) -> Term:
-    """Makes the term of a known number."""
+    """Creates the term of a known number."""
     size = width(type)
     return z3.BoolVal(bool(bits & 1)) if size == 1 else z3.BitVecVal(bits, size)
 
 
 def variable_term(name: str, type: Attribute) -> Term:
-    """Makes a named unknown of a number's type."""
+    """Creates a named unknown of a number's type."""
     size = width(type)
     return z3.Bool(name) if size == 1 else z3.BitVec(name, size)
 
 
 def known_number(term: Term) -> int | None:
-    """The number of a term that is constant, after simplification; None for any other."""
+    """Returns the value of a term that simplifies to a constant, or None."""
     if not z3.is_bv_value(term):
         term = z3.simplify(term)
     return term.as_long() if z3.is_bv_value(term) else None
@@ -186,25 +188,23 @@ def known_number(term: Term) -> int | None:
 
 @dataclass
 class Terms:
-    """The context of terms: fresh names, their definitions, and how floats are read."""
+    """Creates fresh symbols, and stores their definitions and the treatment of floats."""
 
     exact_floats: bool = False
     definitions: list[Term] = field(default_factory=list[Term])
-    """Conditions that define fresh constants: they belong to every question."""
+    """Conditions that define fresh constants, and belong to every question."""
     count: int = 0
     uninterpreted: int = 0
-    """
-    Number of instructions so far of which only this is known: equal operands give equal results.
-    """
+    """Number of instructions so far that are treated as uninterpreted functions."""
 
     def fresh(self, name: str, type: Attribute) -> Term:
-        """Returns a new unknown number."""
+        """Creates a new unknown number."""
         self.count += 1
         return variable_term(f"{name}!{self.count}", type)
 
 
 def applications_of(terms: Sequence[Term]) -> list[Term]:
-    """The symbols, and the unknown functions of operands, in terms."""
+    """Returns the symbols and the applications of uninterpreted functions in terms."""
     seen, pending, found = set[int](), list(terms), list[Term]()
     while pending:
         term = pending.pop()
@@ -217,5 +217,5 @@ def applications_of(terms: Sequence[Term]) -> list[Term]:
 
 
 def constants_of(terms: Sequence[Term]) -> list[Term]:
-    """The symbols of terms."""
+    """Returns the symbols in terms."""
     return [term for term in applications_of(terms) if z3.is_const(term)]

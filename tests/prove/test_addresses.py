@@ -91,4 +91,4 @@ def test_an_address_is_not_called_like_a_buffer(name: str, verdict: str, tmp_pat
     path.write_text(NAMED.format(name))
     result = prove_kernel(KernelTest(path, path), (), LIMITS)
     assert result.verdict == verdict, result.lines
-    assert verdict == "proved" or "has the name of a buffer" in result.lines[0]
+    assert verdict == "proved" or "has the same name as a buffer" in result.lines[0]
