@@ -1,4 +1,4 @@
-"""Positions of elements in order of their size."""
+"""Computes the order of elements along an axis."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from xdsl_spirv.frontends.onnx.values import I32, I64, Tensor
 
 def first_indices(b: TensorBuilder, x: Tensor, count: Size, axis: int, descending: bool) -> Tensor:
     """
-    Returns the indices along an axis of the `count` elements that come first, in i64.
+    Returns the indices (i64) of the first `count` elements of the sorted axis.
 
-    If elements are equal, the first comes first; NaN counts as the greatest.
+    Equal elements keep their order; NaN is the greatest.
     """
     places = ranks(b, x, axis, descending)
     sizes = [count if i == axis else s for i, s in enumerate(x.sizes)]
@@ -24,14 +24,14 @@ def first_indices(b: TensorBuilder, x: Tensor, count: Size, axis: int, descendin
 
     def write(s: Scalars, place: Number, held: Number) -> Sequence[Number]:
         mine = place.to(I64).equals(s.index(axis))
-        # Exactly one element has this position; the invocations of a group share the sum.
+        # Exactly one element has this position, so the sum is its index.
         return [held + s.select(mine, s.index(x.rank), 0)]
 
     return b.generic([(places, walked)], [out], x.rank + 1, write, [x.rank])[0]
 
 
 def ranks(b: TensorBuilder, x: Tensor, axis: int, descending: bool) -> Tensor:
-    """Returns for each element the number of elements along an axis that come before it, in i32."""
+    """Returns the number of elements that come before each element in the sorted axis, in i32."""
     every = list(range(x.rank))
     out = (b.fill(0, x.sizes, I32), I32, x.sizes, every)
     other = [x.rank if i == axis else i for i in every]

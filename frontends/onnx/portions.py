@@ -1,10 +1,10 @@
 """
-Dynamic sizes as floats: a size times a fraction, as exporters scale images and cut sequences.
+Computes with dynamic sizes as floats: a size times a fraction, as exporters scale images.
 
     Floor(Cast(size) * 0.75) is size * 3 / 4, rounded down; Ceil(Cast(size) / 2) is rounded up
 
-Only fractions are supported whose products and quotients are exact in floats, so that the rounded
-size equals the one computed in floats.
+Only fractions with exact products in floats are supported, so that rounding gives the same integer
+as floats.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 )
 
 MOST = 1 << 8
-"""Largest numerator and denominator for which sizes below 65,536 have exact products in f32."""
+"""Largest numerator and denominator. Products with sizes below 65,536 are exact in f32."""
 
 
 @dataclass(frozen=True)
 class Portion:
-    """A size divided by a number."""
+    """A size divided by an integer."""
 
     size: Size
     divisor: int
@@ -58,7 +58,7 @@ class Portion:
 
 
 def portion_of(number: Any) -> Portion:
-    """Converts a number to a portion; raises `TypeError` unless it is a fraction of few bits."""
+    """Converts a number to a portion. Raises `TypeError` if it is not a short fraction."""
     if isinstance(number, Portion):
         return number
     if isinstance(number, SymbolicSize | int):
@@ -75,7 +75,7 @@ def _reduce(size: Size, divisor: int) -> Size | Portion:
 
 
 def _exact(number: Any) -> Portion:
-    """Raises `TypeError` for fractions that floats round, such as thirds."""
+    """Returns a portion. Raises `TypeError` if it is not exact in floats (such as thirds)."""
     portion = portion_of(number)
     if portion.divisor & (portion.divisor - 1):
         raise TypeError(f"{portion} is not exact in floats")
@@ -83,7 +83,7 @@ def _exact(number: Any) -> Portion:
 
 
 def quotient_of(x: Any, y: Any) -> Size | Portion:
-    """Computes x / y; raises `TypeError` if the quotient is not exact in floats."""
+    """Computes x / y. Raises `TypeError` if the quotient is not exact in floats."""
     x, y = _exact(x), _exact(y)
     if not isinstance(y.size, int):
         whole = exact_quotient(x.size, y.size)
@@ -96,21 +96,21 @@ def quotient_of(x: Any, y: Any) -> Size | Portion:
 
 
 def round_size(number: Any, *, up: bool = False) -> Size:
-    """Rounds down, or up if `up`, to a whole number."""
+    """Rounds a size or portion down, or up if `up` is set."""
     if not isinstance(number, Portion):
         return number
     return ceil_div(number.size, number.divisor) if up else number.size // number.divisor
 
 
 def truncate_size(number: Any) -> Size:
-    """Rounds a portion toward zero; raises `TypeError` if its sign is not known."""
+    """Rounds a portion toward zero. Raises `TypeError` if the sign is unknown."""
     if isinstance(number, Portion) and not surely_below(-1, number.size):
         raise TypeError(f"the result depends on the sign of {number.size}, which is not known")
     return round_size(number)
 
 
 def check_whole(number: Any) -> Size:
-    """Returns the number unchanged; raises `TypeError` if it is a portion."""
+    """Returns an integer or size unchanged. Raises `TypeError` for a portion."""
     if isinstance(number, Portion):
         raise TypeError(f"{number} is not a whole number")
     return number

@@ -1,9 +1,9 @@
 """
-Tensors whose elements are functions of their positions: masks of ones, and consecutive numbers.
+Recognises tensors whose elements are ones or consecutive numbers, to simplify their users.
 
     ReduceSum(ones of 1 x total) is total; And(x, true) is x; Gather(ones, anything) is ones
 
-Their data is also computed as usual, and erased if it is unused.
+The tensors are also computed as usual, and erased if unused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOVING = frozenset(
 """Operators whose result contains only elements of the first operand."""
 
 UNCHANGED = frozenset("Identity Cast Unsqueeze Squeeze Reshape Flatten".split())
-"""Operators that also keep a progression if the last axis stays."""
+"""Operators that preserve consecutive numbers if they do not change the last axis."""
 
 
 def with_progressions(
@@ -32,7 +32,7 @@ def with_progressions(
     attributes: Mapping[str, Any],
     results: Sequence[Tensor | None],
 ) -> Sequence[Tensor | None]:
-    """Adds to a node's results the progressions that follow from its operands."""
+    """Marks a node's results that are progressions, given the operands' progressions."""
     given = [t for t in inputs if t is not None and not isinstance(t, Listed)]
     if not any(t.progression for t in given) or len(results) != 1:
         return results
@@ -56,7 +56,7 @@ def with_progressions(
 
 
 def _conjunction(given: Sequence[Tensor], result: Tensor) -> Tensor:
-    """Drops operands of a conjunction that are true everywhere."""
+    """Removes operands of a conjunction that are true everywhere."""
     left = [t for t in given if t.progression != (1, 0)]
     if not left:
         result.progression = (1, 0)
@@ -65,7 +65,7 @@ def _conjunction(given: Sequence[Tensor], result: Tensor) -> Tensor:
 
 
 def _total(x: Tensor, first: Size, result: Tensor) -> Tensor:
-    """Computes a sum of equal numbers, as sizes."""
+    """Computes a sum of equal elements as a size."""
     if result.element.is_float or not all(isinstance(size, int) for size in result.sizes):
         return result
     count = exact_quotient(product(x.sizes), product(result.sizes))

@@ -1,4 +1,4 @@
-"""Reads elements at computed positions, and selects one of several results by data."""
+"""Reads elements at computed indices, and selects one of several results by data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xdsl_spirv.frontends.onnx.values import I64, Tensor
 
 
 class Reader:
-    """Reads elements of a tensor at computed places, inside a body."""
+    """Reads elements of a tensor at computed indices in a body."""
 
     def __init__(self, b: TensorBuilder, t: Tensor):
         self.value = b.value(t)
@@ -27,7 +27,7 @@ class Reader:
         return Number(s, self.extents[axis], I64)
 
     def wrapped(self, s: Scalars, place: Number, axis: int) -> Number:
-        """Returns an index that counts from the end if it is negative."""
+        """Converts a negative index, which counts from the end, to an index from the start."""
         wide = place.to(I64)
         return s.select(wide < 0, wide + self.extent(s, axis), wide)
 
@@ -37,7 +37,7 @@ class Reader:
         return Number(s, op.results[0], self.element)
 
     def item(self, s: Scalars, number: int) -> Number:
-        """Reads an element of a list, or the only element of a 0-D tensor."""
+        """Reads an element of a list, or the only element of a scalar tensor."""
         return self.read(s, [s.number(number, I64)] if self.extents else [])
 
 
@@ -48,7 +48,7 @@ def written(
     body: Callable[..., Number],
     inputs: Sequence[tuple[Tensor, Any]] = (),
 ) -> Tensor:
-    """Builds a tensor; `body` computes each element from its indices and from inputs."""
+    """Builds a tensor; `body` computes each element from `Scalars` and elements of the inputs."""
     out = (b.empty(sizes, element), element, sizes, list(range(len(sizes))))
 
     def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
@@ -58,14 +58,14 @@ def written(
 
 
 def is_axis(number: Number, axis: int, rank: int) -> Number:
-    """True if a number names an axis, counted from either end."""
+    """True if a number means an axis, from either end."""
     return number.equals(axis) | number.equals(axis - rank)
 
 
 def of_axis(
     s: Scalars, axes: Reader | None, count: int, axis: int, rank: int, items: Reader, start: Number
 ) -> Number:
-    """Reads the item of a list that belongs to an axis; `start` if `axes` does not name it."""
+    """Reads the list item for an axis; returns `start` if `axes` does not contain the axis."""
     if axes is None:
         return items.item(s, axis).to(start.element) if axis < count else start
     result = start
@@ -83,9 +83,9 @@ def chosen_by_data(
     results: Sequence[Tensor],
 ) -> Tensor:
     """
-    Selects the result of the possible value that equals the data; the last result if none does.
+    Selects the result whose possible value equals the data, or else the last result.
 
-    With a rank, the data names axes in any order, counted from either end.
+    If a rank is given, the data are axes in any order, from either end.
     """
     source = Reader(b, data)
 

@@ -1,17 +1,16 @@
 """
-Registers operators by domain, name and the opset that defines them: one function each.
+Registers functions that import operators, by domain, name and first opset.
 
     @operator("Relu")
     def relu(b: Nodes, x: Tensor, /) -> Tensor: ...
 
-A function takes the writer of the module, the inputs by position and the attributes by keyword,
-with ONNX's names and defaults; a missing optional input is None. An attribute that became an input
-in a later opset (`axes`) is an input of the function: a node of an older opset passes it as a
-constant. So one function serves all opsets with the same meaning.
+A function takes the builder, the inputs by position, and the attributes by keyword with ONNX's
+names and defaults. A missing optional input is None. An attribute that became an input in a later
+opset (`axes`) is an input of the function, so that one function serves several opsets.
 
-Attributes that several operators share are the fields of a dataclass: a function that takes one by
-keyword has them all. Inputs that belong together, such as a tensor, its scale and its zero point,
-are the fields of a NamedTuple, which is one parameter.
+A parameter that is a dataclass collects attributes that several operators share. A parameter that
+is a NamedTuple collects inputs that belong together, such as a tensor, its scale and its zero
+point.
 """
 
 from __future__ import annotations
@@ -26,43 +25,45 @@ from xdsl_spirv.frontends.onnx.values import Array, Tensor
 
 Results: TypeAlias = "Tensor | Sequence[Tensor | None]"
 Fold: TypeAlias = Callable[..., Array]
-"""Computes the result from the operands' data, which may be arrays of sizes."""
+"""Computes the result from known operands, which may contain dynamic sizes."""
 
 Function = TypeVar("Function", bound=Callable[..., Results])
 
 REFUSED = {
     "NonMaxSuppression": (
-        "the number of boxes depends on its data",
-        "cut the model there, and choose boxes on the host",
+        "the number of boxes depends on data",
+        "cut the model before this node, and choose boxes on the host",
     ),
     **dict.fromkeys(
         ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"),
         (
-            "its numbers are random, and no definition fixes them",
-            "give them to the model as an input",
+            "the results are random, and ONNX does not define the generator",
+            "give random numbers to the model as an input",
         ),
     ),
     **dict.fromkeys(
         ("StringConcat", "StringSplit", "StringNormalizer", "RegexFullMatch", "TfIdfVectorizer"),
-        ("it reads text, or counts words", "cut the model there, and compute it on the host"),
+        (
+            "the operator processes text",
+            "cut the model before this node, and compute the node on the host",
+        ),
     ),
-    "Gradient": ("it asks for derivatives", "export the model for inference"),
+    "Gradient": ("the operator computes derivatives", "export the model for inference"),
     **dict.fromkeys(
         ("CastMap", "DictVectorizer", "ZipMap", "FeatureVectorizer"),
-        ("its operands are maps or lists of any length", "cut the model there"),
+        ("the operands are maps or lists of any length", "cut the model before this node"),
     ),
     **dict.fromkeys(
         ("CategoryMapper", "LabelEncoder", "OneHotEncoder"),
-        ("it looks up names, as text or numbers", "replace them by numbers on the host"),
+        ("the operator looks up names", "replace names by numbers on the host"),
     ),
-    "MelWeightMatrix": ("it is computed when the model runs", "make its operands constants"),
+    "MelWeightMatrix": (
+        "the operands are computed when the model runs",
+        "make the operands constants",
+    ),
     "ImageDecoder": ("no device decodes images", "give the model the image's elements"),
 }
-"""
-Reasons and remedies for refused operators without a function, or for all operators of a domain.
-
-Operators on constants are always computed.
-"""
+"""Reasons and remedies for unsupported operators, except on constants, which are folded."""
 
 DOMAINS = {"ai.onnx": ""}
 """Aliases of domains."""
@@ -70,7 +71,7 @@ DOMAINS = {"ai.onnx": ""}
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator as defined from one opset on."""
+    """An operator in the opsets from `since` on, until a later entry."""
 
     domain: str
     name: str
@@ -90,7 +91,7 @@ class Operator:
 
     @cached_property
     def inputs(self) -> list[str]:
-        """The names of the inputs, without a variadic last one."""
+        """Returns the names of the inputs, without a variadic input."""
         return [
             name
             for p in self._positional
@@ -100,10 +101,7 @@ class Operator:
         ]
 
     def _group_inputs(self, inputs: Sequence[Tensor | None]) -> list[Any]:
-        """
-        Groups the inputs to arguments: single inputs, and a NamedTuple for inputs that belong
-        together.
-        """
+        """Converts inputs to arguments, some of which are NamedTuples of several inputs."""
         grouped: list[Any] = []
         start = 0
         for parameter in self._positional:
@@ -119,14 +117,12 @@ class Operator:
 
     @cached_property
     def takes_all_attributes(self) -> bool:
-        """True if the function also takes attributes that its signature does not name."""
+        """True if the function has a `**attributes` parameter."""
         return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self._parameters)
 
     @cached_property
     def _records(self) -> dict[str, tuple[Any, list[str]]]:
-        """
-        Returns the parameters that are dataclasses, each with its class and the fields' names.
-        """
+        """Returns the parameters that are dataclasses, with their classes and field names."""
         return {
             p.name: (p.annotation, [field.name for field in fields(p.annotation)])
             for p in self._keywords
@@ -151,7 +147,7 @@ class Operator:
 
 
 def _is_group(parameter: inspect.Parameter) -> bool:
-    """True if several inputs belong to the parameter."""
+    """True if the parameter is a NamedTuple of several inputs."""
     return hasattr(parameter.annotation, "_fields")
 
 
@@ -174,22 +170,22 @@ def operator(
 
 
 def lookup(domain: str, name: str, version: int) -> Operator | None:
-    """Returns an operator in a version of its domain, or None if there is none."""
+    """Returns an operator for a version of its domain, or None."""
     entries = _OPERATORS.get((DOMAINS.get(domain, domain), name), ())
     return next((entry for entry in entries if entry.since <= version), None)
 
 
 WINDOWS = frozenset(("windows", "transposed", "images", "sampling", "recurrent", "signals"))
-"""Files of operators that onnx's own evaluator computes differently at the edges of attributes."""
+"""Operator files for which onnx's evaluator is wrong with unusual attributes."""
 
 
 def is_evaluated(entry: Operator) -> bool:
-    """True if onnx's own evaluator computes this operator on constants reliably."""
+    """True if onnx's evaluator computes this operator reliably."""
     return entry.function.__module__.rpartition(".")[2] not in WINDOWS
 
 
 def is_newest(entry: Operator) -> bool:
-    """True if no later opset changes the operator, so that onnx's evaluator knows it."""
+    """True if no later opset changes the operator, so that onnx's evaluator supports it."""
     return _OPERATORS[entry.domain, entry.name][0] is entry
 
 

@@ -1,12 +1,11 @@
 """
-Writes the body of an elementwise operation: typed numbers that support Python's operators.
+Builds the bodies of elementwise operations with typed numbers that support Python's operators.
 
     lambda s, x: s.maximum(x, 0)                       # Relu
     lambda s, x, y: s.select(x < y, x * 2, -y)
 
-Every number knows its element type, so that `/`, `<` and conversions choose the instruction for
-signed, unsigned or floating-point operands. Plain Python numbers become constants of the other
-operand's type.
+The element type of a number selects signed, unsigned or float instructions. Python numbers become
+constants of the other operand's type.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ COMPARISONS = {
 
 @dataclass(frozen=True, eq=False)
 class Number:
-    """A number in a body that is being written: an SSA value with its element type."""
+    """A number in a body: an SSA value and its element type."""
 
     scalars: Scalars
     value: SSAValue
     element: Element
     known: float | None = None
-    """The number's value, if it is a constant."""
+    """The value of a constant number, or None."""
 
     def __add__(self, other: Operand) -> Number:
         return self.scalars.binary(arith.AddfOp, arith.AddiOp, self, other)
@@ -66,7 +65,7 @@ class Number:
         return self * other
 
     def __truediv__(self, other: Operand) -> Number:
-        """Divides floats; integers are rounded toward zero, as in ONNX."""
+        """Divides; integer quotients are rounded toward zero, as in ONNX."""
         integer = arith.DivSIOp if self.element.is_signed else arith.DivUIOp
         return self.scalars.binary(arith.DivfOp, integer, self, other)
 
@@ -74,7 +73,7 @@ class Number:
         return self.scalars.number(other, self.element) / self
 
     def __mod__(self, other: Operand) -> Number:
-        """Returns the remainder with the dividend's sign, as in C."""
+        """Returns the remainder with the sign of the dividend, as in C."""
         integer = arith.RemSIOp if self.element.is_signed else arith.RemUIOp
         return self.scalars.binary(RemfOp, integer, self, other)
 
@@ -118,22 +117,22 @@ class Number:
         return self.scalars.compare("==", self, other)
 
     def differs(self, other: Operand) -> Number:
-        """True if the numbers differ; NaN differs from everything."""
+        """True if the numbers are not equal; NaN differs from every number."""
         return self.scalars.compare("!=", self, other)
 
     def to(self, element: Element) -> Number:
-        """Converts the number to another element type, as ONNX's Cast does for values that fit."""
+        """Converts to another element type, like ONNX's Cast for values in range."""
         return self.scalars.convert(self, element)
 
 
 class Scalars:
-    """Writes the operations of a body."""
+    """Builds the operations of a body."""
 
     def __init__(self, builder: Builder):
         self.builder = builder
 
     def number(self, value: Operand, element: Element) -> Number:
-        """Returns a `Number` unchanged; makes a Python number a constant of the element type."""
+        """Converts a Python number to a constant of a type; returns a `Number` unchanged."""
         if isinstance(value, Number):
             return value
         if element.narrow:
@@ -150,26 +149,23 @@ class Scalars:
         return replace(constant, known=value)
 
     def as_number(self, value: SSAValue, element: Element) -> Number:
-        """Wraps a value of the builder as a number."""
+        """Wraps an SSA value as a number."""
         return Number(self, value, element)
 
     def unary(self, op: type[Operation], x: Number) -> Number:
-        """Writes an operation of `arith` or `math` on one number of its type."""
+        """Adds an `arith` or `math` operation on one number."""
         if x.element.narrow:
-            raise TypeError(f"numbers of {x.element} can only be converted and moved")
+            raise TypeError(f"numbers of {x.element} can only be converted and copied")
         return self._insert(op(x.value), x.element)  # pyright: ignore[reportCallIssue]
 
     def binary(
         self, float_op: type[Operation] | None, integer_op: type[Operation], x: Number, y: Operand
     ) -> Number:
-        """
-        Writes an operation on two numbers of one type; raises `TypeError` if floats have no such
-        operation.
-        """
+        """Adds an operation on two numbers of one type. Raises `TypeError` for other types."""
         other = self.number(y, x.element)
         op = float_op if x.element.is_float else integer_op
         if x.element.narrow:
-            raise TypeError(f"numbers of {x.element} can only be converted and moved")
+            raise TypeError(f"numbers of {x.element} can only be converted and copied")
         if op is None or other.element != x.element:
             raise TypeError(f"{x.element} and {other.element} cannot be combined")
         return self._insert(op(x.value, other.value), x.element)  # pyright: ignore
@@ -183,18 +179,18 @@ class Scalars:
         return self._insert(arith.CmpiOp(x.value, other.value, predicate), BOOL)
 
     def select(self, condition: Number, then: Operand, otherwise: Operand) -> Number:
-        """Selects one of two numbers; at least one of them must be a `Number`."""
+        """Selects one of two numbers, at least one of which is a `Number`."""
         element = next(v.element for v in (then, otherwise) if isinstance(v, Number))
         a, b = self.number(then, element), self.number(otherwise, element)
         return self._insert(arith.SelectOp(condition.value, a.value, b.value), element)
 
     def maximum(self, x: Number, y: Operand) -> Number:
-        """Returns the greater number; NaN if one is."""
+        """Returns the maximum, or NaN if an operand is NaN."""
         integer = arith.MaxSIOp if x.element.is_signed else arith.MaxUIOp
         return self.binary(arith.MaximumfOp, integer, x, y)
 
     def minimum(self, x: Number, y: Operand) -> Number:
-        """Returns the lesser number; NaN if one is."""
+        """Returns the minimum, or NaN if an operand is NaN."""
         integer = arith.MinSIOp if x.element.is_signed else arith.MinUIOp
         return self.binary(arith.MinimumfOp, integer, x, y)
 
@@ -204,7 +200,7 @@ class Scalars:
         return self.unary(math.AbsFOp if x.element.is_float else math.AbsIOp, x)
 
     def wide(self, x: Number) -> Number:
-        """Converts a number to the type in which its own type is computed."""
+        """Converts a number to the wider type in which its type is computed."""
         return x.to(x.element.computed)
 
     def is_nan(self, x: Number) -> Number:
@@ -217,19 +213,19 @@ class Scalars:
         return self.unary(math.ExpOp, x)
 
     def index(self, loop: int, element: Element = I64) -> Number:
-        """Returns the iteration number of a loop, as an integer."""
+        """Returns the index of a loop as an integer."""
         position = linalg.ops.IndexOp(loop)
         self.builder.insert(position)
         return self._insert(arith.IndexCastOp(position.results[0], element.type), element)
 
     def position(self, x: Number) -> SSAValue:
-        """Returns a number as an index."""
+        """Converts a number to an `index` value."""
         cast = arith.IndexCastOp(x.value, IndexType())
         self.builder.insert(cast)
         return cast.results[0]
 
     def convert(self, x: Number, element: Element) -> Number:
-        """Converts a number as `Number.to` does."""
+        """Converts a number like `Number.to`."""
         source = x.element
         if source == element:
             return x
@@ -256,7 +252,7 @@ class Scalars:
         return self._resize(wider, arith.TruncIOp, x, element)
 
     def reinterpret(self, x: Number, element: Element) -> Number:
-        """Returns the bits of a number as a number of another type of the same width."""
+        """Reinterprets the bits of a number as another type of the same width."""
         if x.element.type == element.type:
             return Number(self, x.value, element)
         return self._insert(arith.BitcastOp(x.value, element.type), element)  # pyright: ignore

@@ -1,10 +1,10 @@
 """
-Imports a model with state from run to run as functions that share weights and states.
+Imports a model with states that persist between runs, as functions that share weights and states.
 
     func.func @decode(%input_ids: 1x1, %past: index, %k: 1x2x2048x64 {program.state = 1}, weights)
 
-`prefill` takes any number of tokens, `decode` one. If the caller fixes that number, or no input
-determines it, there is only one function, `main`.
+`prefill` takes any number of tokens, `decode` one token. If the number of tokens is fixed, or no
+input determines it, there is only one function, `main`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def import_session(
     numbers: Collection[str],
     head_size: int | None,
 ) -> ImportedModel:
-    """Imports the functions of a model whose inputs and outputs include a session's states."""
+    """Imports the functions of a model with states."""
     fix_session(model, session, head_size)
     grows = any(state.axis is not None for state in session.held.values())
     if not grows or onnx_file.shape_of(token_input(model))[1] > 0:
@@ -102,7 +102,7 @@ def _import_functions(
 
 
 def _rename(nodes: Nodes, function: str, values: Mapping[str, Array]) -> None:
-    """Gives constants the arrays of earlier functions; others of the same name are renamed."""
+    """Shares weights with earlier functions; renames weights of equal name but other values."""
     weights, nodes.weights = nodes.weights, {}
     for name, array in weights.items():
         other = values.get(name, array)
@@ -114,9 +114,9 @@ def _declare(
     nodes: Nodes, session: Session, numbers: Collection[str], fronts: dict[str, Front]
 ) -> dict[str, Tensor]:
     """
-    Returns the arguments by name: the callers' inputs, the number of past tokens, and states.
+    Adds arguments for inputs, the number of past tokens, and states. Returns them by name.
 
-    `fronts` is filled with the part of each growing state that nodes read.
+    Fills `fronts` with the part of each growing state that nodes read.
     """
     given = onnx_file.inputs_of(nodes.model)
     grows = any(state.axis is not None for state in session.held.values())
@@ -146,7 +146,7 @@ def _declare(
 
 
 def _derive_from_past(nodes: Nodes, value: Any, past: Size, length: Size) -> Tensor:
-    """Returns a mask of ones for all tokens, or the positions of the new ones."""
+    """Returns a mask of ones for all tokens, or the positions of the new tokens."""
     element = element_numbered(value.type.tensor_type.elem_type)
     if value.name == MASK:
         sizes = [1, past + length]
@@ -164,7 +164,7 @@ def _derive_from_past(nodes: Nodes, value: Any, past: Size, length: Size) -> Ten
 def _next(
     nodes: Nodes, session: Session, fronts: Mapping[str, Front], output: str, t: Tensor
 ) -> Tensor:
-    """Returns an output's tensor; for a state, the whole state with the new part written."""
+    """Returns an output's tensor. For a growing state, returns the whole updated state."""
     state = next((s for s in session.held.values() if s.output == output), None)
     if state is None or state.axis is None:
         return t

@@ -1,13 +1,12 @@
 """
-Finds the input and output pairs of a model that are states of a session, and inputs that can be
-derived.
+Finds the inputs and outputs of a model that are states, and the inputs that can be derived.
 
     past_key_values.0.key: 1 x 2 x past x 64   ->   %state: 1 x 2 x context x 64, its front read
     present.0.key: 1 x 2 x total x 64               new keys written behind that
 
-Pairs are found by name: an input with `past` in its name continues as the output with `present` in
-that place. Callers pass the number of earlier tokens as `past`. Values that follow from it and from
-the number of new tokens are no longer inputs: masks of all tokens, and their positions.
+States are found by name: the output's name has `present` where the input's name has `past`. The
+number of past tokens is the argument `past`. Masks and positions that follow from the numbers of
+tokens are no longer inputs.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.speech import did_you_mean
 
 PAST = "past"
-"""Name of the argument for the number of earlier tokens."""
+"""Name of the argument for the number of past tokens."""
 
 MASK = "attention_mask"
 POSITIONS = "position_ids"
 DERIVED = (MASK, POSITIONS)
-"""Inputs derived from the number of tokens: a mask of ones, and consecutive positions."""
+"""Inputs that are derived from the number of tokens: a mask of ones, and positions."""
 
 TOKENS = ("input_ids", "inputs_embeds")
 """Inputs whose second dimension is the number of new tokens."""
 
 FOLLOWING = (("past_key_values", "present"), ("past_key_values", "present_key_values"),
              ("past", "present"))  # fmt: skip
-"""Parts of inputs' names, and their replacements in the names of the outputs that continue them."""
+"""Parts of input names, and the corresponding parts of output names."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """A state: the next run's `input` is this run's `output`; it grows along `axis`."""
+    """A state: the `output` of a run is the `input` of the next run, and grows along `axis`."""
 
     input: str
     output: str
@@ -50,22 +49,21 @@ class Held:
 
 @dataclass(frozen=True)
 class Session:
-    """The states that a model keeps from run to run, for at most `context` tokens."""
+    """The states of a model, for at most `context` tokens."""
 
     held: Mapping[str, Held]
-    """States by the names of inputs."""
+    """States by input name."""
     context: int
 
     @property
     def outputs(self) -> frozenset[str]:
-        """The outputs that are new values of states."""
+        """Returns the names of the outputs that are new values of states."""
         return frozenset(state.output for state in self.held.values())
 
 
 def session_of(model: Any, context: int | None, pairs: Mapping[str, str] | None) -> Session | None:
     """
-    Returns the states that a model should keep: the given `pairs` of inputs and outputs, or pairs
-    found by name.
+    Returns the states of a model: the given `pairs` of input and output, or pairs found by name.
 
     Raises `FrontendError` for pairs that do not match.
     """
@@ -73,7 +71,7 @@ def session_of(model: Any, context: int | None, pairs: Mapping[str, str] | None)
         return None
     if context is not None and context < 1:
         raise FrontendError(
-            f"a context of {context} tokens is not valid", "--context", "use at least one"
+            f"a context of {context} tokens is not valid", "--context", "use at least one token"
         )
     inputs = {value.name: value for value in onnx_file.inputs_of(model)}
     outputs = {value.name: value for value in model.graph.output}
@@ -81,9 +79,9 @@ def session_of(model: Any, context: int | None, pairs: Mapping[str, str] | None)
         pairs = {name: output for name in inputs if (output := _following(name, outputs))}
     if not pairs:
         raise FrontendError(
-            "no input of the model continues as an output",
+            "no output of the model has the name of an input's next value",
             f"inputs: {', '.join(inputs)}; outputs: {', '.join(outputs)}",
-            "name them: --state INPUT=OUTPUT",
+            "name the pairs: --state INPUT=OUTPUT",
         )
     held: dict[str, Held] = {}
     for name, output in pairs.items():
@@ -100,23 +98,19 @@ def session_of(model: Any, context: int | None, pairs: Mapping[str, str] | None)
             f"the state {next(s.input for s in held.values() if s.axis is not None)!r} "
             "grows from run to run",
             "the states of the model",
-            "give the number of tokens for which it has room: --context N",
+            "give the maximum number of tokens: --context N",
         )
     return Session(held, context or 0)
 
 
 def _following(name: str, outputs: Mapping[str, Any]) -> str:
-    """Returns the name of the output that continues an input, or empty text."""
+    """Returns the name of the output that is an input's next value, or an empty text."""
     candidates = (name.replace(past, present, 1) for past, present in FOLLOWING if past in name)
     return next((one for one in candidates if one in outputs and one != name), "")
 
 
 def _growing(value: Any) -> int | None:
-    """
-    Returns the axis along which a state grows: the dynamic one, or the third if there are several.
-
-    Other dynamic axes are a batch, or sizes that the exporter did not write.
-    """
+    """Returns the axis along which a state grows: the dynamic axis, or axis 2 of several."""
     fields = value.type.tensor_type.shape.dim
     open_axes = [i for i, field in enumerate(fields) if not field.HasField("dim_value")]
     if len(open_axes) > 1:
@@ -127,10 +121,10 @@ def _growing(value: Any) -> int | None:
 
 def fix_session(model: Any, session: Session, head_size: int | None) -> None:
     """
-    Gives a session's dimensions their sizes: one sequence, with caches as large as the context.
+    Sets the sizes of a session: one sequence, and states as large as the context.
 
-    The number of new tokens, and sizes that depend on it, stay dynamic. Raises `FrontendError` for
-    dimensions of states that have no size.
+    The number of new tokens stays dynamic. Raises `FrontendError` for states with other dynamic
+    dimensions.
     """
     for value in onnx_file.inputs_of(model):
         fields = value.type.tensor_type.shape.dim
@@ -162,10 +156,7 @@ def _fix(field: Any, size: int) -> None:
 
 
 def token_input(model: Any) -> Any:
-    """
-    Returns the input whose second dimension is the number of new tokens; raises `FrontendError` if
-    there is none.
-    """
+    """Returns the input whose axis 1 is the new tokens. Raises `FrontendError` without one."""
     inputs = onnx_file.inputs_of(model)
     for value in inputs:
         if value.name in TOKENS and len(onnx_file.shape_of(value)) > 1:
@@ -173,12 +164,12 @@ def token_input(model: Any) -> Any:
     raise FrontendError(
         "no input determines the number of new tokens",
         ", ".join(onnx_file.describe(value) for value in inputs),
-        f"name it {TOKENS[0]}, with shape 1 x tokens",
+        f"name such an input {TOKENS[0]}, with shape 1 x tokens",
     )
 
 
 def head_size_beside(model: Any) -> int | None:
-    """Returns the head size stated in the onnxruntime-genai file next to the model."""
+    """Returns the head size in the onnxruntime-genai file next to the model, or None."""
     if not isinstance(model, str | os.PathLike):
         return None
     try:

@@ -1,4 +1,4 @@
-"""A loop over tensors, whose body is written once."""
+"""Builds a loop over tensors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from xdsl_spirv.frontends.onnx.values import Tensor, tensor_type
 
 @dataclass(frozen=True)
 class Collected:
-    """The new axes along which the further results of steps are stacked."""
+    """Axes along which additional results of the steps are stacked."""
 
     axes: Sequence[int]
     backwards: Sequence[bool | int]
-    """True for each axis along which the first step's result is stored last."""
+    """For each axis, True if results are stored in reverse order."""
 
 
 def repeat(
@@ -33,10 +33,11 @@ def repeat(
     collected: Collected | None = None,
 ) -> list[Tensor]:
     """
-    Repeats a step on `carried`; returns the final tensors, then the collected ones.
+    Builds a loop of `steps` iterations on the tensors `carried`. Returns their final values, then
+    the stacked results.
 
-    A step is called with its number and the tensors. Raises `ValueError` if it changes a tensor's
-    type or shape.
+    `step` is called once, with the iteration number and the tensors. Raises `ValueError` if a step
+    changes a tensor's type or shape.
     """
     if steps == 0 and collected is None:
         return list(carried)
@@ -67,9 +68,7 @@ def repeat(
 
 
 def _add(b: TensorBuilder, block: Block, loop: scf.ForOp) -> scf.ForOp:
-    """
-    Adds a loop, and before it its invariant operations: later nodes may read those that are kept.
-    """
+    """Adds a loop, and hoists its loop-invariant operations."""
     b.block = block
     loop.location = b.location
     block.add_op(loop)
@@ -80,7 +79,7 @@ def _add(b: TensorBuilder, block: Block, loop: scf.ForOp) -> scf.ForOp:
 def _collect(
     b: TensorBuilder, number: Size, steps: Size, rows: Sequence[Tensor], collected: Collected
 ) -> Iterator[Tensor]:
-    """Stores one more row of the tensors of all steps, which the block's last arguments carry."""
+    """Yields the stacked results with the rows of this iteration inserted."""
     for row, axis, backwards in zip(rows, collected.axes, collected.backwards, strict=True):
         axis %= row.rank + 1
         sizes = [*row.sizes[:axis], steps, *row.sizes[axis:]]

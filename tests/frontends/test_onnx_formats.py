@@ -148,5 +148,5 @@ def test_a_program_takes_and_gives_codes(name: str) -> None:
 def test_arithmetic_is_refused_by_name() -> None:
     model = cast("f8E5M2", "f8E5M2", 4)
     model.graph.node[0].CopyFrom(onnx.helper.make_node("Neg", ["x"], ["y"], "minus"))
-    with pytest.raises(FrontendError, match=r"f8E5M2 can only be converted and moved.*'minus'"):
+    with pytest.raises(FrontendError, match=r"f8E5M2 can only be converted and copied.*'minus'"):
         import_onnx(model)

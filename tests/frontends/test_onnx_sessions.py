@@ -200,7 +200,7 @@ def test_a_state_that_does_not_grow(onnx: ModuleType):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"context": 8}, "no input of the model continues as an output"),
+        ({"context": 8}, "no output of the model has the name of an input's next value"),
         ({"context": 0}, "a context of 0 tokens"),
         ({"state": {"z": "y"}}, "there is no input 'z'"),
         ({"state": {"x": "z"}}, "there is no output 'z'"),

@@ -84,7 +84,7 @@ SPOKEN = [
     ("give --dim n=N --dim h=N", 'give dims={"n": N, "h": N}'),
     ("write --dim NAME=SIZE, or --dim A.0=?", 'write dims={"NAME": SIZE, "A.0": ?}'),
     ("--dim is for ONNX files", "dims is for ONNX files"),
-    ("name them: --state a=b", 'name them: state={"a": "b"}'),
+    ("name the pairs: --state a=b", 'name the pairs: state={"a": "b"}'),
     ("give --input x=x.npy", "give x=array"),
     ("run it with --device interpreter", 'run it with device="interpreter"'),
     ("so many tokens: --context N", "so many tokens: context=N"),

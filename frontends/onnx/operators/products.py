@@ -1,4 +1,4 @@
-"""Operators that multiply and add: contractions, whose loops sort into batch, M, N and K."""
+"""Imports matrix products and einsum as contractions with loops for batch, M, N and K."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xdsl_spirv.frontends.onnx.values import Element, Tensor, sum_element
 
 
 def multiply(b: Nodes, x: Tensor, y: Tensor, element: Element | None = None) -> Tensor:
-    """Multiplies like numpy's matmul: leading dimensions are broadcast."""
+    """Multiplies like `numpy.matmul`, with broadcast leading dimensions."""
     if not x.rank or not y.rank:
         b.refuse(f"{x} cannot be multiplied by {y}: one is a scalar", "use Mul")
     a = b.reshape(x, [1, *x.sizes]) if x.rank == 1 else x
@@ -94,11 +94,7 @@ def _factor(x: Any, number: float) -> float | int:
 
 @operator("Einsum")
 def einsum(b: Nodes, *tensors: Tensor, equation: str) -> Tensor:
-    """
-    Contracts each operand with the product of the previous ones.
-
-    Intermediate products are not rounded to narrow floats.
-    """
+    """Contracts the operands in order. Intermediate results are not rounded to narrow floats."""
     terms, right = _letters(b, equation, tensors)
     element = tensors[0].element
     if len(tensors) > 2:
@@ -120,7 +116,7 @@ def einsum(b: Nodes, *tensors: Tensor, equation: str) -> Tensor:
 
 
 def _letters(b: Nodes, equation: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
-    """Replaces each ellipsis in the terms of operands and result by its own letters."""
+    """Returns the terms of an equation with a separate letter for each dimension of an ellipsis."""
     left, arrow, right = equation.replace(" ", "").replace("...", ".").partition("->")
     terms = left.split(",")
     if len(terms) != len(tensors):
@@ -128,7 +124,7 @@ def _letters(b: Nodes, equation: str, tensors: Sequence[Tensor]) -> tuple[list[s
             f"equation {equation!r} does not have {len(tensors)} operands", "correct the equation"
         )
     ranks = [t.rank - len(term) + 1 for t, term in zip(tensors, terms, strict=True) if "." in term]
-    # Dimensions of an ellipsis are counted from the last one, as numpy broadcasts.
+    # As in numpy, the last dimensions of ellipses correspond.
     others = "".join(map(str, reversed(range(max(ranks, default=0)))))
     spread = [
         term.replace(".", others[len(others) - (t.rank - len(term) + 1) :])
@@ -145,7 +141,7 @@ def _letters(b: Nodes, equation: str, tensors: Sequence[Tensor]) -> tuple[list[s
 
 
 def _diagonal(b: Nodes, x: Tensor, letters: str) -> tuple[Tensor, str]:
-    """Takes the diagonal of repeated letters, so that each letter has one dimension."""
+    """Extracts the diagonals of repeated letters, so that each letter has one dimension."""
     once = "".join(dict.fromkeys(letters))
     if once == letters:
         return x, letters
@@ -159,7 +155,7 @@ def _diagonal(b: Nodes, x: Tensor, letters: str) -> tuple[Tensor, str]:
 
 
 def _contract_letters(b: Nodes, x: Tensor, left: str, y: Tensor, right: str, kept: str) -> Tensor:
-    """Sums products over the letters that are not kept; sizes of 1 are broadcast."""
+    """Contracts two operands over the letters that are not in `kept`; sizes of 1 are broadcast."""
     sizes: dict[str, Size] = {}
     for t, letters in ((x, left), (y, right)):
         for c, size in zip(letters, t.sizes, strict=True):

@@ -1,9 +1,9 @@
 """
-Operators on quantized integers: an integer minus the zero point, times the scale, is a number.
+Imports operators on quantized integers, which represent (integer - zero point) * scale.
 
-Each is written as ONNX defines it: dequantized numbers are floats, and products of integers
-subtract the zero points first. `linalg-quantized-to-contraction` turns both forms into contractions
-of stored integers, so that it does not matter which form an exporter wrote.
+Each operator is built as ONNX defines it: dequantized numbers are floats, and integer products
+first subtract the zero points. The pass `linalg-quantized-to-contraction` converts both forms to
+contractions of stored integers.
 """
 
 from __future__ import annotations
@@ -40,31 +40,28 @@ from xdsl_spirv.frontends.onnx.values import F32, I32, U8, Element, Tensor
 MICROSOFT = "com.microsoft"
 
 Placed = tuple[Tensor, Map]
-"""A scale or zero point, and the tensor's dimension for each of its own dimensions."""
+"""A scale or zero point, and the map of its dimensions to the tensor's dimensions."""
 
 
 def along(b: Nodes, t: Tensor, x: Tensor, axis: int) -> Placed:
-    """Fits a scale or zero point to a tensor: one for all of it, or one per index of an axis."""
+    """Maps a scale or zero point to a tensor: a single one, or one per index of an axis."""
     if t.rank <= 1 and all(size == 1 for size in t.sizes):
         return b.reshape(t, []), []
     if t.rank > 1:
-        # One value for every row or column of a matrix product: it broadcasts.
+        # One value for each row or column of a matrix product.
         first = x.rank - t.rank
         return t, [None if size == 1 else i for i, size in enumerate(t.sizes, first)]
     axis = axis_of(b, axis, x.rank)
     if isinstance(x.sizes[axis], int) and t.sizes[0] != x.sizes[axis]:
         b.refuse(
             f"there are {t.sizes[0]} scales for {x.sizes[axis]} indices of axis {axis}",
-            "give one scale for each",
+            "give one scale for each index",
         )
     return t, [axis]
 
 
 def _blocks(b: Nodes, t: Tensor, x: Tensor, axis: int, size: int) -> Tensor:
-    """
-    Repeats a block's scale or zero point for every element along the axis; the last block may be
-    cut.
-    """
+    """Repeats each block's scale or zero point for all elements of the block along the axis."""
     apart = [*t.sizes[: axis + 1], 1, *t.sizes[axis + 1 :]]
     spread = [*t.sizes[: axis + 1], size, *t.sizes[axis + 1 :]]
     whole = [*t.sizes[:axis], t.sizes[axis] * size, *t.sizes[axis + 1 :]]
@@ -75,7 +72,7 @@ def _blocks(b: Nodes, t: Tensor, x: Tensor, axis: int, size: int) -> Tensor:
 def placed(
     b: Nodes, x: Tensor, parameters: Sequence[Tensor], axis: int, block_size: int
 ) -> tuple[Tensor, list[Placed]]:
-    """Splits a tensor's blocks into a new dimension; fits its scale and zero point to it."""
+    """Splits a tensor's blocks into a new dimension, and maps scale and zero point to them."""
     if not block_size:
         return x, [along(b, t, x, axis) for t in parameters]
     axis = axis_of(b, axis, x.rank)
@@ -102,7 +99,7 @@ def rounded(
     Rounds a quotient to even, adds the zero point, and clamps to the type; NaN becomes the least
     number.
 
-    For narrow floats, `saturate` clamps numbers beyond the greatest one.
+    For narrow floats, `saturate` clamps numbers out of range.
     """
     if element.is_narrow_float:
         return formats.written(
@@ -127,7 +124,7 @@ def quantized(
     precision: Element = F32,
     saturate: bool = True,
 ) -> Tensor:
-    """Quantizes floats or i32 by a scale and zero point."""
+    """Quantizes floats or i32 with a scale and a zero point."""
     parameters = [scale] if zero is None or is_zero(zero) else [scale, zero]
     whole, places = placed(b, x, parameters, axis, block_size)
 
@@ -148,9 +145,9 @@ def dequantized(
     axis: int = 1,
     block_size: int = 0,
 ) -> Tensor:
-    """Dequantizes integers."""
+    """Converts quantized integers or narrow floats to floats."""
     if not x.element.is_narrow_float:
-        # Known weights of few bits become bytes, as contractions of integers need them.
+        # Integer contractions need bytes, so known weights of few bits are widened.
         x = b.convert(x, x.element.computed)
     parameters = [scale] if zero is None or is_zero(zero) else [scale, zero]
     whole, places = placed(b, x, parameters, axis, block_size)
@@ -165,30 +162,30 @@ def dequantized(
 
 
 def is_zero(zero: Tensor) -> bool:
-    """True if a zero point is known to be 0 everywhere."""
+    """True if all zero points are known to be 0."""
     return zero.numbers is not None and not zero.numbers.astype(np.float32).any()
 
 
 class Quantized(NamedTuple):
-    """A quantized operand: three inputs of an operator (integers, scale, zero point)."""
+    """A quantized operand: integers, scale and zero point (three inputs of an operator)."""
 
     tensor: Tensor
     scale: Tensor
     zero: Tensor | None
 
     def floats(self, b: Nodes) -> Tensor:
-        """Returns the numbers for which the integers stand."""
+        """Dequantizes the integers."""
         return dequantized(b, self.tensor, self.scale, self.zero)
 
 
 class Steps(NamedTuple):
-    """The scale and the zero point of a result: two inputs of an operator."""
+    """The scale and the zero point of a result (two inputs of an operator)."""
 
     scale: Tensor
     zero: Tensor | None = None
 
     def quantize(self, b: Nodes, floats: Tensor, given: Tensor) -> Tensor:
-        """Quantizes floats to the zero point's type, or to the input's if there is none."""
+        """Quantizes floats to the type of the zero point, or of the input `given` without one."""
         element = given.element if self.zero is None else self.zero.element
         return quantized(b, floats, self.scale, self.zero, element)
 
@@ -204,7 +201,7 @@ def quantize_linear_in_type_of_scale(
     precision: int = 0,
     **given: Any,
 ) -> Tensor:
-    """Quantizes by a quotient in the scale's type, unless another type is asked for."""
+    """Imports QuantizeLinear with a quotient in the scale's type, unless `precision` is given."""
     precision = precision or number_of(scale.element.name)
     return quantize_linear(b, x, scale, zero, precision=precision, **given)
 
@@ -224,7 +221,7 @@ def quantize_linear(
     precision: int = 0,
     saturate: int = 1,
 ) -> Tensor:
-    """Quantizes by a quotient in f32, also for f16, as onnxruntime does."""
+    """Imports QuantizeLinear of older opsets, with a quotient in f32, as in onnxruntime."""
     element = zero.element if zero is not None else U8
     if output_dtype:
         element = element_numbered(output_dtype)
@@ -248,7 +245,7 @@ def dequantize_linear(
     element = element_numbered(output_dtype) if output_dtype else scale.element
     if x.rank == 2 and (block_size or x.element.is_narrow_float):
         axis = axis_of(b, axis, x.rank)
-        # A scale for each index of an axis belongs to a row, and rows lie along the other axis.
+        # Without blocks, each row has one scale, and its elements are along the other axis.
         lies = axis if block_size else 1 - axis if scale.rank and scale.sizes != (1,) else 0
         packed = (
             floats_of(x, scale, lies, block_size)
@@ -263,7 +260,7 @@ def dequantize_linear(
 def _known_blocks(
     x: Tensor, scale: Tensor, zero: Tensor | None, axis: int, size: int
 ) -> Blocks | None:
-    """Returns the planes of a known matrix if it divides into blocks along the axis, else None."""
+    """Returns the planes of a known matrix in blocks along the axis, or None for other matrices."""
     bits, columns = x.element.bits, x.sizes[axis]
     if x.element.is_float or x.element.is_narrow_float or bits not in (2, 4, 8):
         return None
@@ -285,10 +282,7 @@ def _known_blocks(
 
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize_linear(b: Nodes, x: Tensor, /) -> Sequence[Tensor]:
-    """
-    Quantizes to uint8, by the range of all elements and zero; the scale is 1 if all elements are
-    zero.
-    """
+    """Quantizes to uint8 by the range of the elements and 0; the scale is 1 if all are 0."""
     axes = range(x.rank)
     least, greatest = minimum_over(b, x, axes, False), maximum_over(b, x, axes, False)
 
@@ -343,7 +337,7 @@ def conv_integer(
     *,
     attributes: ConvAttributes,
 ) -> Tensor:
-    """Convolves integers after the zero points are subtracted; then padding is zeros."""
+    """Imports ConvInteger. The zero points are subtracted first, so that padding is 0."""
     window = window_of(b, x.sizes[2:], kernel_of(b, w, attributes.kernel_shape), attributes)
     return convolve(
         b, centered(b, x, x_zero), centered(b, w, w_zero), window, attributes.group, I32
@@ -359,10 +353,10 @@ def scaled(
     alpha: float = 1,
 ) -> Tensor:
     """
-    Multiplies an i32 sum of products by the scales of both operands; returns floats, or steps of
-    `y_scale`.
+    Multiplies an i32 sum of products by the scales of the operands, and quantizes the result if
+    `y_scale` is given.
 
-    Like onnxruntime, it first multiplies all scales to one factor.
+    Like onnxruntime, multiplies the scales to one factor first.
     """
     places = [*scales, *([] if y_scale is None else [(b.reshape(y_scale, []), [])])]
 

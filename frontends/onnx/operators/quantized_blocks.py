@@ -1,9 +1,9 @@
 """
-Weights of 2, 4 or 8 bits in blocks along an axis, which stay packed.
+Represents weights of 2, 4 or 8 bits in blocks along an axis, which stay packed.
 
-Known weights become planes (`frontends/blocks`), however the model packs them: weights of
-`MatMulNBits`, `GatherBlockQuantized` and `DequantizeLinear` by blocks are treated alike after that.
-The last block may exceed the matrix: the other operand is zero in these columns.
+Known weights of `MatMulNBits`, `GatherBlockQuantized` and `DequantizeLinear` become planes
+(`frontends/blocks`). The last block may exceed the matrix: the other operand is 0 in these
+columns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from xdsl_spirv.upstream.narrow_floats import NARROW_FLOATS
 
 @dataclass(frozen=True)
 class Blocks:
-    """Planes of rows in blocks; each row has `columns` elements."""
+    """Planes of a packed matrix; each row has `columns` elements in blocks."""
 
     format: BlockFormat
     planes: dict[str, Tensor]
@@ -37,7 +37,7 @@ class Blocks:
 
     @property
     def width(self) -> int:
-        """Number of columns of all blocks, the last one whole."""
+        """Number of columns of all blocks, including the padding of the last block."""
         blocks = self.planes["q"].sizes[1]
         assert isinstance(blocks, int)
         return blocks * self.format.size
@@ -58,10 +58,10 @@ class Blocks:
 
 def codes_of(t: Tensor, bits: int) -> Array | None:
     """
-    Returns the known elements of a tensor as unsigned numbers, in order along the last dimension.
+    Returns the elements of a known tensor as unsigned integers; None if it is not known.
 
-    An unsigned byte holds several elements of fewer bits. Other types hold one element each; in
-    signed types the least number becomes 0.
+    A uint8 element contains several codes of fewer bits. Other elements contain one code; the
+    least number of a signed type becomes 0.
     """
     if t.numbers is None:
         return None
@@ -83,10 +83,10 @@ def blocks_of(
     float: str = "",
 ) -> Blocks | None:
     """
-    Returns planes for codes (rows x columns), scales and zero points (rows x blocks each).
+    Makes planes of codes (rows x columns), scales and zero points (both rows x blocks).
 
-    Codes are of a narrow `float` type, or integers. Returns None if something is known only at run
-    time, or for blocks without a format.
+    Codes are integers, or of the narrow type `float`. Returns None if the data is not known at
+    compile time or no block format fits.
     """
     known = None if scales is None else scales.numbers
     if codes is None or (scales is not None and known is None):
@@ -127,10 +127,10 @@ def blocks_of(
 
 def floats_of(x: Tensor, scale: Tensor | None, axis: int, size: int = 0) -> Blocks | None:
     """
-    Returns planes of a known matrix of narrow floats, whose rows lie along `axis`.
+    Makes planes of a known matrix of narrow floats; the elements of a row are along `axis`.
 
-    There is one scale, one for each row, or with a `size` one for each block. Returns None for
-    other matrices.
+    There is one scale, one per row, or one per block of `size` elements. Returns None for other
+    matrices.
     """
     columns = x.sizes[axis] if x.rank == 2 else None
     if x.numbers is None or x.element.name not in NARROW_FLOATS or not isinstance(columns, int):
@@ -151,7 +151,7 @@ def floats_of(x: Tensor, scale: Tensor | None, axis: int, size: int = 0) -> Bloc
 
 
 def by_groups(groups: Array, size: int) -> Array | None:
-    """Orders columns so that each group is a block; None if a group's size is not `size`."""
+    """Returns an order of columns in which each group is a block, or None if group sizes differ."""
     order = np.argsort(groups, kind="stable")
     count = len(groups) // size
     regular = len(groups) == count * size and np.array_equal(

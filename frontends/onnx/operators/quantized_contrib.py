@@ -1,8 +1,7 @@
 """
-onnxruntime's operators on quantized numbers (`com.microsoft`), in terms of ONNX's operators.
+Imports onnxruntime's operators on quantized tensors (`com.microsoft`) with ONNX's operators.
 
-An operator without products is dequantized, computed on floats and quantized again. Packed weights
-are unpacked as they are dequantized.
+An operator without products is dequantized, computed on floats and quantized again.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Maybe: TypeAlias = Tensor | None
 
 
 def of_onnx(b: Nodes, name: str, *tensors: Maybe, opset: int = 0, **attributes: Any) -> Tensor:
-    """Applies ONNX's operator `name`, in the model's opset unless another is given."""
+    """Applies the ONNX operator `name`, by default of the model's opset."""
     entry = lookup("", name, opset or b.versions.get("", 1))
     assert entry is not None
     result = entry(b, *tensors, **attributes)
@@ -51,16 +50,16 @@ def of_onnx(b: Nodes, name: str, *tensors: Maybe, opset: int = 0, **attributes: 
 
 
 def with_channels_first(b: Nodes, x: Tensor, last: int) -> Tensor:
-    """Transposes an image to channels first, as in ONNX, if its channels are last."""
+    """Transposes an image to channels first if `last` is set."""
     return b.transpose(x, [0, x.rank - 1, *range(1, x.rank - 1)]) if last else x
 
 
 def with_channels_last(b: Nodes, x: Tensor, last: int) -> Tensor:
-    """Transposes a result to channels last, if the operator's image had them last."""
+    """Transposes an image to channels last if `last` is set."""
     return b.transpose(x, [0, *range(2, x.rank), 1]) if last else x
 
 
-# On floats in between
+# Operators that are computed on floats
 
 for _name in ("Add", "Mul"):
 
@@ -81,7 +80,7 @@ def qlinear_where(b: Nodes, condition: Tensor, x: Quantized, y: Quantized, z: St
 
 @operator("QLinearConcat", domain=MICROSOFT)
 def qlinear_concat(b: Nodes, y: Steps, /, *parts: Tensor, axis: int) -> Tensor:
-    """Concatenates quantized tensors; each part is a tensor, a scale and a zero point."""
+    """Concatenates quantized tensors. `parts` holds tensor, scale and zero point of each."""
     assert y.zero is not None
     floats = [Quantized(*parts[i : i + 3]).floats(b) for i in range(0, len(parts), 3)]
     return y.quantize(b, of_onnx(b, "Concat", *floats, axis=axis), y.zero)
@@ -94,7 +93,7 @@ for _name in ("Sigmoid", "LeakyRelu", "GlobalAveragePool", "AveragePool"):
         def on_floats(
             b: Nodes, x: Quantized, y: Steps, /, *, channels_last: int = 0, **attributes: Any
         ) -> Tensor:
-            """Wraps ONNX's operator: takes its attributes, and computes on floats."""
+            """Dequantizes the image, applies the ONNX operator, and quantizes the result."""
             floats = with_channels_first(b, x.floats(b), channels_last)
             result = of_onnx(b, name, floats, **attributes)
             return y.quantize(b, with_channels_last(b, result, channels_last), x.tensor)
@@ -140,7 +139,7 @@ def qlinear_conv_of_channels(
     attributes: ConvAttributes,
     channels_last: int = 0,
 ) -> Tensor:
-    """Convolves quantized images; weights have their channels first in any layout."""
+    """Convolves quantized images. The weights always have channels first."""
     x = x._replace(tensor=with_channels_first(b, x.tensor, channels_last))
     result = qlinear_conv(b, x, w, y, bias, attributes=attributes)
     assert isinstance(result, Tensor)
@@ -150,7 +149,7 @@ def qlinear_conv_of_channels(
 def _product(
     b: Nodes, x: Tensor, y: Tensor, scales: Sequence[Tensor], zeros: Sequence[Maybe], bias: Maybe
 ) -> Tensor:
-    """A product of integers as floats, with a bias."""
+    """Computes an integer matrix product, scales it to floats, and adds a bias."""
     total = matmul_integer(b, x, y, *zeros)
     assert isinstance(total, Tensor)
     places = [
@@ -200,7 +199,7 @@ def qgemm(
     transB: int = 0,
     alpha: float = 1.0,
 ) -> Tensor:
-    """Computes a product; the bias is in steps of both scales, and also multiplied by alpha."""
+    """Imports QGemm. The bias is an integer with the product of both scales as its scale."""
     a = b.transpose(x.tensor, [1, 0]) if transA else x.tensor
     c = b.transpose(y.tensor, [1, 0]) if transB else y.tensor
     total = matmul_integer(b, a, c, x.zero, y.zero)
@@ -215,9 +214,7 @@ def qgemm(
 
 
 def unpacked(b: Nodes, t: Tensor, bits: int) -> Tensor:
-    """
-    Unpacks bytes that hold several numbers along the last dimension, the first one in the low bits.
-    """
+    """Unpacks bytes with several numbers each along the last dimension, low bits first."""
     count = 8 // bits
     sizes = [*t.sizes[:-1], t.sizes[-1] * count]
     if t.numbers is not None:
@@ -254,9 +251,9 @@ def matmul_n_bits(
     weight_prepacked: int = 0,
 ) -> Tensor:
     """
-    Multiplies by weights of N rows and K columns, which are dequantized by blocks along K.
+    Imports MatMulNBits: weights of N rows and K columns are dequantized by blocks along K.
 
-    `groups` gives for each column the block whose scale and zero point it uses.
+    `groups` gives for each column the block with its scale and zero point.
     """
     if bits not in (2, 4, 8) or weight_prepacked:
         b.refuse(
@@ -286,7 +283,7 @@ def _known_product(
     bits: int,
     size: int,
 ) -> Tensor | None:
-    """Multiplies by known weights, which stay packed; returns None for others."""
+    """Multiplies by known weights, which stay packed; returns None for other weights."""
     codes, rows = codes_of(w, bits), w.sizes[0]
     if codes is None or not isinstance(rows, int):
         return None
@@ -315,7 +312,7 @@ def _weights(
     size: int,
     element: Element,
 ) -> Tensor:
-    """Dequantizes weights that are not known, or whose columns are in groups of any size."""
+    """Dequantizes weights that are not known at compile time, or have irregular groups."""
     codes = unpacked(b, w, bits)
     rows, blocks, _ = codes.sizes
     parameters = [b.reshape(scales, [rows, blocks])]
@@ -357,11 +354,12 @@ def gather_block_quantized(
     gather_axis: int = 0,
     quantize_axis: int = 1,
 ) -> Tensor:
-    """Gathers rows of a table in blocks, and dequantizes only these. Bytes hold several numbers."""
+    """Imports GatherBlockQuantized: gathers rows of a packed table, and dequantizes these rows."""
     gathered, blocked = axis_of(b, gather_axis, x.rank), axis_of(b, quantize_axis, x.rank)
     if gathered == blocked:
         b.refuse(
-            f"it gathers along axis {gathered}, along which the blocks lie", "gather along another"
+            f"the node gathers along axis {gathered}, which is the axis of the blocks",
+            "gather along another",
         )
     packed = _known_table(x, scales, zeros, bits, block_size) if blocked == 1 else None
     if packed is not None:
@@ -389,7 +387,7 @@ def gather_block_quantized(
 
 
 def _known_table(x: Tensor, scales: Tensor, zeros: Maybe, bits: int, size: int) -> Blocks | None:
-    """Returns the planes of a known table of rows in blocks, or None for another one."""
+    """Returns the planes of a known packed table, or None for other tables."""
     if x.rank != 2 or (x.element.narrow is None and x.element != U8):
         return None
     codes, known = codes_of(x, bits), scales.numbers

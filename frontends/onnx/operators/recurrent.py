@@ -1,7 +1,7 @@
 """
-RNN, GRU and LSTM: loops over the sequence.
+Imports RNN, GRU and LSTM as loops over the sequence.
 
-The products with the input are one product for all steps; a step only multiplies the state.
+One product multiplies the inputs of all steps by their weights. A step only multiplies the state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Function = Callable[[Scalars, Number], Number]
 
 
 def total_of(s: Scalars, *numbers: Number) -> Number:
-    """Sums numbers from the first to the last."""
+    """Sums numbers from first to last."""
     total = numbers[0]
     for number in numbers[1:]:
         total = total + number
@@ -32,7 +32,7 @@ def total_of(s: Scalars, *numbers: Number) -> Number:
 
 
 def activation(b: Nodes, name: str, alpha: float | None, beta: float | None) -> Function:
-    """Returns the activation function of that name, in upper or lower case."""
+    """Returns an activation function by name, in any letter case."""
 
     def number(value: float | None, default: float) -> float:
         return default if value is None else value
@@ -59,7 +59,7 @@ def activation(b: Nodes, name: str, alpha: float | None, beta: float | None) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentAttributes:
-    """Attributes that the three operators share."""
+    """Attributes of RNN, GRU and LSTM."""
 
     activation_alpha: Sequence[float] | None = None
     activation_beta: Sequence[float] | None = None
@@ -71,7 +71,7 @@ class RecurrentAttributes:
 
 
 class Recurrence:
-    """The common part of the three operators: directions, gates, steps and lengths."""
+    """The common parts of RNN, GRU and LSTM: directions, gates, steps and sequence lengths."""
 
     def __init__(
         self,
@@ -117,13 +117,13 @@ class Recurrence:
         return self.activations[direction * count : (direction + 1) * count]
 
     def part(self, t: Tensor, direction: int) -> Tensor:
-        """Slices a tensor at a direction and drops the direction's dimension."""
+        """Selects one direction of a tensor, and removes the dimension of directions."""
         starts = [direction, *[0] * (t.rank - 1)]
         one = self.b.slice(t, starts, [1, *t.sizes[1:]], [1] * t.rank)
         return self.b.reshape(one, t.sizes[1:])
 
     def initial(self, t: Tensor | None, direction: int) -> Tensor:
-        """Returns the state before the first step: batch x hidden."""
+        """Returns the initial state: batch x hidden."""
         sizes = [self.batch, self.hidden]
         if t is None:
             return Tensor(self.element, sizes, self.b.fill(0, sizes, self.element))
@@ -133,29 +133,24 @@ class Recurrence:
         return state
 
     def columns(self, t: Tensor, first: int, count: int = 1) -> Tensor:
-        """Slices `count` gates, from `first`, out of a tensor's last dimension."""
+        """Slices `count` gates from gate `first` on, in the last dimension."""
         starts = [*[0] * (t.rank - 1), first * self.hidden]
         sizes = [*t.sizes[:-1], count * self.hidden]
         return self.b.slice(t, starts, sizes, [1] * t.rank)
 
     def rows(self, t: Tensor, first: int, count: int) -> Tensor:
-        """Slices `count` gates, from `first`, out of the first dimension of weights."""
+        """Slices `count` gates from gate `first` on, in the first dimension."""
         starts = [first * self.hidden, *[0] * (t.rank - 1)]
         return self.b.slice(t, starts, [count * self.hidden, *t.sizes[1:]], [1] * t.rank)
 
     def biases(self, direction: int, first: int) -> list[Tensor]:
-        """
-        Returns the bias of all gates for the input (`first` is 0) or the state, or None if not
-        given.
-        """
+        """Returns the biases of the gates from `first` on, or an empty list without a bias."""
         if self.bias is None:
             return []
         return [self.columns(self.part(self.bias, direction), first, self.gates)]
 
     def projected(self, direction: int) -> Tensor:
-        """
-        Multiplies the input of all steps by the weights, and adds its bias: steps x batch x gates.
-        """
+        """Multiplies the inputs of all steps by weights, and adds a bias: steps x batch x gates."""
         w = self.part(self.w, direction)
         sizes = [self.steps, self.batch, self.gates * self.hidden]
         product = self.b.contract(self.x, [0, 1, 3], w, [2, 3], sizes, 4)
@@ -180,9 +175,10 @@ class Recurrence:
         step: Callable[[int, Tensor, list[Tensor]], list[Tensor]],
     ) -> list[Tensor]:
         """
-        Runs all directions; returns the outputs of all steps, then the last states.
+        Runs all directions. Returns the outputs of all steps, then the final states.
 
-        `step` takes the direction, the step's projected input and the states, the output first.
+        `step` takes the direction, the projected input of the step, and the states; the first
+        state is the output.
         """
         b, count = self.b, len(self.directions)
         given = [self.projected(direction) for direction in range(count)]
@@ -207,7 +203,7 @@ class Recurrence:
         def two(n: Size, *carried: Tensor) -> list[Tensor]:
             return one(2 * n + 1, *one(2 * n, *carried))
 
-        # The second of two steps may write the states that the first one reads.
+        # Unrolled by 2, so that the second step can reuse the memory of the first step's states.
         carried = [whole, *(state for states in held for state in states)]
         if isinstance(self.steps, int):
             carried = repeat(b, self.steps // 2, carried, two)
@@ -224,7 +220,7 @@ class Recurrence:
     def _within(
         self, at: Size, new: list[Tensor], held: list[Tensor]
     ) -> tuple[list[Tensor], Tensor]:
-        """Keeps the states after a sequence's end, and sets its output to zero."""
+        """After the end of a sequence, keeps the old states and sets the output to 0."""
         if self.lengths is None:
             return new, new[0]
         lengths = self.b.reshape(self.lengths, [self.batch, 1])
@@ -287,14 +283,13 @@ def gru(
     attributes: RecurrentAttributes,
     linear_before_reset: int = 0,
 ) -> Sequence[Tensor]:
-    """Runs a GRU; its gates are in the order z, r, h."""
+    """Imports GRU, with gates in the order z, r, h."""
     n = Recurrence(b, (x, w, r, bias, lengths), 3, ("Sigmoid", "Tanh"), attributes)
 
     def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:
         f, g = n.functions(direction)
         state, weights, biases = held[0], n.part(n.r, direction), n.biases(direction, 3)
-        # The reset gate scales either the state or its product, which then must be computed
-        # separately.
+        # The reset gate scales the state, or a separate product of the state.
         products = n.times_state(state, weights if linear_before_reset else n.rows(weights, 0, 2))
 
         def gate(number: int, product: Tensor, f: Function) -> Tensor:
@@ -349,7 +344,7 @@ def run_lstm(
     peepholes: Tensor | None,
     input_forget: int,
 ) -> list[Tensor]:
-    """Runs all directions of an LSTM, whose gates are in the order i, o, f, c."""
+    """Runs all directions of an LSTM, with gates in the order i, o, f, c."""
     b = n.b
 
     def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Operators that reduce along axes, and those that normalize by such a result."""
+"""Imports reductions along axes, and normalizations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def total_of(sizes: Iterable[Any]) -> Any:
 
 
 def float_of(element: Element) -> Element:
-    """Returns the floating-point type in which functions of sums are computed."""
+    """Returns the float type in which functions of sums of `element` are computed."""
     return sum_element(element) if element.is_float else F32
 
 
@@ -36,7 +36,7 @@ def summed(
     keep: bool = True,
     of: Callable[[Scalars, Number], Number] | None = None,
 ) -> Tensor:
-    """Sums the elements, or a function of them, over axes, in the accumulator's type."""
+    """Sums the elements, or a function `of` them, over axes in the accumulator's type."""
     term = of or (lambda s, x: x)
     return b.reduce(
         lambda s, x, total: total + term(s, x), 0, x, axes, keep, sum_element(x.element)
@@ -58,7 +58,7 @@ def divided(b: Nodes, x: Tensor, count: Any) -> Tensor:
 def _reduced_axes(
     b: Nodes, x: Tensor, axes: Tensor | None, noop_with_empty_axes: int
 ) -> list[int] | None:
-    """Returns the axes to reduce, or None if there is nothing to do."""
+    """Returns the axes to reduce, or None if the node is the identity."""
     numbers = [] if axes is None else integers(b, axes, "axes")
     if not numbers:
         return None if noop_with_empty_axes else list(range(x.rank))
@@ -102,7 +102,7 @@ def _logarithm_of_sum(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tenso
 
 
 def _logarithm_of_exponentials(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
-    """Log-sum-exp without overflow: subtracts the largest element first."""
+    """Computes log-sum-exp without overflow, by subtracting the maximum first."""
     x = b.convert(x, x.element if x.element.is_float else F32)
     largest = maximum_over(b, x, axes, True)
     largest = b.elementwise(lambda s, x: s.select(s.is_infinite(x), 0, x), largest)
@@ -123,10 +123,10 @@ def _root(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
         return roots
 
     def whole(s: Scalars, root: Number, square: Number) -> Number:
-        """Returns the root rounded down to an integer, corrected for the rounding of the float."""
+        """Converts an approximate root to the exact integer root, rounded down."""
         number = root.to(square.element)
         if square.element.bits == 64:
-            # The float has 24 bits of the root: its error follows from the remainder of the square.
+            # A Newton step corrects the 24 bits of the float.
             rest = s.reinterpret(square - number * number, I64)
             step = (rest.to(root.element) / (s.maximum(root, 1) * 2)).to(I64)
             number = number + s.reinterpret(step, square.element)
@@ -158,7 +158,7 @@ _declare("ReduceLogSumExp", _logarithm_of_exponentials)
 
 
 def _flatten_from(b: Nodes, x: Tensor, axis: int) -> tuple[Tensor, int]:
-    """Flattens everything from the axis on to one dimension, as before opset 13."""
+    """Flattens all dimensions from `axis` on, as before opset 13."""
     rows, columns = total_of(x.sizes[:axis]), total_of(x.sizes[axis:])
     return b.reshape(x, [rows, columns]), 1
 
@@ -214,9 +214,7 @@ for _name, _compute in (
 
 
 def _position(b: Nodes, x: Tensor, axis: int, greatest: bool, last: bool) -> Tensor:
-    """
-    Returns the index of the greatest or least element, the first or last of equals; NaN is extreme.
-    """
+    """Returns the index of the first or last maximum or minimum; NaN counts as such."""
     kept = [i for i in range(x.rank) if i != axis]
     sizes = [x.sizes[i] for i in kept]
     start = x.element.least if greatest else x.element.greatest
@@ -236,7 +234,7 @@ def _position(b: Nodes, x: Tensor, axis: int, greatest: bool, last: bool) -> Ten
         return [s.select(better, x, best), s.select(better, here, at)]
 
     def last_or(s: Scalars, best: Number, last: bool) -> Number:
-        """True if a NaN that was found may still be replaced by a later NaN."""
+        """True if a later NaN may replace the best element."""
         return best.equals(best)
 
     positions = b.generic([(x, list(range(x.rank)))], outputs, x.rank, body, [axis])[1]
@@ -268,7 +266,7 @@ def normalized(
     b: Nodes, x: Tensor, axes: Sequence[int], epsilon: float, center: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
     """
-    Divides elements by their standard deviation over axes, in f32 at least; also returns mean and
+    Divides elements by their standard deviation over axes, in f32 or wider. Also returns mean and
     inverse deviation.
     """
     wide = b.convert(x, sum_element(x.element))
@@ -318,7 +316,7 @@ def rms_normalization(
 
 
 def _of_channels(b: Nodes, t: Tensor, rank: int) -> Tensor:
-    """Reshapes a tensor of one element for each channel, to be broadcast with `rank` dimensions."""
+    """Reshapes a tensor over channels so that it broadcasts with `rank` dimensions."""
     return b.reshape(t, [*t.sizes, *[1] * (rank - 2)])
 
 
@@ -339,7 +337,7 @@ def batch_normalization(
 ) -> list[Tensor]:
     if not spatial:
         b.refuse(
-            "spatial is 0, which is not supported", "export the model again, of opset 9 or later"
+            "spatial is 0, which is not supported", "export the model again with opset 9 or later"
         )
     running: list[Tensor] = []
     if training_mode:
@@ -368,7 +366,7 @@ def batch_normalization(
 
 
 def _variance(b: Nodes, x: Tensor, axes: list[int]) -> Tensor:
-    """Returns the mean square of the distance from the mean; the axes have size 1."""
+    """Returns the variance over axes, which have size 1 in the result."""
     wide = b.convert(x, sum_element(x.element))
     mean = _mean(b, wide, axes, True)
     return _mean(b, b.elementwise(lambda s, m, x: (x - m) * (x - m), mean, wide), axes, True)
@@ -400,7 +398,7 @@ def _declare_groups(since: int) -> None:
         epsilon: float = 1e-5,
         stash_type: int = 1,
     ) -> Tensor:
-        """Normalizes groups; scale and bias are per channel, before opset 21 per group."""
+        """Imports GroupNormalization. Before opset 21, scale and bias have one number per group."""
         n, channels = x.sizes[:2]
         depth = exact_quotient(channels, num_groups)
         if depth is None:

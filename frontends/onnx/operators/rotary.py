@@ -1,11 +1,11 @@
 """
-Rotary embedding: rotates queries and keys by their positions, as defined by ONNX and onnxruntime.
+Imports rotary embeddings of ONNX and onnxruntime, which rotate queries and keys by position.
 
-    y[2 i], y[2 i + 1] = the pair x[2 i], x[2 i + 1] turned by the angle i of its position
+    y[2 i], y[2 i + 1] = the pair x[2 i], x[2 i + 1] rotated by angle i of its position
 
-or, unless interleaved, the pair x[i], x[half + i]. Angles are given as tables of cosines and sines,
-one row for each position. If the first position is a size, the rows are a slice of the tables; else
-positions are data, and rows are gathered.
+If not interleaved, the pairs are x[i], x[half + i]. Tables of cosines and sines have a row per
+position. If the first position is a size, the rows are a slice; otherwise positions are data, and
+rows are gathered.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xdsl_spirv.frontends.onnx.values import I64, Tensor
 
 
 def rows_from(b: Nodes, table: Tensor, first: Size, count: Size) -> Tensor:
-    """Returns the angles of consecutive positions, shared by the batch: 1 x positions x angles."""
+    """Returns the angles of consecutive positions for the whole batch: 1 x positions x angles."""
     key = (b.value(table), first, count, b.block)
     if key not in b.slices:
         rows = part(b, table, 0, first, count)
@@ -34,9 +34,9 @@ def rows_from(b: Nodes, table: Tensor, first: Size, count: Size) -> Tensor:
 
 def rows_at(b: Nodes, table: Tensor, positions: Tensor, length: Size) -> Tensor:
     """
-    Returns the angles of positions given as data: batch x positions x angles.
+    Returns the angles of positions that are data: batch x positions x angles.
 
-    `positions` are batch x positions, or only the first position of each sequence.
+    `positions` are batch x positions, or the first position of each sequence.
     """
     if positions.progression is not None and positions.progression[1] == 1:
         return rows_from(b, table, positions.progression[0], length)
@@ -49,15 +49,15 @@ def rows_at(b: Nodes, table: Tensor, positions: Tensor, length: Size) -> Tensor:
 
 def rotated(b: Nodes, x: Tensor, cosines: Tensor, sines: Tensor, interleaved: int) -> Tensor:
     """
-    Rotates batch x heads x sequence x head size by the angles, batch x sequence x angles.
+    Rotates batch x heads x sequence x head size by angles of batch x sequence x angles.
 
-    Elements beyond the angles are not changed.
+    Elements without an angle are not changed.
     """
     batch, _, half = cosines.sizes
     if not isinstance(half, int):
         b.refuse("the number of angles is dynamic", "give it a size")
     turned = part(b, x, 3, 0, 2 * half) if x.sizes[3] != 2 * half else x
-    # The loop over the two elements of a pair, and the loop over the pairs.
+    # Loops over the elements of a pair, and over the pairs.
     side, pair = (4, 3) if interleaved else (3, 4)
     sizes = [*x.sizes[:3], half, 2] if interleaved else [*x.sizes[:3], 2, half]
     apart = b.reshape(turned, sizes)
@@ -78,7 +78,7 @@ def rotated(b: Nodes, x: Tensor, cosines: Tensor, sines: Tensor, interleaved: in
 def _in_heads(
     b: Nodes, x: Tensor, heads: Size | None, cosines: Tensor, sines: Tensor, interleaved: int
 ) -> Tensor:
-    """Rotates a tensor that is split in heads, or one of batch x sequence x hidden."""
+    """Rotates a tensor of batch x heads x sequence x head size, or of batch x sequence x hidden."""
     if x.rank == 4:
         return rotated(b, x, cosines, sines, interleaved)
     if not isinstance(heads, int):
@@ -102,7 +102,10 @@ def rotary_embedding(
     scale: float = 1.0,
 ) -> Tensor:
     refuse_input(
-        b, is_packed_batching, "is_packed_batching is not supported", "give a batch of one length"
+        b,
+        is_packed_batching,
+        "is_packed_batching is not supported",
+        "give a batch of sequences of the same length",
     )
     refuse_input(b, scale != 1, "scale", "scale the result")
     length = x.sizes[2 if x.rank == 4 else 1]
@@ -126,10 +129,7 @@ def standard_rotary_embedding(
     num_heads: int = 0,
     rotary_embedding_dim: int = 0,
 ) -> Tensor:
-    """
-    Rotates pairs of elements; without positions the tables have a row for each token of each
-    sequence.
-    """
+    """Imports RotaryEmbedding. Without positions, tables have a row per token of each sequence."""
     length = x.sizes[2 if x.rank == 4 else 1]
     tables = [cos_cache, sin_cache]
     if position_ids is not None:

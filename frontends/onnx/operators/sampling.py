@@ -1,4 +1,4 @@
-"""Operators that read an image between its elements, or around positions from data."""
+"""Imports operators that sample an image at fractional or data-dependent positions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, I64, Element, Tensor, sum_element
 
 FARTHEST = 2.0**30
-"""Positions beyond this one are clamped to it: they have to be 32-bit integers."""
+"""Positions are clamped to this magnitude, so that they fit 32-bit integers."""
 
 
 def parts(
@@ -34,10 +34,10 @@ def parts(
     border: str,
 ) -> list[Number]:
     """
-    Returns the elements around a position times their weights; their sum is the image there.
+    Returns the weighted elements around a position; their sum is the interpolated value.
 
-    `outer` are the indices before the spatial dimensions, `mode` is nearest, linear or cubic.
-    `border` is the mode for a position outside (`held`), or "zeros".
+    `outer` are the indices of batch and channel. `mode` is nearest, linear or cubic. `border` is
+    the mode for positions outside the image (`held`), or "zeros".
     """
     taps = [_taps(s, place, mode) for place in places]
     around: list[list[tuple[Number, Number | None, Number]]] = []
@@ -68,8 +68,8 @@ def parts(
 
 def _taps(s: Scalars, place: Number, mode: str) -> tuple[Number, list[Number | None]]:
     """
-    Returns the first element along an axis that has a weight, and the weights of it and the next
-    ones.
+    Returns the index of the first weighted element along an axis, and the weights of the elements
+    from there on.
     """
 
     def whole(op: Any) -> Number:
@@ -87,7 +87,7 @@ def _taps(s: Scalars, place: Number, mode: str) -> tuple[Number, list[Number | N
 
 
 CUBIC = -0.75
-"""The slope of a cubic interpolation."""
+"""Coefficient of the cubic interpolation."""
 
 
 def _near(t: Number) -> Number:
@@ -136,7 +136,7 @@ def grid_sample(
         here = [s.index(i) for i in range(x.rank)]
         places: list[Number] = []
         for axis in range(rank):
-            # The last coordinate is that of the first spatial dimension.
+            # Coordinates are in reverse order of the spatial dimensions.
             number = s.number(rank - 1 - axis, I64)
             at = wanted.read(s, [here[0], *here[2:], number]).to(element) + 1
             size = image.extent(s, 2 + axis).to(element)
@@ -153,27 +153,27 @@ def grid_sample(
 @dataclass(frozen=True)
 class Samples:
     """
-    Samples spread over each part of each region.
+    Sample positions within the parts of regions of interest.
 
     The number of samples along an axis may depend on the region. The distance of two samples is
-    less than 1 and (except for a single sample) at least 1/2, which bounds the number of samples
-    that can lie in the image or next to it.
+    less than 1, and at least 1/2 if there are several, which bounds the number of samples in the
+    image.
     """
 
     image: Reader
     regions: Reader
     element: Element
     shift: float
-    """Offset of the coordinates from the middle of the first element."""
+    """Offset of the coordinates from the centre of the first element."""
     scale: float
-    """Scale of the image relative to the regions' coordinates."""
+    """Scale of image coordinates relative to region coordinates."""
     parts: tuple[int, int]
     """Number of parts of a region along each axis."""
     ratio: int
-    """Number of samples of a part along an axis; 0 means one for each element of the part."""
+    """Number of samples per part along an axis; 0 for one sample per element."""
 
     def along(self, s: Scalars, axis: int) -> tuple[Number, Number, Number, Number]:
-        """Returns a sample's position, if it exists, if it is inside, and the number of samples."""
+        """Returns a sample's position, if it exists, if it is in the image, and the count."""
         region = s.index(0)
         start, end = (
             self.regions.read(s, [region, s.number(k, I64)]).to(self.element) * self.scale
@@ -206,7 +206,7 @@ def _roi_align(
     sampling_ratio: int,
     spatial_scale: float,
 ) -> Tensor:
-    """Returns the mean or maximum of the samples of each part of each region."""
+    """Returns the mean or maximum of the samples in each part of each region."""
     element = sum_element(x.element)
     image, batch = Reader(b, x), Reader(b, batch_indices)
     samples = Samples(image, Reader(b, rois), element, shift, spatial_scale, wanted, sampling_ratio)
@@ -281,12 +281,9 @@ def crop_and_resize(
     mode: str = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Tensor:
-    """
-    Crops regions and resizes them; the ends of a region map to the ends of its result, as in
-    TensorFlow.
-    """
+    """Crops and resizes regions, with aligned corners of region and result as in TensorFlow."""
     if mode not in ("bilinear", "nearest"):
-        b.refuse(f"mode {mode!r}", "this mode is not supported: take bilinear or nearest")
+        b.refuse(f"mode {mode!r}", "the mode is not supported: use bilinear or nearest")
     kind = "linear" if mode == "bilinear" else mode
     image, regions, batch = Reader(b, x), Reader(b, rois), Reader(b, batch_indices)
     wanted, element = integers(b, crop_size, "crop_size"), sum_element(x.element)
@@ -304,7 +301,7 @@ def crop_and_resize(
     def body(s: Scalars) -> Number:
         places = [place(s, axis) for axis in range(2)]
         one = held(s, batch.read(s, [s.index(0)]).to(I64), image.extent(s, 0), "edge")
-        # Halves are rounded away from zero; places below zero are outside.
+        # Rounds halves away from zero; negative positions are outside.
         near = [s.unary(math.FloorOp, at + 0.5) if kind == "nearest" else at for at in places]
         terms = parts(s, image, [one, s.index(1)], near, kind, "edge")
         for axis, at in enumerate(places):
@@ -325,7 +322,7 @@ def max_roi_pool(
     pooled_shape: Sequence[int],
     spatial_scale: float = 1.0,
 ) -> Tensor:
-    """Takes the maximum of the elements in each part of a region; 0 for an empty part."""
+    """Returns the maximum of the elements in each part of each region; 0 for an empty part."""
     image, regions = Reader(b, x), Reader(b, rois)
     sizes = [rois.sizes[0], x.sizes[1], *pooled_shape]
     element = x.element
@@ -386,10 +383,7 @@ def deform_conv(
     offset_group: int = 1,
     window: StepAttributes,
 ) -> Tensor:
-    """
-    Gathers the elements that each element of the kernel is multiplied with, then contracts them
-    with the weights.
-    """
+    """Imports DeformConv: gathers the elements under the kernel, then contracts them."""
     kernel = kernel_of(b, w, kernel_shape)
     rank = len(kernel)
     n, channels = x.sizes[:2]
@@ -447,7 +441,7 @@ def _gather_rounds(
     rounds: Sequence[Size],
     body: Callable[[Scalars, Number], Number],
 ) -> Tensor:
-    """Computes each element by `body(s, held)` in all rounds, starting at 0."""
+    """Computes each element by an inner loop of `body(s, accumulator)`, starting at 0."""
     rank, loops = len(sizes), len(sizes) + len(rounds)
     shape = Tensor(element, rounds, b.empty(rounds, element))
     out = (b.fill(0, sizes, element), element, sizes, list(range(rank)))
@@ -467,7 +461,7 @@ def col2im(
     *,
     window: StepAttributes,
 ) -> Tensor:
-    """Computes each element of the result as the sum over the blocks that contain it."""
+    """Imports Col2Im: each element is the sum over the blocks that contain it."""
     image, block = sizes_in(b, image_shape, "sizes"), sizes_in(b, block_shape, "sizes")
     rank = len(block)
     steps, apart, low = window.steps(rank), window.distances(rank), window.padding(rank)
@@ -515,7 +509,7 @@ def max_unpool(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    """Returns for each element of the result the last input whose index names it."""
+    """Imports MaxUnpool: each element is the last input with its index, or 0."""
     rank = len(kernel_shape)
     steps, around = list(strides or [1] * rank), list(pads or [0] * 2 * rank)
     image = [
@@ -541,7 +535,7 @@ def max_unpool(
     more = [w - s for w, s in zip(wanted, result.sizes, strict=True)]
     numbers = [n for n in more if isinstance(n, int) and n >= 0]
     if len(numbers) != len(more):
-        b.refuse(f"output_shape {wanted} is smaller than {result}", "give one that is not smaller")
+        b.refuse(f"output_shape {wanted} is smaller than {result}", "give a larger output_shape")
     return b.pad(result, [0] * x.rank, numbers, 0)
 
 
@@ -551,11 +545,10 @@ __all__ = ["F32", "added", "parts"]
 @operator("AffineGrid", since=20)
 def affine_grid(b: Nodes, theta: Tensor, size: Tensor, /, *, align_corners: int = 0) -> Tensor:
     """
-    Returns the positions, x first, at which an affine map of coordinates from -1 to 1 reads an
-    image.
+    Imports AffineGrid: returns the sampling positions of an affine map, x first, from -1 to 1.
 
-    A single element is in the middle, at 0. With aligned corners ONNX's definition divides by 0
-    there; PyTorch, the origin of the operator, uses 0, too.
+    If a dimension has one element and corners are aligned, the position is 0, as in PyTorch
+    (ONNX's definition divides by 0).
     """
     batch, _, *extents = sizes_in(b, size, "sizes")
     rank = len(extents)

@@ -1,7 +1,7 @@
 """
-Sequences and optional values, which exist only while importing: programs have none.
+Imports operators on sequences and optional values, which exist only while importing.
 
-Their lengths, and the positions at which they are changed and read, have to be known.
+The lengths of sequences, and the positions of accesses, must be known at compile time.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from xdsl_spirv.frontends.onnx.values import Listed, Tensor
 def items_of(b: Nodes, value: Tensor) -> list[Tensor]:
     """Returns the tensors of a sequence."""
     if not isinstance(value, Listed) or value.items is None:
-        b.refuse("its input is not a sequence", "see ONNX's definition of the operator")
+        b.refuse("the input is not a sequence", "see ONNX's definition of the operator")
     return list(value.items)
 
 
 def _position(b: Nodes, position: Tensor, last: int) -> int:
-    """Returns a position in a sequence, counted from the front."""
+    """Returns a known position in a sequence as an index from 0 to `last`."""
     if position.numbers is None:
         b.refuse("the position is computed when the model runs", "make it a constant")
     number = int(position.numbers.item())
     if not -last - 1 <= number <= last:
         b.refuse(
             f"position {number} is outside a sequence whose last position is {last}",
-            "give one that exists",
+            "give a valid position",
         )
     return number % (last + 1)
 
@@ -82,7 +82,7 @@ def sequence_erase(b: Nodes, sequence: Tensor, position: Tensor | None = None, /
 
 @operator("SequenceMap")
 def sequence_map(b: Nodes, sequence: Tensor, /, *others: Tensor, body: Any) -> Sequence[Tensor]:
-    """Runs the body for each item of the sequences; plain tensors are the same each time."""
+    """Imports the body for each item of the sequences; plain tensors are passed unchanged."""
     given = [
         items_of(b, value) if isinstance(value, Listed) else None for value in (sequence, *others)
     ]
@@ -108,13 +108,13 @@ def split_to_sequence(
     whole = x.sizes[axis]
     if parts is None or parts.rank == 0:
         if not isinstance(whole, int):
-            b.refuse("the length of a sequence depends on a dynamic size", "give it: --dim")
+            b.refuse("the length of a sequence depends on a dynamic size", "give the size: --dim")
         numbers = np.array(1) if parts is None else parts.numbers
         if numbers is None:
             b.refuse("the size of parts is computed when the model runs", "make it a constant")
         part = int(numbers.item())
         if part < 1:
-            b.refuse(f"the size of parts is {part}", "give a size of 1 at least")
+            b.refuse(f"the size of parts is {part}", "give a size of at least 1")
         sizes = [min(part, whole - start) for start in range(0, whole, part)]
         pieces = split(b, x, Tensor.of(np.array(sizes, np.int64)), axis=axis)
     else:
@@ -151,5 +151,5 @@ def optional_has_element(b: Nodes, value: Tensor | None = None, /) -> Tensor:
 @operator("OptionalGetElement")
 def optional_get_element(b: Nodes, value: Tensor, /) -> Tensor:
     if isinstance(value, Listed) and value.items is None:
-        b.refuse("its input is empty", "test it by OptionalHasElement before")
+        b.refuse("the optional input is empty", "test the input with OptionalHasElement first")
     return value

@@ -1,8 +1,7 @@
 """
-Operators that move elements, and those that compute shapes.
+Imports operators that move elements or compute shapes.
 
-Lists of sizes, axes and positions are read from data that is known while importing; it may contain
-dynamic sizes of inputs.
+Lists of sizes, axes and positions must be known while importing; they may contain dynamic sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from xdsl_spirv.frontends.onnx.values import I64, Array, Tensor, element_of
 
 
 def integers(b: Nodes, t: Tensor, what: str) -> list[int]:
-    """Returns the numbers of a constant list; refuses one computed at run time."""
+    """Returns the integers of a known list. Raises `FrontendError` if the list is not known."""
     numbers = t.numbers
     if numbers is None:
         _refuse_unknown(b, what)
@@ -34,18 +33,18 @@ def integers(b: Nodes, t: Tensor, what: str) -> list[int]:
 def _refuse_unknown(b: Nodes, what: str) -> NoReturn:
     is_one = what == "axis" or not what.endswith("s")
     verb, them = ("is", "it a constant") if is_one else ("are", "them constants")
-    b.refuse(f"its {what} {verb} computed when the model runs", f"make {them}")
+    b.refuse(f"the {what} {verb} computed when the model runs", f"make {them}")
 
 
 def sizes_in(b: Nodes, t: Tensor, what: str) -> list[Size]:
-    """Returns a list's sizes; refuses one that does not follow from the inputs' sizes."""
+    """Returns the sizes in a list. Raises `FrontendError` if input sizes do not determine them."""
     if t.known is None:
         _refuse_unknown(b, what)
     return [s if isinstance(s, SymbolicSize) else int(s) for s in t.known.ravel()]
 
 
 def axis_of(b: Nodes, axis: int, rank: int) -> int:
-    """Counts an axis from the front; refuses one out of range."""
+    """Converts an axis to 0 to rank - 1. Raises `FrontendError` for an axis out of range."""
     if not -rank <= axis < max(rank, 1):
         b.refuse(
             f"axis {axis} is outside of {rank} dimensions", f"give an axis in {-rank} to {rank - 1}"
@@ -98,7 +97,8 @@ def constant(
 ) -> Tensor:
     if value_string is not None or value_strings is not None:
         b.refuse(
-            "its value is text, and kernels read only numbers", "convert it to numbers on the host"
+            "the value is text, but kernels read only numbers",
+            "convert the text to numbers on the host",
         )
     if value is not None:
         return Tensor.of(np.asarray(value))
@@ -107,7 +107,7 @@ def constant(
             return Tensor.of(np.array(number, dtype))
     integer = value_int if value_int is not None else value_ints
     if integer is None:
-        b.refuse("its value is sparse", "use a dense tensor of numbers")
+        b.refuse("the value is sparse", "use a dense tensor of numbers")
     return Tensor.of(np.array(integer, np.int64))
 
 
@@ -128,8 +128,8 @@ def constant_of_shape(b: Nodes, shape: Tensor, /, *, value: Array | None = None)
 @operator("Range")
 def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
     """
-    Counts by a known step: between numbers; or by 1 between sizes, which may be dynamic; or as
-    declared.
+    Imports Range with a known step between numbers, with step 1 between dynamic sizes, or with a
+    declared size.
     """
     element, step = start.element, delta.numbers
     sizes = b.declared_result
@@ -152,8 +152,8 @@ def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
         count = ceil_div(span, abs(by))
     else:
         b.refuse(
-            f"it counts from {first} to {last} by {by}, which are dynamic sizes",
-            "count whole numbers",
+            f"a range from {first} to {last} by {by} of dynamic sizes is not supported",
+            "use an integer step",
         )
     moved = b.integer(first) if isinstance(first, SymbolicSize) else None
     out = (b.empty([count], element), element, [count], [0])
@@ -167,7 +167,7 @@ def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
 
 
 def _number_or_size(b: Nodes, t: Tensor) -> Any:
-    """Returns the one element of a tensor, which has to be known."""
+    """Returns the element of a known one-element tensor, as a number or a size."""
     numbers = t.numbers
     if numbers is None:
         return sizes_in(b, t, "start and limit")[0]
@@ -188,7 +188,7 @@ def reshape(b: Nodes, x: Tensor, shape: Tensor, /, *, allowzero: int = 0) -> Ten
     if not allowzero:
         wanted = [x.sizes[i] if s == 0 and i < x.rank else s for i, s in enumerate(wanted)]
     if wanted.count(-1) > 1:
-        b.refuse("several sizes are -1", "give all sizes but one")
+        b.refuse("several sizes are -1", "give at most one size as -1")
     if -1 in wanted:
         total: Size = 1
         for one in x.sizes:
@@ -197,10 +197,10 @@ def reshape(b: Nodes, x: Tensor, shape: Tensor, /, *, allowzero: int = 0) -> Ten
         for one in wanted:
             rest = rest * one if one != -1 else rest
         if rest == 0:
-            b.refuse("a size is -1 and another one 0", "give all sizes")
+            b.refuse("a size is -1 and another size is 0", "give all sizes")
         quotient = exact_quotient(total, rest)
         if quotient is None and isinstance(rest, int) and rest > 0:
-            # A remainder is detected when the program runs.
+            # A run detects a remainder.
             quotient = total // rest
         if quotient is None:
             b.refuse(
@@ -235,7 +235,7 @@ def squeeze(b: Nodes, x: Tensor, axes: Tensor | None = None, /) -> Tensor:
     else:
         dropped = axes_of(b, integers(b, axes, "axes"), x.rank)
     if any(isinstance(x.sizes[i], int) and x.sizes[i] != 1 for i in dropped):
-        b.refuse(f"{x} has no size of 1 at {dropped}", "name axes of size 1")
+        b.refuse(f"{x} does not have size 1 at axes {dropped}", "name axes of size 1")
     for i in dropped:
         b.insist_equal(x.sizes[i], 1)
     sizes = [1 if i in dropped else s for i, s in enumerate(x.sizes)]
@@ -247,8 +247,8 @@ def _unit_dimensions(b: Nodes, x: Tensor) -> list[int]:
     """
     Returns the dimensions of size 1.
 
-    The declared rank shows if dynamic sizes are among them; if no rank is declared, a run in which
-    a dynamic size is 1 is refused.
+    The declared rank tells if a dynamic dimension has size 1. Without a declared rank, a run with
+    such a size is refused.
     """
     ones = [i for i, s in enumerate(x.sizes) if s == 1 or (s, 1) in b.insisted]
     unknown = [i for i, s in enumerate(x.sizes) if not isinstance(s, int) and i not in ones]
@@ -287,7 +287,7 @@ def expand(b: Nodes, x: Tensor, shape: Tensor, /) -> Tensor:
 
 @operator("Tile")
 def tile(b: Nodes, x: Tensor, repeats: Tensor, /) -> Tensor:
-    """Broadcasts along a new dimension for each repeat, then collapses it into its axis."""
+    """Imports Tile: broadcasts along a new dimension for each repeat, then collapses it."""
     times = sizes_in(b, repeats, "repeats")
     apart: list[Size] = []
     together: list[Size] = []
@@ -330,7 +330,7 @@ def split(
         parts: list[Size] = [*numbers]
         if isinstance(whole, int) and sum(numbers) != whole:
             b.refuse(
-                f"{x} is declared to have parts of {parts}, which do not fit",
+                f"the declared parts {parts} do not fit {x}",
                 "correct the declaration",
             )
     elif split is not None:
@@ -364,23 +364,21 @@ def _slice_fold(
     steps = [1] * len(starts) if steps is None else steps
     index: list[Any] = [slice(None)] * np.ndim(x)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        # A backward slice from before the start begins at the start, unlike in Python.
+        # Unlike in Python, the start of a backward slice is clamped to the dimension.
         first = max(int(start), -np.shape(x)[int(axis)]) if step < 0 else int(start)
         index[int(axis)] = slice(first, _end_of(int(end), int(step)), int(step))
     return x[tuple(index)]
 
 
 NO_END = ((1 << 31) - 1, (1 << 63) - 1)
-"""The largest i32 and i64, which stand for the end of a dimension of any size."""
+"""The largest i32 and i64, which mean the end of a dimension in slices."""
 
 
 def _end_of(end: Size, step: int) -> Size:
     """
-    Returns the end of a slice. With a negative step, the largest number means past the first
-    element.
+    Returns the end of a slice. For a backward slice, NO_END means past the first element.
 
-    onnxruntime does this, too. By ONNX's text the slice would be empty, which exporters do not
-    intend.
+    onnxruntime does this, although the slice is empty according to ONNX's text.
     """
     return -(1 << 63) if step < 0 and end in NO_END else end
 
@@ -395,10 +393,7 @@ def slice_(
     steps: Tensor | None = None,
     /,
 ) -> Tensor:
-    """
-    Slices by known bounds (backwards through a reversal), or by bounds from data to a declared
-    size.
-    """
+    """Imports Slice with known bounds, or with bounds from data and a declared size."""
     given, sizes = [t for t in (starts, ends, axes, steps) if t is not None], b.declared_result
     if sizes is not None and any(t.known is None for t in given):
         return _sliced_by_data(b, x, starts, axes, steps, sizes)
@@ -416,7 +411,7 @@ def slice_(
         if stride < 0:
             backwards.append(axis)
     for axis in backwards:
-        # In the reversed dimension, positions count from its end.
+        # Converts to positions in the reversed dimension.
         begin[axis] = x.sizes[axis] - 1 - begin[axis]
     return b.slice(reverse(b, x, backwards), begin, count, step)
 
@@ -429,11 +424,11 @@ def _sliced_by_data(
     steps: Tensor | None,
     sizes: Sequence[int],
 ) -> Tensor:
-    """Slices at positions from data, to given sizes; places outside read the nearest element."""
+    """Slices at positions from data, to given sizes. Positions out of bounds are clamped."""
     count = starts.sizes[0]
     if len(sizes) != x.rank or not isinstance(count, int) or (0 in x.sizes and 0 not in sizes):
         b.refuse(
-            f"a slice of {x} is declared to have the sizes {list(sizes)}, which do not fit",
+            f"the declared sizes {list(sizes)} do not fit a slice of {x}",
             "correct them",
         )
     source, first = Reader(b, x), Reader(b, starts)
@@ -473,7 +468,7 @@ def reverse(b: Nodes, x: Tensor, axes: Sequence[int]) -> Tensor:
 
 
 def checked(b: Nodes, indices: Tensor, size: Size) -> None:
-    """Refuses constant indices that are out of range."""
+    """Raises `FrontendError` if a known index is out of bounds."""
     known = indices.numbers
     if known is None or not isinstance(size, int):
         return

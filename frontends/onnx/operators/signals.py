@@ -1,4 +1,4 @@
-"""Operators of signals: Fourier transforms as contractions with constant matrices."""
+"""Imports Fourier transforms as contractions with constant matrices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import Tensor, sum_element
 
 LONGEST = 4096
-"""The longest transform; its matrices have the square of that many elements."""
+"""Maximum length of a transform, whose matrices have length^2 elements."""
 
 
 def transformed(
@@ -24,8 +24,8 @@ def transformed(
     """
     Computes the Fourier transform of the first `length` elements along an axis, padded with zeros.
 
-    The last dimension of operand and result holds the real and the imaginary part; for real numbers
-    it has size 1. The inverse of a one-sided spectrum is real.
+    The last dimension of operand and result holds real and imaginary part, or has size 1 for real
+    numbers. The inverse of a one-sided spectrum is real.
     """
     size, components = x.sizes[axis], x.sizes[-1]
     if not isinstance(size, int) or length > LONGEST or length < 1:
@@ -46,7 +46,7 @@ def transformed(
     )
     sizes: list[Size] = [kept if i == axis else s for i, s in enumerate(x.sizes)]
     sizes[-1] = matrix.shape[-1]
-    # The loops after the result's go over the elements and their components.
+    # The inner loops iterate over the elements and their components.
     last, loops = x.rank - 1, x.rank + 2
     source = [x.rank if i == axis else loops - 1 if i == last else i for i in range(x.rank)]
     weights = Tensor.of(matrix.astype(sum_element(x.element).dtype))
@@ -54,10 +54,7 @@ def transformed(
 
 
 def _matrix(taken: int, kept: int, length: int, inverse: bool, onesided: bool) -> Any:
-    """
-    Returns the factor of each component of an element in each component of the result: 2 x taken x
-    kept x 2.
-    """
+    """Returns the factors from element components to result components: 2 x taken x kept x 2."""
     turns = np.outer(np.arange(taken), np.arange(kept)) % length
     angles = 2 * np.pi / length * turns * (1 if inverse else -1)
     cosine, sine = np.cos(angles), np.sin(angles)
@@ -65,7 +62,7 @@ def _matrix(taken: int, kept: int, length: int, inverse: bool, onesided: bool) -
     if not inverse:
         return matrix
     if onesided:
-        # Every frequency except 0 and the middle one stands for two conjugate ones.
+        # Frequencies that have a conjugate in the full spectrum count twice.
         number = np.arange(taken)
         single = (number == 0) | (2 * number == length)
         matrix = matrix * np.where(single, 1, 2)[:, None, None]
@@ -139,7 +136,7 @@ def stft(
     *,
     onesided: int = 1,
 ) -> Tensor:
-    """Writes the frames one after another, multiplies them by the window, and transforms them."""
+    """Imports STFT: cuts the signal into frames, applies the window, and transforms the frames."""
     step = integers(b, frame_step, "frame_step")[0]
     default = signal.sizes[1] if window is None else window.sizes[0]
     length = _length(b, frame_length, default, "frame_length")

@@ -1,6 +1,4 @@
-"""
-Support vector machines of `ai.onnx.ml`: regressors, and classifiers with scores or probabilities.
-"""
+"""Imports support vector machines of `ai.onnx.ml`: regressors and classifiers."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ from xdsl_spirv.frontends.onnx.values import F32, Array, Tensor
 
 @dataclass(frozen=True)
 class SupportVectors:
-    """The attributes of a support vector machine's kernel, as ONNX has them."""
+    """ONNX's attributes of the kernel of a support vector machine."""
 
     coefficients: Sequence[float]
     kernel_params: Sequence[float] = ()
@@ -41,8 +39,8 @@ class SupportVectors:
 
     def similarities(self, b: Nodes, x: Tensor, count: int) -> Tensor:
         """
-        Returns the similarity of each row to each of `count` vectors, or the row itself if there
-        are none.
+        Returns the kernel values of each row and `count` support vectors, or the rows if there are
+        no vectors.
         """
         x = b.convert(x, F32)
         gamma, offset, degree = self.kernel_params or (0.0, 0.0, 0.0)
@@ -77,7 +75,7 @@ def svm_regressor(
 def _kernel(
     b: Nodes, x: Tensor, vectors: Array, kind: str, gamma: float, offset: float, degree: float
 ) -> Tensor:
-    """Returns the similarity of each row to each support vector."""
+    """Returns the kernel value of each row and each support vector."""
     product = multiply(b, x, Tensor.of(np.ascontiguousarray(vectors.T)))
     if kind == "LINEAR":
         return product
@@ -108,18 +106,18 @@ def svm_classifier(
     vectors_per_class: Sequence[int] = (),
 ) -> list[Tensor]:
     """
-    Classifies rows: a sum over similarities decides each pair of classes, and the class that wins
-    most pairs is chosen.
+    Imports SVMClassifier: each pair of classes is decided by a sum over kernel values, and the
+    class with most wins is chosen.
 
-    With `prob_a` the scores are probabilities. Without support vectors, each class has its own
-    score.
+    With `prob_a` the scores are probabilities. Without support vectors, the scores of classes are
+    linear.
     """
     classes = len(classlabels_ints) or len(classlabels_strings)
     near = machine.similarities(b, x, sum(vectors_per_class))
     if not vectors_per_class:
         if prob_a:
             b.refuse(
-                "it has probabilities of pairs, but no support vectors that decide pairs",
+                "the node has prob_a, but no support vectors",
                 "leave out prob_a and prob_b",
             )
         if classes == 2:
@@ -139,7 +137,7 @@ def svm_classifier(
     votes = multiply(b, won, Tensor.of(wins))
     labels = choose_labels(b, votes, classlabels_ints, classlabels_strings)
     if prob_a:
-        # The probability of the first class of each pair, as a fitted sigmoid.
+        # The probability of the first class of each pair is a fitted sigmoid.
         won = b.elementwise(
             lambda s, by, to, x: 1.0 / (s.exp(x * by + to) + 1.0),
             *(floats(prob_a), floats(prob_b), scores),
@@ -154,9 +152,7 @@ def svm_classifier(
 
 
 def _pairs(coefficients: Sequence[float], sizes: Sequence[int]) -> tuple[Array, Array]:
-    """
-    Returns the weights that decide each pair of classes, and the votes that each decision adds.
-    """
+    """Returns the weights that decide each pair of classes, and the classes that win."""
     ends = np.cumsum(sizes)
     parts = [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
     given = np.array(coefficients, np.float32).reshape(len(sizes) - 1, -1)
@@ -173,14 +169,14 @@ def _pairs(coefficients: Sequence[float], sizes: Sequence[int]) -> tuple[Array, 
 
 
 COUPLED = 100
-"""Largest number of iterations in onnxruntime (libsvm, `multiclass_probability`)."""
+"""Maximum number of iterations, as in libsvm's `multiclass_probability`."""
 
 
 def _couple_pairs(b: Nodes, pairs: Tensor, classes: int) -> Tensor:
     """
-    Couples probabilities of pairs to probabilities of classes (Wu, Lin and Weng, 2004).
+    Converts probabilities of pairs to probabilities of classes (Wu, Lin and Weng, 2004).
 
-    An iteration updates one class after another. Rows that have converged are not changed.
+    An iteration updates the classes in order. Converged rows are not changed.
     """
     rows = pairs.sizes[0]
     square = [(i, j) for i in range(classes) for j in range(classes)]

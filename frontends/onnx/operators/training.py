@@ -1,7 +1,7 @@
 """
-Optimizers of ONNX's training domain: one arithmetic step for each of several tensors.
+Imports optimizers of ONNX's training domain, which update several tensors.
 
-Inputs and outputs come in groups: all tensors, all gradients, all accumulators.
+Inputs and outputs are grouped: all tensors, all gradients, all accumulators.
 """
 
 from __future__ import annotations
@@ -18,16 +18,13 @@ from xdsl_spirv.frontends.onnx.values import Tensor
 TRAINING = "ai.onnx.preview.training"
 
 Step = Callable[..., Sequence[Number]]
-"""Computes new values from a rate, a step count, a value, its gradient, and further operands."""
+"""Computes new values from rate, step count, gradient, further operands, and the old value."""
 
 
 def _step_tensors(
     b: Nodes, rate: Tensor, count: Tensor, tensors: Sequence[Tensor], groups: int, step: Step
 ) -> list[Tensor]:
-    """
-    Applies `step` to each tensor with its other operands; returns new values for all but the
-    gradients.
-    """
+    """Applies `step` to each tensor. Returns new values of all groups except the gradients."""
     size = len(tensors) // groups
     results: list[list[Tensor]] = []
     for x, *others in (tensors[i::size] for i in range(size)):

@@ -1,4 +1,4 @@
-"""Transposed convolutions: sum the contributions of each element of an image to the result."""
+"""Imports transposed convolutions."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def conv_transpose(
     output_shape: Sequence[int] | None = None,
 ) -> Tensor:
     """
-    Multiplies each element of the image by the kernel, places it in the result, and sums.
+    Imports ConvTranspose: multiplies each image element by the kernel, and sums overlapping
+    products.
 
-    Results whose positions have the same remainder modulo the stride form a phase: a convolution of
-    the image by every `stride`-th number of the kernel. A loop goes over the phases, so that no
-    zeros between the image's elements are multiplied.
+    Results whose positions have the same remainder modulo the stride form a phase, which is a
+    convolution by every `stride`-th kernel element. A loop over phases avoids products with zeros.
     """
     kernel, group = kernel_of(b, w, attributes.kernel_shape), attributes.group
     rank = len(kernel)
@@ -56,8 +56,8 @@ def conv_transpose(
         for i in range(rank):
             total = (image[i] - 1) * steps[i] + extra[i] + reach[i] - wanted[i]
             if not isinstance(total, int):
-                b.refuse("output_shape has a dynamic size", "give the size, or pads")
-            # Elements missing to the wanted size are added at the end.
+                b.refuse("output_shape has a dynamic size", "give static sizes, or pads")
+            # Missing elements are added at the end.
             extra[i] += max(-total, 0)
             total = max(total, 0)
             less, more = total // 2, total - total // 2
@@ -76,12 +76,12 @@ def conv_transpose(
 @dataclass(frozen=True)
 class _Phases:
     """
-    One axis of a transposed convolution: result[step * q + a] is the sum over t < `taps` of image[q
-    + first + apart * t] * kernel[t, a]; if phases are `shifted`, of image[q + a + first + apart *
-    t].
+    One axis of a transposed convolution:
 
-    The kernel is reversed, with `spread` - 1 zeros between its numbers, `before` zeros before and
-    `behind` zeros after them.
+        result[step * q + a] = sum over t < taps of image[q + first + apart * t] * kernel[t, a]
+
+    If phases are `shifted`, the image index is q + a + first + apart * t. The kernel is reversed,
+    has `spread` - 1 zeros between its elements, and is padded with `before` and `behind` zeros.
     """
 
     step: int
@@ -89,7 +89,7 @@ class _Phases:
     apart: int
     first: int
     more: int
-    """Number of elements of each phase of the result beyond the image's size minus 1."""
+    """Number of elements of each phase of the result, minus the image's size minus 1."""
     shifted: bool
     spread: int
     before: int
@@ -101,8 +101,7 @@ class _Phases:
         if step == 1:
             return _Phases(1, size, apart, low - apart * (size - 1), more, False, 1, 0, 0)
         whole, rest = divmod(low, step)
-        # The second of two phases begins an element later; three or more phases are padded with
-        # zeros.
+        # Two phases can be shifted by one element; more phases are padded with zeros.
         shifted = step == 2 and rest == 1
         before = step - rest if rest and not shifted else 0
         reach = (size - 1) * apart + 1
@@ -120,7 +119,7 @@ def _sum_of_phases(
     group: int,
     sizes: Sequence[Size],
 ) -> Tensor:
-    """Computes a transposed convolution without its bias; `sizes` are the result's."""
+    """Computes a transposed convolution without bias; `sizes` are the result's."""
     (n, _, *image), (channels, m, *_) = x.sizes, w.sizes
     per_group = exact_quotient(channels, group)
     assert per_group is not None
@@ -172,7 +171,7 @@ def _sum_of_phases(
 
 
 def _turned_kernel(b: Nodes, w: Tensor, phases: Sequence[_Phases]) -> Tensor:
-    """Reorders weights as phases read them: taps in the image's order, and the phases of each."""
+    """Reorders weights by tap and phase."""
     spread = _with_zeros_between(b, w, [axis.spread for axis in phases])
     before, behind = ([0, 0, *(getattr(a, side) for a in phases)] for side in ("before", "behind"))
     whole = b.pad(spread, before, behind, 0)

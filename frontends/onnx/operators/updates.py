@@ -1,4 +1,4 @@
-"""Cumulative sums, updates of parts of a tensor, bit casts, determinants and inverses."""
+"""Imports cumulative sums, updates of tensors, bit casts, determinants and inverses."""
 
 from __future__ import annotations
 
@@ -21,12 +21,10 @@ def _declare(name: str, start: int, combine: Callable[[Number, Number], Number])
     def function(
         b: Nodes, x: Tensor, axis: Tensor, /, *, exclusive: int = 0, reverse: int = 0
     ) -> Tensor:
-        """
-        Computes a cumulative sum: each element sums its own part of the axis, all in parallel.
-        """
+        """Imports CumSum or CumProd; each element is computed independently from the axis."""
         along = axis_of(b, integers(b, axis, "axis")[0], x.rank)
         element = sum_element(x.element)
-        # The loop inside the result's loops goes over the dimension.
+        # The innermost loop iterates over the dimension.
         every = list(range(x.rank))
         out = (b.fill(start, x.sizes, element), element, x.sizes, every)
         walked = [x.rank if i == along else i for i in every]
@@ -59,12 +57,12 @@ def tensor_scatter(
     axis: int = -2,
     mode: str = "linear",
 ) -> Tensor:
-    """Writes an update into a cache: each result element reads the update or the old cache."""
+    """Imports TensorScatter: each element of the result is from the update or the old cache."""
     along = axis_of(b, axis, past_cache.rank)
     if along == 0 or mode not in ("linear", "circular"):
         b.refuse(
             f"mode {mode!r} with axis {axis} is not supported",
-            "use linear or circular, and not the axis of batches",
+            "use mode linear or circular, and an axis other than 0",
         )
     if 0 in update.sizes:
         return past_cache
@@ -95,7 +93,7 @@ def bit_cast(b: Nodes, x: Tensor, /, *, to: int) -> Tensor:
             "use a type of the same size",
         )
     if x.element.is_bool or element.is_bool:
-        # A truth value is a byte of 0 or 1.
+        # A bool is a byte of 0 or 1.
         return b.convert(b.convert(x, BOOL), element)
 
     def body(s: Scalars, x: Number) -> Number:
@@ -109,14 +107,12 @@ def bit_cast(b: Nodes, x: Tensor, /, *, to: int) -> Tensor:
 
 
 LARGEST = 32
-"""Largest matrix whose determinant or inverse is unrolled."""
+"""Largest number of rows of a matrix for Det and Inverse, which are unrolled."""
 
 
 @operator("Det")
 def determinant(b: Nodes, x: Tensor, /) -> Tensor:
-    """
-    Computes determinants by Gaussian elimination, with the greatest element of a column as pivot.
-    """
+    """Computes determinants by Gaussian elimination with column pivots."""
     size, outer = _rows_of(b, x), x.rank - 2
     element = sum_element(x.element)
     rest, total = b.convert(x, element), None
@@ -135,7 +131,7 @@ def determinant(b: Nodes, x: Tensor, /) -> Tensor:
 
         def eliminated(s: Scalars, row: Number, matrix: Reader = matrix) -> Number:
             here, zero = [s.index(i) for i in every], s.number(0, I32)
-            # The first row takes the place of the pivot row.
+            # Swaps the first row and the pivot row.
             own, column = s.index(outer).to(I32) + 1, s.index(outer + 1).to(I32) + 1
             own = s.select(own.equals(row), 0, own)
             pivot = matrix.read(s, [*here, row, zero])
@@ -153,9 +149,7 @@ def determinant(b: Nodes, x: Tensor, /) -> Tensor:
 
 @operator("Inverse", domain=MICROSOFT)
 def inverse(b: Nodes, x: Tensor, /) -> Tensor:
-    """
-    Inverts a matrix by Gauss-Jordan elimination of x beside the unit matrix.
-    """
+    """Inverts matrices by Gauss-Jordan elimination with column pivots."""
     size, outer = _rows_of(b, x), x.rank - 2
     element, every = sum_element(x.element), list(range(outer))
     wide = Reader(b, b.convert(x, element))
@@ -178,7 +172,7 @@ def inverse(b: Nodes, x: Tensor, /) -> Tensor:
         ) -> Number:
             here, zero, pivot_row = [s.index(i) for i in every], s.number(0, I32), below + step
             row, column = s.index(outer).to(I32), s.index(outer + 1).to(I32) + 1
-            # The pivot row takes this step's place, and that row takes the pivot's.
+            # Swaps the pivot row and the row of this step.
             own = s.select(row.equals(pivot_row), s.number(step, I32), row)
             pivot = matrix.read(s, [*here, pivot_row, zero])
             divided = matrix.read(s, [*here, pivot_row, column]) / pivot
@@ -193,7 +187,7 @@ def inverse(b: Nodes, x: Tensor, /) -> Tensor:
 
 
 def _rows_of(b: Nodes, x: Tensor) -> int:
-    """Returns the number of rows of a square matrix."""
+    """Returns the number of rows of square matrices. Raises `FrontendError` for other shapes."""
     size = x.sizes[-1]
     if size != x.sizes[-2] or not isinstance(size, int) or not 1 <= size <= LARGEST:
         b.refuse(f"{x} is not a square matrix of up to {LARGEST} rows", "correct its shape")
@@ -201,7 +195,7 @@ def _rows_of(b: Nodes, x: Tensor) -> int:
 
 
 def _pivot(b: Nodes, x: Tensor) -> Tensor:
-    """Returns the row of the greatest element of the first column, in i32."""
+    """Returns the row index (i32) of the element with the largest magnitude in the first column."""
     outer = x.rank - 2
     sizes, every = x.sizes[:-2], list(range(outer))
     outputs = [

@@ -1,8 +1,8 @@
 """
-Operators that slide a window over an image: convolution and pooling, in any number of dimensions.
+Imports convolutions and pooling in any number of spatial dimensions.
 
-An image is N x C x spatial dimensions. Padding is an operation of its own; the window's position is
-an index map, so that windows are never copied.
+An image is N x C x spatial dimensions. Padding is a separate operation. Positions in a window are
+affine maps, so that windows are not copied.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ from xdsl_spirv.frontends.onnx.values import F32, I64, Element, Tensor, sum_elem
 
 @dataclass(frozen=True, kw_only=True)
 class StepAttributes:
-    """
-    Attributes of all operators with windows: one entry for each spatial dimension, if they are
-    given.
-    """
+    """Attributes of operators with windows: one entry per spatial dimension, or empty."""
 
     dilations: Sequence[int] | None = None
     pads: Sequence[int] | None = None
@@ -46,24 +43,24 @@ class StepAttributes:
         return list(self.strides or [1] * rank)
 
     def distances(self, rank: int) -> list[int]:
-        """The dilation of each spatial dimension: the distance between a window's elements."""
+        """Returns the dilation of each spatial dimension."""
         return list(self.dilations or [1] * rank)
 
     def padding(self, rank: int) -> list[int]:
-        """The padding before each spatial dimension, then the padding after each."""
+        """Returns the padding before each spatial dimension, then the padding after each."""
         return list(self.pads or [0] * 2 * rank)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowAttributes(StepAttributes):
-    """Attributes of a window over an image; the padding may be derived from sizes."""
+    """Attributes of operators with windows whose padding may be automatic."""
 
     auto_pad: str = "NOTSET"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvAttributes(WindowAttributes):
-    """Attributes of convolutions; weights have the window's sizes."""
+    """Attributes of convolutions."""
 
     group: int = 1
     kernel_shape: Sequence[int] | None = None
@@ -79,21 +76,21 @@ class PoolAttributes(WindowAttributes):
 
 @dataclass(frozen=True)
 class Window:
-    """A window over an image: for each spatial dimension its size, steps, and the padding."""
+    """The window of a convolution or pooling; lists have an entry per spatial dimension."""
 
     kernel: list[int]
     strides: list[int]
     dilations: list[int]
     low: list[Size]
     high: list[Size]
-    """Padding at the end, including elements beyond it for a last window in ceil_mode."""
+    """Padding at the end, including the excess of a last window in ceil_mode."""
     beyond: list[Size]
-    """The part of `high` that is beyond the padding."""
+    """The excess of a last window over the padding in ceil_mode, which is part of `high`."""
     sizes: list[Size]
     """Sizes of the result."""
 
     def position(self, axis: int, output_loop: int, kernel_loop: int) -> AffineExpr:
-        """Returns the position of a window's element in the padded image."""
+        """Returns the position of a window element in the padded image."""
         return AffineDimExpr(output_loop) * self.strides[axis] + (
             AffineDimExpr(kernel_loop) * self.dilations[axis]
         )
@@ -106,7 +103,7 @@ def window_of(
     attributes: WindowAttributes,
     ceil_mode: int = 0,
 ) -> Window:
-    """Returns the window over spatial dimensions, which may be dynamic."""
+    """Makes the window over spatial dimensions, which may be dynamic."""
     rank, auto_pad = len(image), attributes.auto_pad
     steps, apart = attributes.steps(rank), attributes.distances(rank)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, apart, strict=True)]
@@ -125,7 +122,7 @@ def window_of(
             whole = size + low[i] + high[i]
             count = (whole - reach[i]) // step + 1
             if ceil_mode:
-                # The last window begins inside the image or the padding before it.
+                # The last window must start in the image or the padding before it.
                 fits = reach[i] - given[rank + i] >= step
                 count = (
                     ceil_div(whole - reach[i], step) + 1 if fits else ceil_div(size + low[i], step)
@@ -143,8 +140,10 @@ def window_of(
 
 def _missing(size: Size, count: Size, step: int, reach: int, inside: int) -> Size:
     """
-    Returns the number of elements that windows need beyond `size`. Up to `step - inside` elements
-    at the end may lie in no window.
+    Returns the number of elements that the windows need in addition to `size`.
+
+    The last window covers at least `inside` elements, so that up to `step - inside` elements may
+    be unused.
     """
     spare = max(0, step - inside)
     rest = (count - 1) * step + reach + spare - size
@@ -152,7 +151,7 @@ def _missing(size: Size, count: Size, step: int, reach: int, inside: int) -> Siz
 
 
 def padded(b: Nodes, x: Tensor, window: Window, number: float) -> Tensor:
-    """Pads the image by the window's padding; negative amounts remove elements."""
+    """Pads the image for the window; negative padding removes elements."""
     low, high = ([0] * (x.rank - len(p)) + p for p in (window.low, window.high))
     static = [n for n in (*low, *high) if isinstance(n, int)]
     if len(static) < 2 * x.rank:
@@ -179,17 +178,17 @@ def convolve(
     element: Any = None,
     fill: float = 0,
 ) -> Tensor:
-    """Convolves N x C x ... by M x C / group x ..., without a bias."""
+    """Convolves N x C x ... with M x C / group x ..., without a bias."""
     n, channels = x.sizes[:2]
     m, depth = w.sizes[:2]
     if isinstance(channels, int) and isinstance(depth, int) and channels != depth * group:
         b.refuse(
             f"{x} has {channels} channels, but the weights have {depth} in {group} groups",
-            "correct them",
+            "correct the image or the weights",
         )
     rank = len(window.kernel)
     if group == 1 or (group == channels == m and depth == 1):
-        # A depthwise convolution has its own loop over the channels of image, weights and result.
+        # A depthwise convolution has one loop over the channels of image, weights and result.
         is_deep = group == 1
         image = padded(b, x, window, fill)
         loops = 2 + rank
@@ -224,11 +223,11 @@ def convolve(
 
 
 def kernel_of(b: Nodes, w: Tensor, kernel_shape: Sequence[int] | None) -> list[int]:
-    """Returns the spatial sizes of weights; refuses dynamic ones."""
+    """Returns the spatial sizes of weights. Raises `FrontendError` for dynamic sizes."""
     sizes = w.sizes[2:]
     if kernel_shape is not None and list(kernel_shape) != list(sizes):
         b.refuse(
-            f"kernel_shape is {list(kernel_shape)}, but the weights are {w}", "correct one of them"
+            f"kernel_shape is {list(kernel_shape)}, but the weights are {w}", "correct kernel_shape"
         )
     if not all(isinstance(s, int) for s in sizes):
         b.refuse("the kernel's size is dynamic", f"give it a size: {options_for(sizes)}")
@@ -236,7 +235,7 @@ def kernel_of(b: Nodes, w: Tensor, kernel_shape: Sequence[int] | None) -> list[i
 
 
 def with_bias(b: Nodes, x: Tensor, bias: Tensor | None) -> Tensor:
-    """Adds a bias: one number for each channel."""
+    """Adds a bias of one number per channel."""
     if bias is None:
         return x
     spread = b.reshape(bias, [*bias.sizes, *[1] * (x.rank - 2)])
@@ -261,7 +260,7 @@ def conv(
 
 
 def pooling_window(b: Nodes, x: Tensor, attributes: PoolAttributes) -> Window:
-    """Returns the window of pooling over an image."""
+    """Makes the window of pooling over an image."""
     kernel, ceil_mode = attributes.kernel_shape, attributes.ceil_mode
     return window_of(b, x.sizes[2:], kernel, attributes, ceil_mode)
 
@@ -274,12 +273,12 @@ def _pool_windows(
     body: Any,
     element: Any,
 ) -> Tensor:
-    """Applies `body(s, element, accumulator)` over every window."""
+    """Reduces each window with `body(s, element, accumulator)`."""
     rank = len(window.kernel)
     sizes = [*image.sizes[:2], *window.sizes]
     out = (b.fill(start, sizes, element), element, sizes, list(range(2 + rank)))
     walks = [window.position(i, 2 + i, 2 + rank + i) for i in range(rank)]
-    # Gives the window's loops their trip counts; its elements are not read.
+    # An operand that only gives the window's loops their trip counts.
     shape = Tensor(element, window.kernel, b.empty(window.kernel, element))
     loops = 2 + 2 * rank
 
@@ -314,7 +313,7 @@ def max_pool(
 
 
 def _positions(b: Nodes, x: Tensor, image: Tensor, window: Window, by_columns: bool) -> Tensor:
-    """The flat index in the image of the first greatest element of each window."""
+    """Returns the flat image index of the first maximum of each window."""
     rank = len(window.kernel)
     sizes = [*x.sizes[:2], *window.sizes]
     outputs = [
@@ -374,7 +373,7 @@ def average_pool(
 
 
 def _by_counts(b: Nodes, total: Tensor, x: Tensor, window: Window, with_padding: bool) -> Tensor:
-    """Divides sums of windows by the number of their elements, with or without the padding."""
+    """Divides window sums by the number of elements, with or without the padding."""
     plain = 1
     for i, size in enumerate(window.kernel):
         low = 0 if with_padding else window.low[i]
@@ -391,10 +390,7 @@ def _by_counts(b: Nodes, total: Tensor, x: Tensor, window: Window, with_padding:
 def _counts(
     b: Nodes, size: Size, window: Window, axis: int, with_padding: bool, element: Element
 ) -> Tensor:
-    """
-    Counts the elements of each window along an axis that lie in the image, or in it and its
-    padding.
-    """
+    """Returns the number of elements of each window along an axis, with or without the padding."""
     count, before = window.sizes[axis], window.low[axis]
     end = size + (window.high[axis] - window.beyond[axis] if with_padding else 0)
     taps = range(0, window.kernel[axis] * window.dilations[axis], window.dilations[axis])
@@ -434,7 +430,7 @@ def lp_pool(
 
 
 WRITTEN_OUT = 8
-"""Powers up to this one are computed by products."""
+"""Largest exponent of a power that is computed with products."""
 
 
 def _power(s: Scalars, x: Number, p: int) -> Number:
@@ -484,7 +480,7 @@ def local_response_normalization(
     beta: float = 0.75,
     bias: float = 1.0,
 ) -> Tensor:
-    """Divides each element by a power of the sum of squares of neighbouring channels."""
+    """Imports LRN: divides each element by a power of the sum of squares of adjacent channels."""
     squares = b.elementwise(lambda s, x: x * x, b.convert(x, sum_element(x.element)))
     before = (size - 1) // 2
     low, high = [0] * x.rank, [0] * x.rank
