@@ -1,8 +1,4 @@
-"""
-Reads an `.onnx` file: checks it, fixes its dimensions, and names its nodes.
-
-Faults of the file itself are reported here, before the import.
-"""
+"""Reads an `.onnx` file, checks it, fixes dimensions, and names nodes."""
 
 from __future__ import annotations
 
@@ -52,18 +48,18 @@ ELEMENT_TYPES = {
     "INT2": "i2",
     "UINT2": "ui2",
 }
-"""ONNX's element types that a buffer can have, with MLIR's names for them."""
+"""Maps ONNX's element types of buffers to MLIR's names."""
 
 OF_ONNXRUNTIME = ("LayerNormalization", "SimplifiedLayerNormalization")
-"""Operators that onnxruntime adds to ONNX's own domain."""
+"""Operators that onnxruntime adds to ONNX's domain."""
 
 Model = Any
-"""`onnx.ModelProto`: the package has no usable types."""
+"""An `onnx.ModelProto`; the package has no usable types."""
 
 
 @stage("reading the model")
 def read_model(path: str | os.PathLike[str]) -> tuple[Model, Weights]:
-    """Reads and checks a file; raises `FrontendError` if it is not a model."""
+    """Reads and checks a model. Raises `FrontendError` if the file is not a valid model."""
     onnx = _onnx()
     name = os.fspath(path)
     try:
@@ -80,7 +76,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Model, Weights]:
 
 
 def external_files(path: str | os.PathLike[str]) -> list[Path]:
-    """Returns the files next to a model that its tensors name and that exist."""
+    """Returns the existing files that contain the tensors of a model."""
     model = _onnx().load(os.fspath(path), load_external_data=False)
     tensors = [*model.graph.initializer]
     for nodes in (model.graph, *model.functions):
@@ -97,12 +93,13 @@ def checked_model(
     arrays: Mapping[str, Any] | None = None,
 ) -> tuple[Model, Weights]:
     """
-    Checks a model; returns a copy without weights, and the weights. Raises `FrontendError` for a
-    model that ONNX rejects.
+    Checks a model. Returns a copy without weights, and the weights.
+
+    Raises `FrontendError` for a model that ONNX's checker rejects.
     """
     onnx = _onnx()
     if not model.graph.node and not model.graph.output:
-        raise FrontendError("the model contains no graph", name, "is it an ONNX file?")
+        raise FrontendError("the model contains no graph", name, "give an ONNX file")
     refuse_strange(model, name)
     model, weights = without_weights(model, folder, arrays)
     _refuse_repeated(model, name)
@@ -113,13 +110,13 @@ def checked_model(
         raise FrontendError(
             f"the model is not valid: {_first_line(error)}",
             name,
-            "export it again, or run `onnx.checker.check_model` for details",
+            "export the model again, or run `onnx.checker.check_model` for details",
         ) from error
     return model, weights
 
 
 def _without_deprecated(model: Model) -> Model:
-    """Removes from the model the operators that ONNX calls deprecated in a domain without rules."""
+    """Removes operators that the checker rejects as deprecated in a domain without rules."""
     onnx, domain = _onnx(), "deprecated"
     versions = {o.domain: o.version for o in model.opset_import}
     version = versions.get("", versions.get("ai.onnx", 1))
@@ -140,10 +137,7 @@ def _without_deprecated(model: Model) -> Model:
 
 
 def _move_to_own_domain(model: Model) -> None:
-    """
-    Moves operators that onnxruntime's optimizer writes into ONNX's domain, but ONNX lacks, to
-    onnxruntime's domain.
-    """
+    """Moves operators of onnxruntime's optimizer from ONNX's domain to onnxruntime's domain."""
     onnx, domain = _onnx(), "com.microsoft"
     versions = {o.domain: o.version for o in model.opset_import}
     version = versions.get("", versions.get("ai.onnx", 1))
@@ -157,7 +151,7 @@ def _move_to_own_domain(model: Model) -> None:
 
 
 def _refuse_repeated(model: Model, place: str) -> None:
-    """Refuses a name that two buffers of a program would share; raises `FrontendError`."""
+    """Raises `FrontendError` for a name that two buffers of the program would share."""
     taken: dict[str, str] = {}
     for kind, values in (("input", inputs_of(model)), ("output", model.graph.output)):
         for value in values:
@@ -171,7 +165,7 @@ def _refuse_repeated(model: Model, place: str) -> None:
 
 
 def _onnx() -> Any:
-    """Returns the package onnx, which is optional and has no usable types."""
+    """Imports the optional package onnx."""
     try:
         return import_module("onnx")
     except ImportError as error:
@@ -186,7 +180,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def name_nodes(model: Model) -> None:
-    """Gives every node a unique name, made from its first output if it has none."""
+    """Gives every node without a name a unique name, made from its first output."""
     taken: set[str] = set()
     for node in nodes(model.graph):
         name = node.name or f"{node.op_type}_{next(filter(None, node.output), 'x')}"
@@ -199,7 +193,7 @@ def name_nodes(model: Model) -> None:
 
 
 def nodes(graph: Any) -> Iterator[Any]:
-    """Every node of a graph, and of the graphs in its nodes' attributes."""
+    """Yields every node of a graph and of its subgraphs."""
     for node in graph.node:
         yield node
         for attribute in node.attribute:
@@ -210,17 +204,16 @@ def nodes(graph: Any) -> Iterator[Any]:
 
 
 def inputs_of(model: Model) -> list[Any]:
-    """Returns the inputs that a caller gives: old files list their initializers among them."""
+    """Returns the inputs without initializers, which old files list as inputs."""
     known = {tensor.name for tensor in model.graph.initializer}
     return [value for value in model.graph.input if value.name not in known]
 
 
 def fix_inputs(model: Model, values: Mapping[str, Any]) -> None:
     """
-    Turns inputs into constants.
+    Converts inputs to constants.
 
-    Raises `FrontendError` for a name that no input has, and for a value that does not fit the
-    input's type.
+    Raises `FrontendError` for an unknown input, and for a value that does not fit its type.
     """
     if not values:
         return
@@ -232,7 +225,7 @@ def fix_inputs(model: Model, values: Mapping[str, Any]) -> None:
 
 
 def as_inputs(model: Model, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Converts values to inputs of the model, each in the input's type."""
+    """Converts values to the types of the model's inputs."""
     to_dtype = import_module("onnx.helper").tensor_dtype_to_np_dtype
     inputs = {value.name: value for value in inputs_of(model)}
     for name, array in values.items():
@@ -259,9 +252,7 @@ def as_inputs(model: Model, values: Mapping[str, Any]) -> Iterator[tuple[str, An
 
 
 def size_inputs(model: Model, dims: Mapping[str, int | None]) -> list[str]:
-    """
-    Returns the single-integer inputs that `dims` declares as sizes, unknown until the program runs.
-    """
+    """Returns the scalar integer inputs that `dims` declares as dynamic sizes."""
     inputs = [value for value in inputs_of(model) if dims.get(value.name, 0) is None]
     return [
         value.name
@@ -271,9 +262,7 @@ def size_inputs(model: Model, dims: Mapping[str, int | None]) -> list[str]:
 
 
 def dimension_name(value: Any, position: int) -> str:
-    """
-    Returns the name of a dimension for `--dim`: its own name if it has one, else `input.position`.
-    """
+    """Returns the name of a dimension for `--dim`, by default `input.position`."""
     name = value.type.tensor_type.shape.dim[position].dim_param
     return name if name.isidentifier() else f"{value.name}.{position}"
 
@@ -284,12 +273,10 @@ def fix_dimensions(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> None:
     """
-    Gives the inputs' dynamic dimensions sizes, from `dims` by name and from the `shapes` of inputs.
+    Sets the sizes of dynamic input dimensions, from `dims` by name or from whole `shapes`.
 
-    A dimension for which `dims` has None stays dynamic.
-
-    Raises `FrontendError` for a name that belongs to no dimension, for a size that contradicts the
-    file or another one, and for an input that is not a tensor.
+    A dimension that is None in `dims` stays dynamic. Raises `FrontendError` for an unknown name,
+    contradicting sizes, and an input that is not a tensor.
     """
     sizes = {name: size for name, size in dims.items() if size is not None}
     kept = dims.keys() - sizes.keys()
@@ -300,9 +287,9 @@ def fix_dimensions(
         fields = value.type.tensor_type.shape.dim
         if given is not None and len(given) != len(fields):
             raise FrontendError(
-                f"the input {value.name!r} has {len(fields)} dimensions, found {len(given)}",
+                f"the input {value.name!r} has {len(fields)} dimensions, the shape {len(given)}",
                 f"input {value.name!r}",
-                "give a shape of as many dimensions",
+                f"give a shape of {len(fields)} dimensions",
             )
         for position, field in enumerate(fields):
             if field.HasField("dim_value") and field.dim_value > 0:
@@ -353,9 +340,9 @@ def _require_tensor(value: Any) -> None:
 
 def open_dimensions(model: Model) -> dict[str, set[str]]:
     """
-    Returns the names of the input dimensions that have no size yet, and the places of each.
+    Returns the names of input dimensions without a size, and the positions of each.
 
-    A size of 0 counts as given, as in onnxruntime.
+    A size of 0 counts as a size, as in onnxruntime.
     """
     places_of: dict[str, set[str]] = {}
     for value in inputs_of(model):
@@ -368,7 +355,7 @@ def open_dimensions(model: Model) -> dict[str, set[str]]:
 
 
 def refuse_open_dimensions(model: Model, kept: Collection[str] = ()) -> None:
-    """Raises `FrontendError` naming the dimensions that need a size and are not among `kept`."""
+    """Raises `FrontendError` for dimensions without a size that are not in `kept`."""
     missing = [
         name
         for name, places in open_dimensions(model).items()
@@ -380,12 +367,12 @@ def refuse_open_dimensions(model: Model, kept: Collection[str] = ()) -> None:
             ", ".join(describe(value) for value in inputs_of(model)),
             "give "
             + " ".join(f"--dim {name}=N" for name in missing)
-            + ", or ? (None in Python) in the place of a size that is known only when it runs",
+            + "; ? (None in Python) is a size that is known only at run time",
         )
 
 
 def names_of(value: Any) -> list[str]:
-    """Returns the names of an input's open dimensions; nothing for the others."""
+    """Returns the names of the dimensions of an input that have no size."""
     fields = value.type.tensor_type.shape.dim
     return [
         "" if field.HasField("dim_value") else dimension_name(value, position)
@@ -394,7 +381,7 @@ def names_of(value: Any) -> list[str]:
 
 
 def describe(value: Any) -> str:
-    """Returns an input's line of a description: `x: ?x3x?x?xf32`."""
+    """Returns a description of an input, such as `x: ?x3x?x?xf32`."""
     sizes = [
         str(field.dim_value) if field.dim_value > 0 else (field.dim_param or "?")
         for field in value.type.tensor_type.shape.dim
@@ -403,15 +390,13 @@ def describe(value: Any) -> str:
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    """Returns a value's shape, with -1 for a dynamic size."""
+    """Returns the shape of a value; a dynamic size is -1."""
     fields = value.type.tensor_type.shape.dim
     return tuple(f.dim_value if f.HasField("dim_value") else -1 for f in fields)
 
 
 def element_type(value: Any) -> str:
-    """
-    Returns a value's element type by MLIR's name; raises `FrontendError` for one no buffer has.
-    """
+    """Returns MLIR's name of a value's element type. Raises `FrontendError` for other types."""
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         raise FrontendError(
@@ -421,7 +406,7 @@ def element_type(value: Any) -> str:
 
 
 def type_name(number: int, name: str) -> str:
-    """Returns MLIR's name of an ONNX element type; `name` is the value's, for the error."""
+    """Returns MLIR's name of an ONNX element type. `name` is the value's name for errors."""
     code = _onnx().TensorProto.DataType.Name(number)
     if code not in ELEMENT_TYPES:
         raise FrontendError(

@@ -1,10 +1,10 @@
 """
-Ties arguments to results, which makes them states of a program. All front ends use this.
+Makes arguments of a function states of a program, by tying them to results.
 
     %k: tensor<1x2x16x16xf32> {program.name = "keys", program.state = 1 : i64,
                                program.value = dense<0.0> : ...}
 
-The next run's argument is result 1 of this run; in the first run it is zeros.
+Here result 1 of a run is the argument of the next run, and the argument of the first run is zeros.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ def tie_states(function: FuncOp, pairs: Mapping[str, str]) -> None:
     """
     Makes arguments states: `pairs` maps an argument to the result that is its next value.
 
-    Raises `FrontendError` for an unknown name, and for a pair with different types or dynamic
-    sizes.
+    Raises `FrontendError` for an unknown name, different types, and dynamic sizes.
     """
     arguments, results = _names(function.arg_attrs or ()), _names(function.res_attrs or ())
     inputs, outputs = function.function_type.inputs.data, function.function_type.outputs.data
@@ -55,7 +54,7 @@ def tie_states(function: FuncOp, pairs: Mapping[str, str]) -> None:
             raise FrontendError(
                 f"{name!r} is a {type}, but its output is a {new}",
                 f"the state {name!r}",
-                "give both the same type, with known sizes",
+                "use the same type with static sizes for input and output",
             )
         entry = {STATE: IntegerAttr(number, i64), VALUE: _zeros(cast(TensorType[Attribute], type))}
         entries[index] = DictionaryAttr({**entries[index].data, **entry})

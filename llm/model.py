@@ -1,4 +1,4 @@
-"""Answers prompts with a language model, on a session of a compiled program."""
+"""Answers prompts with a language model."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ End = Literal["stop", "limit", "capacity", "interrupted"]
 
 class LanguageModel:
     """
-    Continues texts.
+    A language model that answers prompts.
 
-    The states keep the last text: for a text with the same beginning, only the rest is computed.
-    Several models may share `texts`, each with its own `slot`. With `speculation`, a draft proposes
-    tokens that are read together.
+    The states retain the last text: for a text with the same start, only the rest is computed.
+    Several models may share `texts`, each with a `slot`. With `speculation`, a draft model
+    proposes tokens that are read together.
     """
 
     def __init__(
@@ -53,13 +53,15 @@ class LanguageModel:
         kv_type: str = "f16",
     ) -> LanguageModel:
         """
-        Loads the model of a GGUF file on a device: `interpreter`, `vulkan` (the best one), or
+        Loads the model of a GGUF file on a device: `interpreter`, `vulkan` (the best device), or
         `vulkan:N`.
 
-        `context` is the number of tokens for which there is room. With `kept`, the compiled program
-        is cached on disk (`xdsl_spirv.compiler.kept`). `draft` is the file of a smaller model,
-        which proposes `ahead` tokens at a time. Keys and values are stored in `kv_type` (f16,
-        f8E4M3FN, f8E5M2, i8). Raises `FrontendError`, `ProgramError` and `TargetError`.
+        - `context`: number of tokens for which there is room
+        - `kept`: cache the compiled program on disk (`xdsl_spirv.compiler.kept`)
+        - `draft`: file of a smaller model, which proposes `ahead` tokens at a time
+        - `kv_type`: type of stored keys and values (f16, f8E4M3FN, f8E5M2, i8)
+
+        Raises `FrontendError`, `ProgramError` and `TargetError`.
         """
         from xdsl_spirv.llm.loading import ModelFile, find_place
 
@@ -88,11 +90,11 @@ class LanguageModel:
         sampling: Sampling | None = None,
     ) -> Answer:
         """
-        Answers a prompt: returns an iterator of pieces of text, as they are computed.
+        Answers a prompt. Returns an iterator over the pieces of text, as they are computed.
 
-        `prompt` is the user's message, or a conversation; with `raw` it is text to be continued,
-        without the model's chat template. Raises `FrontendError` or `ProgramError` for a prompt or
-        options that are not possible, before anything is computed.
+        `prompt` is the user's message or a conversation. With `raw`, it is text to continue,
+        without the chat template. Raises `FrontendError` or `ProgramError` for an impossible
+        prompt or option, before anything is computed.
         """
         tokens = self.prompts.encode(prompt, self.context, system=system, raw=raw)
         if max_tokens is not None and max_tokens < 1:
@@ -107,11 +109,11 @@ class LanguageModel:
 
     @property
     def read(self) -> Sequence[int]:
-        """The tokens whose keys and values the states hold."""
+        """The tokens whose keys and values are in the states."""
         return self.texts.read[self.slot]
 
     def predict(self, tokens: Sequence[int], work: Works) -> Prediction:
-        """Predicts the token after `tokens`; `work` counts the computed tokens."""
+        """Predicts the token after `tokens`. Adds the computed tokens to `work`."""
         prediction = None
         if self.speculation is not None:
             prediction = self.speculation.find(tokens, work)
@@ -124,10 +126,10 @@ class LanguageModel:
 
 class Answer(Iterator[str]):
     """
-    Computes the text of an answer, piece by piece, in whole characters.
+    An iterator over the text of an answer, in whole characters.
 
-    `tokens` are its tokens so far, `work` counts the computations by function, and `end` is the
-    reason for its end.
+    `tokens` are the tokens so far, `work` the computations by function, and `end` the reason for
+    the end.
     """
 
     def __init__(
@@ -156,20 +158,21 @@ class Answer(Iterator[str]):
 
     @property
     def text(self) -> list[int]:
-        """Tokens of the prompt and the answer."""
+        """Returns the tokens of the prompt and the answer."""
         return [*self.prompt, *self.tokens]
 
     def step(self, prediction: Prediction | None = None) -> str | None:
         """
-        Computes one more token; returns the text that it completes (may be empty); None at the end.
+        Computes one more token. Returns the text that it completes (maybe empty), or None at the
+        end.
 
-        If a `prediction` is given, the token is chosen from it, and nothing is computed.
+        With a `prediction`, the token is chosen from it, without a computation.
         """
         self._prediction = prediction
         return next(self._pieces, None)
 
     def interrupt(self) -> None:
-        """Ends the answer after the token that is being computed."""
+        """Ends the answer after the current token."""
         self.end = "interrupted"
 
     def _generate(self) -> Iterator[str]:
@@ -178,7 +181,7 @@ class Answer(Iterator[str]):
         yield self._stream.finish()
 
     def _next(self) -> int | None:
-        """Returns the next token of the text, or None if it ends."""
+        """Returns the next token, or None at the end of the answer."""
         prediction = self._prediction or self._model.predict(self.text, self.work)
         self._prediction = None
         token = self._sampler.choose(prediction)
@@ -186,7 +189,7 @@ class Answer(Iterator[str]):
             self.end = "stop"
             return None
         self.tokens.append(token)
-        # An interruption stays the reason for the end.
+        # Does not overwrite an interruption.
         if len(self.tokens) == self._limit:
             self.end = self.end or "limit"
         elif len(self.prompt) + len(self.tokens) > self._model.context:

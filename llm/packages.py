@@ -1,4 +1,4 @@
-"""Imports the packages of the extras `[llm]` and `[serve]` when they are needed."""
+"""Imports the packages of the extras `[llm]` and `[serve]` on demand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 
 def needed(name: str, extra: str = "llm") -> ModuleType:
-    """Imports a package; raises `ProgramError` if it is not installed."""
+    """Imports a package. Raises `ProgramError` if the package is not installed."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

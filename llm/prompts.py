@@ -1,4 +1,4 @@
-"""Makes the tokens of a prompt, and refuses prompts that do not fit before anything slow starts."""
+"""Converts prompts to tokens, and refuses prompts that do not fit the context."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from xdsl_spirv.llm.vocabulary import vocabulary_of
 from xdsl_spirv.runtime.errors import ProgramError
 
 Prompt: TypeAlias = str | Sequence[Message]
-"""The user's text, or a conversation that ends with it."""
+"""The user's message, or a conversation."""
 
 
 class Prompts:
     """The tokenizer and the chat template of a model file."""
 
     def __init__(self, metadata: Mapping[str, Any], place: str):
-        """Raises `FrontendError` for a vocabulary that is missing, broken or of an unknown kind."""
+        """Raises `FrontendError` for a missing, malformed or unsupported vocabulary."""
         self.metadata = metadata
         self.place = place
         self.tokenizer = Tokenizer(vocabulary_of(metadata, place), place)
 
     @cached_property
     def chat(self) -> Chat:
-        """Returns the chat template; raises `FrontendError` if there is none."""
+        """Returns the chat template. Raises `FrontendError` if there is none."""
         return Chat(self.metadata, self.tokenizer, self.place)
 
     def encode(
         self, prompt: Prompt, context: int, *, system: str | None = None, raw: bool = False
     ) -> list[int]:
         """
-        Returns the tokens of a prompt, at most `context`; with `raw`, the text is used as it is.
+        Returns the tokens of a prompt, at most `context`; `raw` omits the chat template.
 
-        Raises `FrontendError` for messages that the template refuses, `ProgramError` for a prompt
-        that is empty or too long.
+        Raises `FrontendError` for messages that the template refuses, and `ProgramError` for an
+        empty or too long prompt.
         """
         tokens = self._raw(prompt, system) if raw else self._conversation(prompt, system)
         if len(tokens) > context:
             raise ProgramError(
                 f"the prompt has {len(tokens):,} tokens, but the context only {context:,}",
                 "the prompt",
-                "shorten it, or give a longer --context",
+                "shorten the prompt, or give a longer --context",
             )
         return tokens
 
     def _raw(self, prompt: Prompt, system: str | None) -> list[int]:
         if not isinstance(prompt, str) or system is not None:
             raise ProgramError(
-                "a raw prompt is one text", "the prompt", "write the system message into it"
+                "a raw prompt is one text", "the prompt", "put the system message into it"
             )
         tokens = self.tokenizer.encode(prompt, control=True)
         if not prompt:

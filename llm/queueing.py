@@ -1,10 +1,10 @@
 """
-Answers the requests of several callers together, one token of each at a time.
+Answers the requests of several callers concurrently.
 
-A slot holds the states of one text, so that the number of slots is the number of requests that are
-answered at once. Others wait in order; if too many wait, requests are refused. One thread runs
-everything: in each round it reads a part of one prompt, and then computes a token of each answer in
-one run. A request that fails, or whose caller is gone, does not affect the others.
+A slot holds the states of one text, so as many requests are answered at once as there are slots.
+Other requests wait in order, and are refused if too many wait. One thread runs the models: in each
+round it reads a part of one prompt, then computes one token of each answer in one run. A failed or
+cancelled request does not affect other requests.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ class FullError(Exception):
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of an answer: `reason` is `stop` or `length`."""
+    """The end of an answer; `reason` is `stop` or `length`."""
 
     reason: str
     tokens: int
 
 
 Event: TypeAlias = str | Ended | Exception
-"""A piece of text, then the end or an error."""
+"""A piece of text, the end, or an error."""
 
 
 @dataclass
 class Request:
     """
-    The tokens of a prompt, and the way to continue them; `tell` is called with the events, in the
-    models' thread.
+    The tokens of a prompt, and options for its answer.
 
-    An answer also ends before the first of the `stops`.
+    `tell` is called with the events, in the models' thread. The answer ends before the first of
+    the `stops`.
     """
 
     tokens: Sequence[int]
@@ -53,18 +53,18 @@ class Request:
     begins: bool = True
     stops: Sequence[str] = ()
     cancelled: bool = False
-    """Set by the caller to cancel the request."""
+    """True if the caller has cancelled the request."""
 
 
 class Stops:
-    """Finds the first of some texts in a text that arrives in pieces."""
+    """Finds the first of several stop texts in a stream of text."""
 
     def __init__(self, texts: Sequence[str]):
         self._texts = texts
         self._held = ""
 
     def push(self, piece: str) -> tuple[str, bool]:
-        """Adds a piece; returns the text that precedes any stop, and True if a stop was found."""
+        """Adds a piece. Returns the text before a possible stop, and True if a stop was found."""
         self._held += piece
         places = [place for text in self._texts if (place := self._held.find(text)) >= 0]
         if places:
@@ -75,11 +75,11 @@ class Stops:
         return whole, False
 
     def finish(self) -> str:
-        """Returns the text that was held back because it might have begun a stop."""
+        """Returns the held text, which did not become a stop."""
         return self._held
 
     def _overlap(self, text: str) -> int:
-        """Returns the number of characters at the end of the held text that may begin a stop."""
+        """Returns the number of last characters of a text that may begin a stop."""
         longest = min(len(text) - 1, len(self._held))
         return next((n for n in range(longest, 0, -1) if self._held.endswith(text[:n])), 0)
 
@@ -107,7 +107,7 @@ class Counters:
 
 
 class Queue:
-    """Runs models in a separate thread, until it is closed."""
+    """Runs models in a separate thread until it is closed."""
 
     def __init__(self, models: Sequence[LanguageModel], waiting: int):
         self.models = models
@@ -115,7 +115,7 @@ class Queue:
         self._most = waiting
         self._waiting: deque[tuple[Request, float]] = deque()
         self._active: dict[int, _Active] = {}
-        """Active requests by the number of the model."""
+        """Active requests by index of the model."""
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="language models", daemon=True)
@@ -132,7 +132,7 @@ class Queue:
             return len(self._waiting)
 
     def submit(self, request: Request) -> None:
-        """Adds a request; raises `FullError` if too many are waiting."""
+        """Adds a request. Raises `FullError` if too many requests are waiting."""
         with self._changed:
             idle = len(self.models) - self.active
             if self._closed or self.waiting >= self._most + idle:
@@ -163,10 +163,7 @@ class Queue:
             request.tell(RuntimeError("the server ends"))
 
     def _start_waiting(self) -> None:
-        """
-        Gives waiting requests to idle models, preferring the model that has already read most of
-        the prompt.
-        """
+        """Assigns waiting requests to idle models, preferring one that has read the prompt."""
         self._drop_cancelled()
         while self._waiting and self.active < len(self.models):
             request, since = self._waiting.popleft()
@@ -189,7 +186,7 @@ class Queue:
         self._waiting = deque(kept)
 
     def _count_left(self, number: int) -> int:
-        """Counts the tokens that a model has to read before it can choose the next one."""
+        """Returns the number of tokens that a model must read before it can choose a token."""
         answer, model = self._active[number].answer, self.models[number]
         return 0 if answer.end is not None else model.texts.count_left(model.slot, answer.text)
 
@@ -234,7 +231,7 @@ class Queue:
                 self._advance(number, predictions[slots[number]])
 
     def _is_gone(self, number: int) -> bool:
-        """Ends an answer whose caller has cancelled it."""
+        """True if the caller has cancelled an answer, which is then ended."""
         if not self._active[number].request.cancelled:
             return False
         self.counters.cancelled += 1

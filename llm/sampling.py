@@ -1,9 +1,9 @@
 """
 Samples the next token from the logits of all tokens.
 
-Logits are divided by the temperature. Then the `top_k` likeliest tokens are kept, and of these the
-smallest set of likeliest ones whose probabilities sum to `top_p`. Among tokens of equal logits the
-lower number counts as likelier, so that a seed gives the same text every time.
+Logits are divided by the temperature. Then the `top_k` likeliest tokens remain, and of these the
+smallest set of likeliest tokens whose probabilities sum to `top_p`. Among equal logits, the token
+with the lower id is likelier, so that a seed always gives the same text.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
 PART = 128
-"""Number of tokens that are examined together, by their highest logit or their sum."""
+"""Number of tokens in a part of the vocabulary, for searches in two levels."""
 
 
 @dataclass(frozen=True)
 class Prediction:
     """
-    The prediction of a text's next token: the likeliest token and its logit.
+    A prediction of the next token: the likeliest token and its logit.
 
     `read` returns the logits of all tokens, until the model runs again.
     """
@@ -36,7 +36,10 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to choose a token: at temperature 0 the likeliest one, whatever the other fields are."""
+    """
+    Options for choosing a token. At temperature 0 the likeliest token is chosen, and the other
+    options have no effect.
+    """
 
     temperature: float = 0.0
     top_k: int | None = None
@@ -49,7 +52,7 @@ class Sampling:
         if self.top_k is not None and self.top_k < 1:
             raise _refusal("top_k", self.top_k, "give at least 1")
         if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise _refusal("top_p", self.top_p, "give more than 0, at most 1")
+            raise _refusal("top_p", self.top_p, "give a number above 0 and up to 1")
         if self.seed is not None and self.seed < 0:
             raise _refusal("seed", self.seed, "give 0 or more")
         if not self.temperature:
@@ -65,7 +68,7 @@ def _refusal(name: str, value: float, remedy: str) -> ProgramError:
 
 
 class Sampler:
-    """Chooses token after token; `seed` reproduces the same choices."""
+    """Chooses tokens; `seed` makes the choices reproducible."""
 
     def __init__(self, sampling: Sampling):
         self._sampling = sampling
@@ -75,12 +78,12 @@ class Sampler:
         self._random = np.random.default_rng(self.seed)
 
     def choose(self, prediction: Prediction) -> int:
-        """Chooses the next token; raises `ProgramError` if the highest logit is not finite."""
+        """Chooses the next token. Raises `ProgramError` if the highest logit is not finite."""
         if not math.isfinite(prediction.highest):
             raise ProgramError(
                 f"the highest logit is {prediction.highest}",
                 "the model's output",
-                "compute in a wider type, or run with --device interpreter to see where",
+                "compute in a wider type, or find the cause with --device interpreter",
             )
         if not self._sampling.temperature:
             return prediction.likeliest
@@ -89,13 +92,10 @@ class Sampler:
 
 
 def _find_place(probabilities: Array, drawn: float) -> int:
-    """
-    Returns the first position at which the cumulative probability reaches the fraction `drawn` of
-    the sum.
-    """
+    """Returns the first index at which the cumulative sum reaches the fraction `drawn` of all."""
     starts = np.arange(0, len(probabilities), PART)
     below = np.cumsum(np.add.reduceat(probabilities, starts))
-    # Rounding may leave the last sum slightly below the draw.
+    # Because of rounding, the last sum may be slightly below the draw.
     part = min(int(np.searchsorted(below, drawn * below[-1], side="right")), len(starts) - 1)
     inside = np.cumsum(probabilities[starts[part] : starts[part] + PART])
     left = drawn * below[-1] - (below[part - 1] if part else 0.0)
@@ -114,7 +114,7 @@ def distribution(logits: Array, sampling: Sampling) -> tuple[Array, Array]:
     probabilities /= probabilities.sum()
     if sampling.top_p is None or sampling.top_p == 1:
         return tokens, probabilities
-    # The tokens left out here have together a probability of less than 1 - top_p.
+    # The sum of the probabilities of the other tokens is less than 1 - top_p.
     enough = np.flatnonzero(probabilities >= (1 - sampling.top_p) / len(tokens))
     if len(tokens) == len(logits):
         enough = _sort_by_logit(logits, enough)
@@ -125,19 +125,17 @@ def distribution(logits: Array, sampling: Sampling) -> tuple[Array, Array]:
 
 
 def _find_likely(logits: Array, count: int) -> Array:
-    """
-    Returns some tokens that include the `count` likeliest: a vocabulary is too long to be sorted.
-    """
+    """Returns a superset of the `count` likeliest tokens, without sorting the vocabulary."""
     highest = logits[: len(logits) // PART * PART].reshape(-1, PART).max(1)
     if count > len(highest):
         return np.arange(len(logits))
-    # This many parts contain a logit that is at least as high.
+    # At least `count` parts have a logit that is at least as high as this bound.
     return np.flatnonzero(logits >= np.partition(highest, -count)[-count])
 
 
 def _sort_by_logit(logits: Array, tokens: Array) -> Array:
-    """Sorts tokens from the highest logit to the lowest, equal ones by their numbers."""
-    # As integers in the same order, each followed by its token: they sort faster than floats with a
+    """Sorts tokens by descending logit; equal logits by id."""
+    # Integers of the same order, with the token in the low bits, sort faster than floats with a
     # stable sort. Adding 0 makes -0 equal to 0.
     bits = (logits[tokens].astype(np.float32) + np.float32(0)).view(np.int32).astype(np.int64)
     keys = np.where(bits < 0, bits & 0x7FFFFFFF, ~bits) << 32 | tokens

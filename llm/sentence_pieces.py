@@ -1,8 +1,8 @@
 """
-SentencePiece tokens: characters are merged by the score of the resulting token.
+Implements SentencePiece tokens: characters are merged by the score of the resulting token.
 
 Text is not split into words: the two neighbours with the best score in the whole text are merged
-first; among equals, the leftmost. A character that is not a token becomes its bytes.
+first, the leftmost of equals. A character that is not a token becomes the tokens of its bytes.
 """
 
 from __future__ import annotations
@@ -14,24 +14,22 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.llm.vocabulary import Kind, Vocabulary
 
 SPACE = "▁"
-"""The character that represents a space in tokens."""
+"""Character for a space in tokens."""
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 class SentencePieces:
-    """The pieces of a vocabulary, and merges of characters to them."""
+    """A SentencePiece tokenizer."""
 
     adds_start = True
 
     def __init__(self, vocabulary: Vocabulary, place: str):
-        """
-        Raises `FrontendError` for a vocabulary without scores, which determine the order of merges.
-        """
+        """Raises `FrontendError` for a vocabulary without scores."""
         if not vocabulary.scores:
             raise FrontendError(
                 "the file has no scores of tokens",
                 f"{place}, tokenizer.ggml.scores",
-                "download or convert it again",
+                "download or convert the file again",
             )
         self._place = place
         self._adds_space = vocabulary.adds_space
@@ -45,7 +43,7 @@ class SentencePieces:
         }
 
     def encode(self, text: str, after_token: bool) -> list[int]:
-        """Returns the tokens of a text; raises `FrontendError` for a character without a token."""
+        """Returns the tokens of a text. Raises `FrontendError` for a character without a token."""
         if self._adds_space and after_token:
             text = " " + text
         text = text.replace(" ", SPACE)
@@ -57,7 +55,7 @@ class SentencePieces:
         return tokens
 
     def decode(self, token: str) -> bytes:
-        """Returns the bytes of a token."""
+        """Returns the bytes of a token's text."""
         match = BYTE.fullmatch(token)
         return bytes([int(match[1], 16)]) if match else token.replace(SPACE, " ").encode()
 
@@ -68,7 +66,7 @@ class SentencePieces:
         pairs: list[tuple[float, int, int]] = []
 
         def offer(left: int) -> None:
-            """Queues the merge of a piece and the next one, if together they are a token."""
+            """Queues the merge of the piece at `left` and the next one, if that is a token."""
             right = left + lengths[left]
             if left < 0 or right >= len(text):
                 return
@@ -82,7 +80,7 @@ class SentencePieces:
         while pairs:
             _, left, length = heappop(pairs)
             right = left + lengths[left]
-            # One of them has become part of another piece since the pair was queued.
+            # A piece of the pair was merged after the pair was queued.
             if not lengths[left] or right >= len(text) or lengths[left] + lengths[right] != length:
                 continue
             lengths[left], lengths[right] = length, 0
@@ -101,5 +99,5 @@ class SentencePieces:
         if self._unknown is not None:
             return [self._unknown]
         raise FrontendError(
-            f"the model has no token for {piece!r}", "the prompt", "leave the character out"
+            f"the model has no token for {piece!r}", "the prompt", "leave this text out"
         )

@@ -1,9 +1,9 @@
 """
-Serves a language model over HTTP, by OpenAI's chat and completions interface.
+Serves a language model over HTTP with OpenAI's chat and completions API.
 
 Errors are OpenAI's error objects. 400: an invalid or unsupported request; 401: a wrong token; 404:
-another model or path; 413: a body too large; 415: a body that is not JSON; 429: a full queue; 500:
-the model failed.
+an unknown model or path; 413: a body that is too large; 415: a body that is not JSON; 429: a full
+queue; 500: a failure of the model.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from xdsl_spirv.llm.wishes import BadRequestError, Wish, read_wish
 from xdsl_spirv.runtime.errors import ProgramError
 
 MOST_BYTES = 4 << 20
-"""Size limit of a request's body, in bytes."""
+"""Maximum size of a request's body, in bytes."""
 
 POLLED = 0.2
-"""Seconds between two checks if a waiting caller is still connected."""
+"""Seconds between two checks that a waiting caller is still connected."""
 
 
 class GoneError(Exception):
@@ -36,7 +36,7 @@ class GoneError(Exception):
 
 
 class Server:
-    """The application of a model; an ASGI server runs `app`."""
+    """The web application of a model; an ASGI server runs `app`."""
 
     def __init__(self, name: str, prompts: Prompts, context: int, queue: Queue, token: str | None):
         self.name = name
@@ -45,7 +45,7 @@ class Server:
         self.queue = queue
         self.token = token
         self.replies: dict[int, int] = {}
-        """Numbers of replies by status."""
+        """Number of replies by status."""
         self.since = int(time.time())
         routing = needed("starlette.routing", "serve")
         middleware = needed("starlette.middleware", "serve")
@@ -61,8 +61,7 @@ class Server:
                 route("/v1/completions", self._guard(self._complete), methods=["POST"]),
             ],
             exception_handlers={404: self._missing, 405: self._missing},
-            # Without a token, the page of another site must not reach the server through its own
-            # host name.
+            # Without a token, protects against web pages of other sites (DNS rebinding).
             middleware=[] if token else [middleware.Middleware(hosts, allowed_hosts=local)],
         )
         responses = needed("starlette.responses", "serve")
@@ -72,7 +71,7 @@ class Server:
     # Requests
 
     def _guard(self, reply: Callable[[Any], Any], open: bool = False) -> Callable[[Any], Any]:
-        """Checks the token, and converts errors to replies."""
+        """Wraps a handler: checks the token, and converts errors to replies."""
 
         async def handle(request: Any) -> Any:
             try:
@@ -82,10 +81,10 @@ class Server:
             except BadRequestError as error:
                 response = self._refusal(str(error), error.status, error.field)
             except FullError:
-                message = f"{self.queue.waiting} requests are waiting already: try again later"
+                message = f"{self.queue.waiting} requests are already waiting: try again later"
                 response = self._refusal(message, 429, headers={"Retry-After": "1"})
             except GoneError:
-                response = self._refusal("the caller is gone", 499)
+                response = self._refusal("the caller has closed the connection", 499)
             except Exception as error:
                 response = self._refusal(f"the model failed: {error}", 500)
             self.replies[response.status_code] = self.replies.get(response.status_code, 0) + 1
@@ -159,7 +158,7 @@ class Server:
         loop = asyncio.get_running_loop()
 
         def tell(event: Event) -> None:
-            # If the event loop is closed, the caller is gone.
+            # The event loop is closed if the caller has closed the connection.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(events.put_nowait, event)
 
@@ -173,7 +172,7 @@ class Server:
                 texts, end = ([*texts, event], end) if isinstance(event, str) else (texts, event)
             assert end is not None
             return self._json(form.build("".join(texts), end))
-        # An error before the first piece of text can still set the status.
+        # Before the first piece of text, an error can still set the status.
         first = await anext(arriving)
         pieces = self._pieces(form, first, arriving, wish.counts)
         return self._stream(pieces, media_type="text/event-stream")
@@ -183,8 +182,7 @@ class Server:
             tokens = self.prompts.encode(wish.prompt, self.context, raw=not chat)
         except (FrontendError, ProgramError) as error:
             raise BadRequestError(str(error), "messages" if chat else "prompt") from error
-        # The last token is computed without storing its keys, so one more fits than the context
-        # holds.
+        # The keys of the last token are not stored, so a text can have context + 1 tokens.
         room = self.context + 1 - len(tokens)
         if wish.limit is not None and wish.limit > room:
             raise BadRequestError(
@@ -197,7 +195,7 @@ class Server:
     async def _pieces(
         self, form: _Form, first: str | Ended, arriving: AsyncIterator[str | Ended], counts: bool
     ) -> AsyncIterator[str]:
-        """Yields the pieces of a stream, as server-sent events."""
+        """Yields the pieces of a stream as server-sent events."""
         try:
             yield _sent(form.start())
             end = first if isinstance(first, Ended) else None
@@ -222,12 +220,10 @@ class Server:
 
 
 async def _body_of(request: Any) -> bytes:
-    """
-    Returns a request's body; raises `BadRequestError` for a body that is too large or not JSON.
-    """
+    """Returns a request's body. Raises `BadRequestError` if it is too large or not JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/json":
-        # Browsers ask for permission before they send JSON to another site, and do not get it.
+        # Browsers do not send JSON to other sites without permission (CORS).
         raise BadRequestError(
             f"the body is {kind or 'of no type'}, not application/json", status=415
         )
@@ -245,7 +241,7 @@ async def _arriving(
     """
     Yields the text and the end of an answer as they arrive.
 
-    Raises `GoneError` if the caller is gone, and any error of the model.
+    Raises `GoneError` if the caller has closed the connection, and any error of the model.
     """
     try:
         while True:
@@ -275,7 +271,7 @@ def _sent(value: Mapping[str, Any]) -> str:
 
 
 class _Form:
-    """Makes OpenAI's objects for one answer."""
+    """Makes OpenAI's JSON objects for one answer."""
 
     def __init__(self, model: str, chat: bool, prompt_tokens: int):
         self.chat = chat

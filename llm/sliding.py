@@ -1,9 +1,8 @@
 """
-A session in which the states of blocks with a window hold only the last tokens of each text.
+Wraps a session in which the states of windowed blocks hold only the last tokens of each text.
 
-It takes the inputs of a session that holds all tokens. It adds to each run the number of past
-tokens that such states hold, and moves the kept tokens to the front before a run for which there is
-no room.
+The wrapper takes the inputs of a session that holds all tokens. It adds the number of past tokens
+that such states hold. Before a run that does not fit, it moves the retained tokens to the front.
 """
 
 from __future__ import annotations
@@ -35,16 +34,14 @@ class Session(Protocol):
 
 
 class SlidingSession:
-    """
-    Wraps a session; `dropped` counts for each slot the first tokens that its states no longer have.
-    """
+    """Wraps a session; `dropped` counts the first tokens that a slot's states no longer have."""
 
     def __init__(self, session: Session, sliding: Sliding, slots: int = 1):
         self.session, self.sliding = session, sliding
         self.dropped = [0] * slots
 
     def holds(self, slot: int, past: int) -> bool:
-        """True if the states hold the tokens that the next one sees, after `past` ones."""
+        """True if the states hold all tokens in the window of the token after `past` tokens."""
         return self.dropped[slot] <= max(0, past - self.sliding.window + 1)
 
     def reset(self) -> None:
@@ -68,10 +65,7 @@ class SlidingSession:
         return self.session.read(function, output, first, count)
 
     def _make_room(self, slot: int, past: int, count: int) -> int:
-        """
-        Makes room for `count` tokens after `past` ones; returns how many past tokens the states
-        hold.
-        """
+        """Makes room for `count` tokens. Returns the number of past tokens in the states."""
         if not past:
             self.dropped[slot] = 0
         near = past - self.dropped[slot]
@@ -81,7 +75,7 @@ class SlidingSession:
             raise ProgramError(
                 f"{count} tokens are too many for one run",
                 "states of blocks with a window",
-                f"read at most {self.sliding.room - self.sliding.keep} at once",
+                f"read at most {self.sliding.room - self.sliding.keep} tokens in one run",
             )
         first = near - self.sliding.keep
         given = {FIRST: first} | ({"slot": slot} if len(self.dropped) > 1 else {})

@@ -1,12 +1,12 @@
 """
-Speculative decoding: a small model proposes tokens, and one run of a large model reads them all.
+Implements speculative decoding: a draft proposes tokens, and one run of the model reads them all.
 
     text ... t        the draft proposes        d1 d2 d3
     one `verify`      reads t d1 d2 d3          gives the logits after each of them
 
-The large model's logits choose every token, as if they were computed one by one. Each proposal that
-is chosen saves a run; after one that is not chosen, the rest is dropped. So a draft affects how
-long an answer takes, never its tokens.
+The model's logits choose every token, as without a draft. A chosen proposal saves a run; after the
+first proposal that is not chosen, the rest is dropped. A draft therefore changes the time of an
+answer, but not its tokens.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from xdsl_spirv.llm.prompts import Prompts
 
 AHEAD = 4
-"""Number of tokens that a draft proposes at a time."""
+"""Default number of tokens that a draft proposes at a time."""
 
 
 def refuse_other_tokens(model: Prompts, draft: Prompts, place: str) -> None:
-    """Raises `FrontendError` if two models' tokens of the same number have different texts."""
+    """Raises `FrontendError` if the two models have different vocabularies."""
     one, other = (prompts.tokenizer.vocabulary.tokens for prompts in (model, draft))
     if list(one) == list(other):
         return
@@ -35,33 +35,30 @@ def refuse_other_tokens(model: Prompts, draft: Prompts, place: str) -> None:
     if len(one) == len(other):
         what = f"another token {next(i for i, t in enumerate(one) if t != other[i])}"
     raise FrontendError(
-        f"the draft has {what}", place, "take a draft of the same family, with the same tokens"
+        f"the draft has {what}", place, "use a draft of the same model family, with the same tokens"
     )
 
 
 class Draft(Protocol):
-    """The interface of a language model that proposes tokens."""
+    """Interface of a language model that proposes tokens."""
 
     def predict(self, tokens: list[int], work: Works) -> Prediction: ...
 
 
 class Speculation:
-    """A draft's proposals, `ahead` at a time, and the model's predictions after each of them."""
+    """The proposals of a draft, `ahead` at a time, and the model's predictions after each."""
 
     def __init__(self, draft: Draft, ahead: int):
         self.draft, self.ahead = draft, ahead
         self.proposed = self.accepted = 0
         self._text: list[int] = []
-        """The text that the last run has read, including proposals."""
+        """Tokens that the last run has read, including proposals."""
         self._first = 0
-        """Length of the shortest text whose next token was predicted."""
+        """Length of the shortest text for which the last run has a prediction."""
         self._predictions: Sequence[Prediction] = ()
 
     def find(self, tokens: Sequence[int], work: Works) -> Prediction | None:
-        """
-        Returns the prediction after a text that a run has read as proposals; counts an accepted
-        one.
-        """
+        """Returns the prediction after a text with accepted proposals, or None."""
         number = len(tokens) - self._first
         if not 0 < number < len(self._predictions) or list(tokens) != self._text[: len(tokens)]:
             return None
@@ -73,9 +70,9 @@ class Speculation:
         self, texts: Texts, slot: int, tokens: Sequence[int], work: Works
     ) -> Prediction | None:
         """
-        Reads the last token of a text together with proposals; predicts the token after it.
+        Reads the last token of a text and proposals. Returns the prediction of the next token.
 
-        Returns None if more is left to read, or the context has no room for proposals.
+        Returns None if more tokens are unread, or the context has no room for proposals.
         """
         if texts.count_left(slot, tokens) > 1 or len(tokens) + self.ahead > texts.context:
             return None
@@ -89,7 +86,7 @@ class Speculation:
         return self._predictions[0]
 
     def _propose(self, tokens: Sequence[int]) -> list[int]:
-        """Returns the tokens that the draft finds likeliest, one after another."""
+        """Returns the likeliest next tokens according to the draft."""
         text, work = list(tokens), {PREFILL: Work(), DECODE: Work()}
         for _ in range(self.ahead):
             text.append(self.draft.predict(text, work).likeliest)

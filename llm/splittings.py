@@ -1,9 +1,9 @@
 r"""
-Patterns that split text into words before byte-pair merging, by the name in a GGUF file.
+Patterns of pre-tokenizers, which split text into words, by their names in GGUF files.
 
-A model was trained on the tokens of one splitting; with another one it still answers, but worse. So
-an unknown name is refused. The patterns are from the models' own `tokenizer.json`. Several patterns
-are applied one after another, each to the text between the matches of the earlier ones.
+With a wrong pattern, a model still answers, but worse. Unknown names are therefore refused. The
+patterns are from the models' `tokenizer.json`. Several patterns are applied in order, each to the
+text between the matches of earlier patterns.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Splitting:
-    """Patterns of words, and other settings of a family of tokenizers."""
+    """Patterns of words, and other settings of a pre-tokenizer."""
 
     patterns: tuple[str, ...]
     whole: bool = False
-    """If set, a word that is a token becomes that token, without merges."""
+    """True if a word that is a token becomes this token without merges."""
     adds_start: bool = False
-    """True if a text begins with the start token when the file does not say."""
+    """Default for starting a text with the start token, if the file does not say."""
 
 
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-"""English endings after an apostrophe."""
+"""Pattern of English endings after an apostrophe."""
 REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 REST_WITH_SLASH = REST.replace(r"[\r\n]*", r"[\r\n/]*")
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 BEFORE = r"[^\r\n\p{L}\p{N}]?"
-"""A character that belongs to the letters after it."""
+"""Pattern of a character that joins the letters after it."""
 
 
 def _letters(digits: str) -> str:
-    """Returns a pattern that splits into words of letters, and digits as `digits` says."""
+    """Returns a pattern for words of letters, with the pattern `digits` for numbers."""
     return rf"{ENDINGS}|{BEFORE}\p{{L}}+|{digits}|{REST}"
 
 
 def _cased_words(ending: str, digits: str) -> str:
-    """Returns a pattern that starts a new word where a capital follows small letters."""
+    """Returns a pattern that also splits where a capital follows a small letter."""
     return (
         rf"{BEFORE}{UPPER}*{LOWER}+{ending}|{BEFORE}{UPPER}+{LOWER}*{ending}"
         rf"|{digits}|{REST_WITH_SLASH}"

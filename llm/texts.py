@@ -1,12 +1,8 @@
 """
-Tracks the texts whose keys and values a session's states hold, and runs the program to extend them.
+Tracks the texts whose keys and values are in the states of a session, and extends them.
 
-The program has the functions `prefill` (some tokens) and `decode` (one). They take the `token`s and
-the number of `past` tokens in the states, and return the `logits` of the next token, the
-`likeliest` token and its `highest` logit. A program compiled for several slots holds one text for
-each slot: the functions take the `slot`, and `decode_batch` computes one token of each text
-(`xdsl_spirv.frontends.gguf.importer`). `verify` reads a few tokens at once, and returns the logits
-after each of them.
+The functions of the program are described in `xdsl_spirv.frontends.gguf.importer`. With several
+slots, the states hold one text per slot.
 """
 
 from __future__ import annotations
@@ -29,12 +25,12 @@ LIKELIEST, HIGHEST = "likeliest", "highest"
 SLOT, POSITION = "slot", "position"
 
 PREFILLED = 512
-"""Number of tokens that are read at once, which bounds the memory of values between kernels."""
+"""Maximum number of tokens in one run, which bounds the memory of temporaries."""
 
 
 @dataclass
 class Work:
-    """The number of tokens that a function has read, and its seconds."""
+    """The number of tokens that a function has read, and its time in seconds."""
 
     tokens: int = 0
     seconds: float = 0.0
@@ -46,11 +42,11 @@ class Work:
 
 
 Works: TypeAlias = Mapping[str, Work]
-"""Work by function: `prefill` and `decode`."""
+"""Work by function (`prefill`, `decode`)."""
 
 
 class Texts:
-    """`read` has the tokens whose keys and values the states hold, by slot."""
+    """The texts in the states of a session; `read` holds the tokens of each slot."""
 
     def __init__(self, session: Session, context: int, slots: int = 1):
         self.session = session
@@ -58,19 +54,19 @@ class Texts:
         self.context = context
         self.read: list[list[int]] = [[] for _ in range(slots)]
         self._lost = False
-        """True if a run has failed, so that the states hold nothing any more."""
+        """True if a run has failed, so that the contents of the states are unknown."""
 
     def count_left(self, slot: int, tokens: Sequence[int]) -> int:
-        """Returns how many tokens of a text are still to be read: at least the last one."""
+        """Returns the number of unread tokens of a text; the last token counts as unread."""
         past = min(common_start(tokens, self.read[slot]), len(tokens) - 1)
         holds = self._sliding is None or self._sliding.holds(slot, past)
         return len(tokens) - (past if holds else 0)
 
     def read_part(self, slot: int, tokens: Sequence[int], work: Works) -> Prediction | None:
         """
-        Reads the next tokens of a text, up to `PREFILLED`.
+        Reads the next tokens of a text, at most `PREFILLED`.
 
-        Returns the prediction of the next token, or None if more of the text must be read.
+        Returns the prediction of the next token, or None if more tokens are unread.
         """
         past = len(tokens) - self.count_left(slot, tokens)
         part = tokens[past : past + PREFILLED]
@@ -85,10 +81,10 @@ class Texts:
         self, slot: int, tokens: Sequence[int], proposals: Sequence[int], work: Works
     ) -> Sequence[Prediction]:
         """
-        Reads the last token of a text, whose other tokens were read, and proposals for the next
-        ones.
+        Reads the last token of a text, whose other tokens are read, and proposals.
 
-        Returns the prediction after each of them; only the last token counts as work.
+        Returns the prediction after each of these tokens. Only the last token of the text counts
+        as work.
         """
         part = [tokens[-1], *proposals]
         predictions, seconds = self._run(VERIFY, self._inputs(slot, part, len(tokens) - 1))
@@ -105,16 +101,16 @@ class Texts:
         self, texts: Mapping[int, tuple[Sequence[int], Works]]
     ) -> Mapping[int, Prediction]:
         """
-        Reads the last token of several texts at once, by slot; all other tokens were read already.
+        Reads the last token of several texts in one run; all other tokens must be read.
 
-        Returns the predictions of the next tokens.
+        Returns the predictions of the next tokens by slot.
         """
         if len(texts) == 1:
             ((slot, (tokens, work)),) = texts.items()
             prediction = self.read_part(slot, tokens, work)
             assert prediction is not None
             return {slot: prediction}
-        # The other slots get a position after the text that they hold, which no run reads.
+        # Unused slots write after their texts, where nothing is read.
         places = [min(len(read), self.context - 1) for read in self.read]
         token = np.zeros(len(places), np.int32)
         for slot, (tokens, _) in texts.items():
@@ -136,8 +132,9 @@ class Texts:
 
     def _run(self, function: str, inputs: Mapping[str, Any]) -> tuple[Sequence[Prediction], float]:
         """
-        Runs a function; returns a prediction for each row of logits, and seconds. A failed run
-        empties all slots.
+        Runs a function. Returns a prediction for each row of logits, and the time in seconds.
+
+        A failed run empties all slots.
         """
         if self._lost:
             self.session.reset()

@@ -1,9 +1,9 @@
 """
-Converts text to tokens and back, by the tokenizer in the model's file.
+Converts text to tokens and back with the tokenizer of a model file.
 
-A text is split at its special tokens. The text between them becomes tokens by merging: pairs of
-bytes within words, in order of their rank (`byte_pairs.py`), or pairs of characters in the whole
-text, by score (`sentence_pieces.py`).
+A text is split at special tokens. The text between them becomes tokens by merging pairs of bytes
+within words by rank (`byte_pairs.py`), or pairs of characters in the whole text by score
+(`sentence_pieces.py`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.llm.vocabulary import Kind, Vocabulary
 
 GUARDS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
-"""Noncharacters of Unicode, from which a guard is chosen that does not occur in the texts."""
+"""Unicode noncharacters, one of which is inserted into spelled control tokens."""
 
 
 class Words(Protocol):
-    """Encodes text that contains no special tokens."""
+    """Interface of a tokenizer for text without special tokens."""
 
     adds_start: bool
 
     def encode(self, text: str, after_token: bool) -> list[int]:
         """
-        Returns the tokens of a text; `after_token` is True if it begins the prompt, or follows a
-        special token.
+        Returns the tokens of a text.
+
+        `after_token` is True at the start of the prompt and after a special token.
         """
         ...
 
@@ -41,7 +42,7 @@ class Tokenizer:
     """Converts text to tokens, and tokens to text."""
 
     def __init__(self, vocabulary: Vocabulary, place: str = "the model"):
-        """Raises `FrontendError` for an unknown kind of tokenizer."""
+        """Raises `FrontendError` for an unsupported kind of tokenizer."""
         self.vocabulary = vocabulary
         self._words = _words(vocabulary, place)
         adds_start = vocabulary.adds_start
@@ -49,9 +50,9 @@ class Tokenizer:
             adds_start = self._words.adds_start
         if adds_start and vocabulary.start is None:
             raise FrontendError(
-                "texts begin with a start token, but the file names none",
+                "texts begin with a start token, but the file does not name the token",
                 f"{place}, tokenizer.ggml.bos_token_id",
-                "download or convert it again",
+                "download or convert the file again",
             )
         self.start = [vocabulary.start] if adds_start and vocabulary.start is not None else []
         control = vocabulary.of_kinds(Kind.CONTROL, Kind.UNKNOWN)
@@ -63,10 +64,10 @@ class Tokenizer:
 
     def encode(self, text: str, *, control: bool = False, guard: str = "") -> list[int]:
         """
-        Returns the tokens of a text, after the start token if the model needs one.
+        Returns the tokens of a text, after the start token if the model needs it.
 
-        Control tokens are recognised only if `control` is set. `guard` is the character that
-        `guarded` inserted into spelled control tokens; it is removed.
+        Control tokens are recognised only if `control` is set. `guard` is a character that
+        `guarded` inserted; it is removed.
         """
         _refuse_surrogates(text)
         tokens: list[int] = []
@@ -80,13 +81,11 @@ class Tokenizer:
         return tokens if tokens[:1] == self.start else [*self.start, *tokens]
 
     def guarded(self, text: str, guard: str) -> str:
-        """
-        Returns the text with `guard` inserted after each character of every spelled control token.
-        """
+        """Inserts `guard` after each character of every spelled control token."""
         return self._control.sub(lambda match: "".join(c + guard for c in match[0]), text)
 
     def bytes_of(self, token: int) -> bytes:
-        """Returns the bytes that a token adds to a text; none for a control token."""
+        """Returns the bytes that a token adds to a text; empty for a control token."""
         match self.vocabulary.kinds[token]:
             case Kind.CONTROL | Kind.UNKNOWN:
                 return b""
@@ -96,31 +95,23 @@ class Tokenizer:
                 return self._words.decode(self.vocabulary.tokens[token])
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """
-        Returns the text of these tokens, from the start of a text; invalid UTF-8 becomes U+FFFD.
-        """
+        """Returns the text of tokens from the start of a text; invalid UTF-8 becomes U+FFFD."""
         stream = self.stream(begins=True)
         return "".join(map(stream.push, tokens)) + stream.finish()
 
     def stream(self, *, begins: bool) -> TextStream:
-        """
-        Returns a decoder for tokens one after another; `begins` is True if they are a text's first
-        ones.
-        """
+        """Returns a decoder of a stream of tokens; `begins` is True at the start of a text."""
         return TextStream(self, begins)
 
 
 class TextStream:
-    """Decodes tokens as they arrive: bytes wait until they form a whole character."""
+    """Decodes a stream of tokens; bytes wait until they form a whole character."""
 
     def __init__(self, tokenizer: Tokenizer, begins: bool):
         self._tokenizer = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._added = b" " if begins and tokenizer.vocabulary.adds_space else b""
-        """
-        The leading space that the first token adds and the text does not have; empty once it is
-        removed.
-        """
+        """Leading space of the first token that is not part of the text; empty after removal."""
 
     def push(self, token: int) -> str:
         """Returns the characters that a token completes."""
@@ -130,12 +121,12 @@ class TextStream:
         return self._decoder.decode(data)
 
     def finish(self) -> str:
-        """Returns U+FFFD if bytes are left that no token completed."""
+        """Returns U+FFFD if an incomplete character is left, else an empty text."""
         return self._decoder.decode(b"", final=True)
 
 
 def guard_for(texts: Iterable[str]) -> str:
-    """Returns a character that is in none of the texts; raises `FrontendError` if there is none."""
+    """Returns a guard that does not occur in the texts. Raises `FrontendError` without one."""
     used = set[str]().union(*texts)
     for guard in GUARDS:
         if guard not in used:
@@ -146,12 +137,14 @@ def guard_for(texts: Iterable[str]) -> str:
 
 
 def _refuse_surrogates(text: str) -> None:
-    """Refuses text with bytes that are not UTF-8, which Python represents by surrogates."""
+    """Raises `FrontendError` for surrogates, by which Python represents invalid UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise FrontendError(
-            "the text is not valid Unicode", f"character {error.start + 1}", "give it as UTF-8"
+            "the text is not valid Unicode",
+            f"character {error.start + 1}",
+            "give the text as UTF-8",
         ) from error
 
 
@@ -172,13 +165,13 @@ def _words(vocabulary: Vocabulary, place: str) -> Words:
 
 
 def _pattern(tokens: Iterable[str]) -> re.Pattern[str]:
-    """Returns a pattern for the longest of some tokens; it matches nothing if there are none."""
+    """Returns a pattern for the longest of some tokens; without tokens, it matches nothing."""
     longest_first = sorted(tokens, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 
 
 def _parts(text: str, tokens: re.Pattern[str]) -> Iterator[tuple[str, bool]]:
-    """Splits the text at tokens: returns each part, and True if it is a token."""
+    """Splits a text at tokens. Yields each part, and True if the part is a token."""
     end = 0
     for match in tokens.finditer(text):
         if match.start() > end:

@@ -1,9 +1,8 @@
 """
-The vocabulary of a model file: its tokens, and the control tokens, which users' text must not
-spell.
+Represents the vocabulary of a model file: its tokens and their kinds.
 
-A GGUF file gives each token a text and a kind. Control tokens (the start of a turn, its end) must
-not be spelled by the user's text, so they are recognised only in the text of the chat template.
+The user's text must not spell control tokens (such as the end of a turn), so they are recognised
+only in the text of the chat template.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ PREFIX = "tokenizer.ggml."
 
 
 class Kind(IntEnum):
-    """Kinds of tokens, with GGUF's numbers."""
+    """Kinds of tokens, with GGUF's codes."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -38,19 +37,18 @@ ENDS_OF_TURNS = frozenset(
 """
 Control tokens that always end an answer.
 
-Files often name only one of several: the token that ends a document, but not the one that ends a
-turn.
+Files often name only the token that ends a document, not the one that ends a turn.
 """
 
 
 @dataclass(frozen=True)
 class Vocabulary:
     """
-    The tokens of a model, by number.
+    The tokens of a model by id.
 
-    `model` is the kind of tokenizer by GGUF's name, and `splitting` the name of the splitting into
-    words ("" if this kind of tokenizer has none). `merges` are pairs separated by a blank, the best
-    first. `scores` are empty if the file has none.
+    `model` is GGUF's name of the kind of tokenizer. `splitting` is the name of the pre-tokenizer
+    ("" for none). `merges` are pairs separated by a space, the best first. `scores` are empty if
+    the file has none.
     """
 
     model: str
@@ -65,10 +63,10 @@ class Vocabulary:
     adds_start: bool | None
     """True if a text begins with the start token; None if the file does not say."""
     adds_space: bool
-    """True if the tokenizer puts a space before a text."""
+    """True if the tokenizer inserts a space before a text."""
 
     def of_kinds(self, *kinds: Kind) -> dict[str, int]:
-        """Returns the tokens of the given kinds: their numbers by their texts."""
+        """Returns the ids of all tokens of the given kinds, by text."""
         return {
             token: number
             for number, (token, kind) in enumerate(zip(self.tokens, self.kinds, strict=True))
@@ -78,9 +76,9 @@ class Vocabulary:
 
 def vocabulary_of(metadata: Mapping[str, Any], place: str) -> Vocabulary:
     """
-    Returns the vocabulary in a GGUF file's metadata.
+    Reads the vocabulary in a GGUF file's metadata.
 
-    Raises `FrontendError` if there is none, or if its parts do not fit together.
+    Raises `FrontendError` if the vocabulary is missing or inconsistent.
     """
     values = {
         key.removeprefix(PREFIX): value for key, value in metadata.items() if key.startswith(PREFIX)
@@ -100,12 +98,12 @@ def vocabulary_of(metadata: Mapping[str, Any], place: str) -> Vocabulary:
             raise FrontendError(
                 f"there are {count} tokens, but {len(column)} values of {PREFIX}{name}",
                 place,
-                "download or convert it again",
+                "download or convert the file again",
             )
     if len(set(tokens)) != count:
         twice = next(token for token in tokens if tokens.count(token) > 1)
         raise FrontendError(
-            f"two tokens have the same text {twice!r}", place, "download or convert it again"
+            f"two tokens have the text {twice!r}", place, "download or convert the file again"
         )
     known = {name: _token(values, name, count, place) for name in _NUMBERS}
     ends = {known[name] for name in ("eos", "eot", "eom")} - {None}
@@ -133,12 +131,12 @@ _NUMBERS = ("bos", "eos", "eot", "eom", "unknown")
 
 
 def _token(values: Mapping[str, Any], name: str, count: int, place: str) -> int | None:
-    """Returns the number of the token with a role, or None if the file has none."""
+    """Returns the id of a special token, or None if the file does not define it."""
     number: int | None = values.get(f"{name}_token_id")
     if number is not None and not 0 <= number < count:
         raise FrontendError(
             f"{PREFIX}{name}_token_id is {number}, but there are only {count} tokens",
             place,
-            "download or convert it again",
+            "download or convert the file again",
         )
     return number

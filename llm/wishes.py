@@ -1,7 +1,7 @@
 """
-Reads the bodies of requests in OpenAI's form.
+Parses the bodies of requests in OpenAI's format.
 
-An unsupported field that would change the answer is refused by its name.
+An unsupported field that would change the answer is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ IGNORED = frozenset(
     "user metadata store service_tier parallel_tool_calls safety_identifier"
     " prompt_cache_key".split()
 )
-"""Fields that do not change the answer's text."""
+"""Fields that do not change the text of an answer."""
 
 ONLY: Mapping[str, Sequence[Any]] = {
     "n": (1,),
@@ -37,14 +37,14 @@ ONLY: Mapping[str, Sequence[Any]] = {
     "response_format": ({"type": "text"},),
     "modalities": (["text"],),
 }
-"""Fields for which only these values are accepted."""
+"""Fields, each with the only supported values."""
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 MOST_STOPS = 4
 
 
 class BadRequestError(Exception):
-    """A body that is refused: the reason, the field, and the status of the reply."""
+    """A refused body: the reason, the field, and the HTTP status."""
 
     def __init__(self, message: str, field: str | None = None, status: int = 400):
         super().__init__(message)
@@ -54,7 +54,7 @@ class BadRequestError(Exception):
 
 @dataclass(frozen=True)
 class Wish:
-    """A request; `prompt` is a text to be continued or a conversation."""
+    """A request; `prompt` is a text to continue or a conversation."""
 
     model: str
     prompt: str | list[Message]
@@ -67,14 +67,14 @@ class Wish:
 
 
 def read_wish(body: bytes, chat: bool) -> Wish:
-    """Parses a request's body; raises `BadRequestError`."""
+    """Parses a request's body. Raises `BadRequestError`."""
     try:
         given = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise BadRequestError(f"the body is not JSON: {error}") from error
     if not isinstance(given, dict):
         raise BadRequestError("the body is not a JSON object")
-    # A field that is null counts as missing.
+    # A null field counts as missing.
     fields = _Fields({str(k): v for k, v in given.items() if v is not None})  # pyright: ignore
     prompt = fields.conversation() if chat else fields.text("prompt")
     sampling = fields.sampling()
@@ -93,7 +93,7 @@ def read_wish(body: bytes, chat: bool) -> Wish:
 
 
 class _Fields:
-    """The fields of a body, which are taken out one by one."""
+    """The fields of a body; each field is removed when it is read."""
 
     def __init__(self, values: dict[str, Any]):
         self.values = values
@@ -107,7 +107,7 @@ class _Fields:
 
     def flag(self, value: Any, name: str) -> bool:
         if not isinstance(value, bool):
-            raise BadRequestError(f"{name} is not true or false", name)
+            raise BadRequestError(f"{name} must be true or false", name)
         return value
 
     def number(self, name: str, kind: type, default: Any, least: float) -> Any:
@@ -121,16 +121,13 @@ class _Fields:
         return value
 
     def sampling(self) -> Sampling:
-        """
-        Returns the sampling options. At temperature 0 the others have no effect; the default
-        temperature is 1, as in OpenAI's interface.
-        """
+        """Returns the sampling options. The default temperature is 1, as in OpenAI's API."""
         temperature = self.number("temperature", float, 1.0, 0)
         top_p = self.number("top_p", float, None, 0)
         seed = self.number("seed", int, None, 0)
         top_k = self.number("top_k", int, None, 1)
         if top_p is not None and not 0 < top_p <= 1:
-            raise BadRequestError(f"top_p is {top_p}: give more than 0, at most 1", "top_p")
+            raise BadRequestError(f"top_p is {top_p}: give a number above 0 and up to 1", "top_p")
         return Sampling(temperature, top_k, top_p, seed) if temperature else Sampling()
 
     def stops(self) -> Sequence[str]:
@@ -138,7 +135,9 @@ class _Fields:
         stops: list[Any] = [given] if isinstance(given, str) else given
         texts = isinstance(stops, list) and all(isinstance(s, str) and s for s in stops)  # pyright: ignore
         if not texts or len(stops) > MOST_STOPS:
-            raise BadRequestError(f"stop must be at most {MOST_STOPS} texts", "stop")
+            raise BadRequestError(
+                f"stop must be a text or a list of at most {MOST_STOPS} texts", "stop"
+            )
         return stops
 
     def counts(self) -> bool:

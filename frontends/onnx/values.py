@@ -1,9 +1,4 @@
-"""
-Tensors of a model during import: element type with signedness, sizes, and data if known.
-
-MLIR's integers have no signedness and its tensors no names for dynamic sizes, so both are kept
-here.
-"""
+"""Represents tensors during import: element type with signedness, sizes, and data if known."""
 
 from __future__ import annotations
 
@@ -35,10 +30,10 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 @dataclass(frozen=True)
 class Element:
     """
-    An element type by MLIR's name with signedness (`ui8`), and its types in MLIR and numpy.
+    An element type: MLIR's name with signedness (`ui8`), and the types in MLIR and numpy.
 
-    A type of fewer than eight bits, or a float without device support, is stored as a byte;
-    `narrow` is then the type in which its numbers are computed.
+    A type of fewer than 8 bits, or a float without device support, is stored in a byte; `narrow`
+    is then the type of computations.
     """
 
     name: str
@@ -61,12 +56,12 @@ class Element:
 
     @cached_property
     def is_narrow_float(self) -> bool:
-        """True for floats without device support: bytes that can only be moved and converted."""
+        """True for floats without device support, which can only be copied and converted."""
         return self.narrow is F32
 
     @property
     def computed(self) -> Element:
-        """The type in which its numbers are computed."""
+        """Returns the type of computations."""
         return self.narrow or self
 
     @cached_property
@@ -75,7 +70,7 @@ class Element:
 
     @property
     def least(self) -> float | int:
-        """The least number; minus infinity for floats."""
+        """Returns the least number; minus infinity for floats."""
         return (
             -np.inf
             if self.is_float
@@ -86,7 +81,7 @@ class Element:
 
     @property
     def greatest(self) -> float | int:
-        """The greatest number; infinity for floats."""
+        """Returns the greatest number; infinity for floats."""
         return (
             np.inf if self.is_float else 1 if self.is_bool else int(ml_dtypes.iinfo(self.dtype).max)
         )
@@ -136,7 +131,7 @@ ELEMENTS = {
 
 
 def element_of(dtype: np.dtype[Any]) -> Element:
-    """Returns the element type of a numpy array; raises `ValueError` for an unsupported one."""
+    """Returns the element type of a numpy dtype. Raises `ValueError` for an unsupported dtype."""
     for element in ELEMENTS.values():
         if element.dtype == dtype:
             return element
@@ -144,16 +139,16 @@ def element_of(dtype: np.dtype[Any]) -> Element:
 
 
 def sum_element(element: Element) -> Element:
-    """Returns the type in which sums are accumulated: f32 for narrow floats."""
+    """Returns the type of accumulators: f32 for narrow floats, else the type itself."""
     return F32 if element.is_float and element.bits < 32 else element
 
 
 class Tensor:
     """
-    A value of the model.
+    A tensor of the model.
 
-    `known` is its data if the importer knows it: numbers, or for integers an array of objects whose
-    elements are sizes (`Size`). `value` is None until a known tensor is used as a value.
+    `known` is the data if known: numbers, or objects that are sizes (`Size`) for integers. `value`
+    is the SSA value; None for a known tensor that is not used as a value yet.
     """
 
     def __init__(
@@ -172,13 +167,13 @@ class Tensor:
         """Name of a weight."""
         self.progression: tuple[Size, int] | None = None
         """
-        The first number, and the step to the next one along the last axis, if all rows are equal
-        progressions; (1, 0) for a mask of ones.
+        First number and step along the last axis, if all rows are equal arithmetic progressions;
+        (1, 0) means ones.
         """
 
     @staticmethod
     def of(array: Array, name: str = "") -> Tensor:
-        """Makes a constant; raises `ValueError` for an element type that is not supported."""
+        """Makes a constant. Raises `ValueError` for an unsupported element type."""
         return Tensor(element_of(array.dtype), array.shape, known=array, name=name)
 
     @property
@@ -191,7 +186,7 @@ class Tensor:
 
     @property
     def numbers(self) -> Array | None:
-        """The data, if all of it is numbers."""
+        """Returns the data if it consists of numbers, else None."""
         if self.known is None or self.known.dtype != object:
             return self.known
         if any(isinstance(getattr(item, "size", item), SymbolicSize) for item in self.known.flat):
@@ -207,7 +202,7 @@ class Tensor:
 
 
 class Front(Tensor):
-    """The first elements of a state along an axis; `whole` is the state's current value."""
+    """The first elements of a state along an axis; `whole` is the current value of the state."""
 
     def __init__(
         self, state: SSAValue, whole: Tensor, sizes: Sequence[Size], axis: int, value: SSAValue
@@ -220,12 +215,12 @@ class Front(Tensor):
 
 class Listed(Tensor):
     """
-    A sequence of tensors, or an empty optional value, which exist only during import.
+    A sequence of tensors, or an empty optional value. It exists only during import.
 
-    Using it as a tensor raises `TypeError`.
+    Use as a tensor raises `TypeError`.
     """
 
-    remedy = "make a tensor of it: SequenceAt, ConcatFromSequence, OptionalGetElement"
+    remedy = "get a tensor with SequenceAt, ConcatFromSequence or OptionalGetElement"
 
     def __init__(self, items: Sequence[Tensor] | None):
         self.items = items
@@ -238,7 +233,7 @@ class Listed(Tensor):
 class Chosen(Listed):
     """A tensor whose size along an axis depends on data; see `chosen`."""
 
-    remedy = "sum or count the elements, or cut the model before"
+    remedy = "sum or count the elements, or cut the model before this node"
 
     def __init__(self, candidates: Tensor, axis: int, mask: Tensor):
         super().__init__(())
@@ -247,7 +242,7 @@ class Chosen(Listed):
         """A tensor of all elements that may be in the list."""
         self.axis = axis
         self.mask = mask
-        """True for each place of the axis whose element is in the list."""
+        """For each index of the axis, True if the element is in the list."""
 
 
 def tensor_type(element: Element, sizes: Sequence[Size]) -> TensorType[Attribute]:

@@ -1,6 +1,7 @@
 """
-Keeps weights out of the model that is checked, copied and changed during import: they stay in the
-caller's message, or are mapped from the file next to the model.
+Separates weights from a model, so that checks and copies of the model do not touch them.
+
+Weights stay in the caller's message, or are memory-mapped from the file next to the model.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.values import Array
 
 LARGE = 1024
-"""Size in bytes from which an initializer is a weight."""
+"""Initializers of at least this size in bytes are weights."""
 
 EXTERNAL = 1
-"""The data location of tensors in files of their own."""
+"""Value of `data_location` for tensors in separate files."""
 
 STRING = 8
-"""The data type of text."""
+"""ONNX's code of the type string."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The large initializers of a graph by name, and the folder of their files if there is one."""
+    """The large initializers of a graph by name, and the folder of the model's files, if any."""
 
     tensors: dict[str, Any]
     folder: Path | None = None
     _arrays: dict[str, Array] = field(default_factory=dict[str, Array])
 
     def array(self, name: str) -> Array:
-        """Returns the values; raises `FrontendError` for data that is too short or missing."""
+        """Returns the values of a weight. Raises `FrontendError` for missing or truncated data."""
         if name not in self._arrays:
             self._arrays[name] = self._read(self.tensors[name])
         return self._arrays[name]
@@ -49,12 +50,12 @@ class Weights:
 
 
 def array_of(tensor: Any) -> Array:
-    """
-    Returns the elements of a tensor in the model; raises `FrontendError` if their number is wrong.
-    """
+    """Returns the elements of a tensor in the model. Raises `FrontendError` for a wrong number."""
     if tensor.data_type == STRING:
         raise _refusal(
-            tensor, "is text, and kernels read only numbers", "convert it to numbers on the host"
+            tensor,
+            "is text, but kernels read only numbers",
+            "convert the text to numbers on the host",
         )
     try:
         return import_module("onnx.numpy_helper").to_array(tensor)
@@ -65,7 +66,7 @@ def array_of(tensor: Any) -> Array:
 def without_weights(
     model: Any, folder: Path | None = None, arrays: Mapping[str, Array] | None = None
 ) -> tuple[Any, Weights]:
-    """Splits a model from its large initializers; `arrays` has values for some of them."""
+    """Separates a model and its large initializers; `arrays` gives values of some initializers."""
     graph, weights = model.graph, {}
     kept: list[Any] = []
     for tensor in graph.initializer:
@@ -86,7 +87,7 @@ def without_weights(
 
 
 def _read_inside(model: Any, folder: Path | None) -> None:
-    """Reads the data that nodes, and graphs inside them, have in other files."""
+    """Reads the external data of tensors in nodes and subgraphs."""
     from_array = import_module("onnx.numpy_helper").from_array
     for nodes in (model.graph, *model.functions):
         for tensor in tensors_inside(nodes):
@@ -95,7 +96,7 @@ def _read_inside(model: Any, folder: Path | None) -> None:
 
 
 def tensors_inside(graph: Any) -> Iterator[Any]:
-    """The tensors in the nodes of a graph, or of a function."""
+    """Yields the tensors in the nodes of a graph or function."""
     for attribute in (attribute for node in graph.node for attribute in node.attribute):
         if attribute.HasField("t"):
             yield attribute.t
@@ -109,7 +110,7 @@ def with_declarations(model: Any, weights: Weights) -> Any:
     """
     Copies a model for ONNX's checker: weights become inputs, and every tensor gets a shape.
 
-    The checker requires a shape of every input and output, but does not compare it.
+    The checker requires a shape of every input and output, but does not compare shapes.
     """
     helper: Any = import_module("onnx.helper")
     copy = type(model)()
@@ -125,7 +126,7 @@ def with_declarations(model: Any, weights: Weights) -> Any:
 
 
 def _copy_message(message: Any, left_out: str) -> Any:
-    """A copy of a message without one of its fields."""
+    """Copies a message without one of its fields."""
     copy = type(message)()
     for descriptor, value in message.ListFields():
         if descriptor.name == left_out:
@@ -140,7 +141,7 @@ def _copy_message(message: Any, left_out: str) -> Any:
 
 
 def _map_values(tensor: Any, folder: Path | None) -> Array:
-    """Maps the values in another file, which is only read when they are used."""
+    """Memory-maps the external data of a tensor."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     if folder is None:
         raise _refusal(tensor, "is in another file", "give the model's path")
@@ -149,7 +150,7 @@ def _map_values(tensor: Any, folder: Path | None) -> Array:
         raise _refusal(tensor, f"is in {location!a}, which is not a file name")
     path = Path(folder, location)
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
-        raise _refusal(tensor, f"is outside of the model's folder: {path}")
+        raise _refusal(tensor, f"is in a file outside of the model's folder: {path}")
     if not os.path.isfile(path):
         raise _refusal(tensor, f"is in {path}, which is not a file")
     bits, dtype = _width(tensor)
@@ -159,7 +160,7 @@ def _map_values(tensor: Any, folder: Path | None) -> Array:
     start, count = int(offset), math.prod(tensor.dims)
     size = (count * bits + 7) // 8
     if start < 0 or size < 0 or start + size > os.path.getsize(path):
-        raise _refusal(tensor, f"needs {size} bytes from {start} on, which {path} does not hold")
+        raise _refusal(tensor, f"needs {size} bytes at offset {start}, but {path} is too short")
     if bits < 8:
         copy = type(tensor)(dims=tensor.dims, data_type=tensor.data_type)
         with path.open("rb") as file:
@@ -171,7 +172,7 @@ def _map_values(tensor: Any, folder: Path | None) -> Array:
 
 
 def _width(tensor: Any) -> tuple[int, Any]:
-    """Returns the bits of an element in a file, and its type in an array."""
+    """Returns the bits of an element in a file, and its numpy type."""
     onnx: Any = import_module("onnx")
     name = onnx.TensorProto.DataType.Name(tensor.data_type)
     if name in ("STRING", "UNDEFINED"):
@@ -182,7 +183,9 @@ def _width(tensor: Any) -> tuple[int, Any]:
 
 
 def _refusal(
-    tensor: Any, cause: str, remedy: str = "export it again, or put its file next to the model"
+    tensor: Any,
+    cause: str,
+    remedy: str = "export the model again, or put the file with its data next to the model",
 ) -> FrontendError:
     name = tensor.name
     return FrontendError(f"the data of {name!r} {cause}", f"initializer {name!r}", remedy)

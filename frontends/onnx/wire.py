@@ -1,7 +1,4 @@
-"""
-Checks the parts of a file that its format does not constrain: names that are not text, unknown
-types.
-"""
+"""Checks a serialized model for invalid names and unknown element types."""
 
 from __future__ import annotations
 
@@ -11,18 +8,18 @@ from typing import Any
 from xdsl_spirv.frontends.errors import FrontendError
 
 STRING = 9
-"""The number of text among the types of a message's fields."""
+"""Protobuf's code for string fields."""
 
 
 def refuse_strange(model: Any, place: str) -> None:
-    """Refuses names that are not UTF-8, and unknown element types; raises `FrontendError`."""
+    """Raises `FrontendError` for names that are not UTF-8, and for unknown element types."""
     onnx: Any = import_module("onnx")
     known = set(onnx.TensorProto.DataType.values())
     waiting = [model]
     while waiting:
         message = waiting.pop()
         if isinstance(message, onnx.TensorProto):
-            # Its data is skipped: there may be much of it.
+            # The data of a tensor may be large, so it is not checked.
             _refuse_bytes(message.name, place)
             _refuse_number(message.data_type, known, message.name, place)
             continue

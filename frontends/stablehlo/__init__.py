@@ -1,7 +1,4 @@
-"""
-Imports StableHLO, as JAX writes it, as `linalg` on tensors: jaxlib reads it, and each operation has
-a function.
-"""
+"""Imports StableHLO modules, which jaxlib parses, as `linalg` on tensors."""
 
 from xdsl_spirv.frontends.stablehlo import control, operations
 from xdsl_spirv.frontends.stablehlo.importer import import_module_of

@@ -1,4 +1,4 @@
-"""Operations with regions: calls, conditions, loops, reductions, windows and sorts."""
+"""Imports operations with regions: calls, conditions, loops, reductions, windows and sorts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xdsl_spirv.frontends.stablehlo.importer import Importer, array_of, operatio
 from xdsl_spirv.frontends.stablehlo.operations import integers, number, pad_tensor
 
 FEW = 4
-"""Number of loop iterations that are unrolled."""
+"""Loops of at most this many iterations are unrolled."""
 
 
 @operation("func.call")
@@ -66,11 +66,10 @@ def _is_equal(b: Importer, index: Tensor, branch: int) -> Tensor:
 @operation("stablehlo.while")
 def while_(b: Importer, op: Any, *carried: Tensor) -> Sequence[Tensor]:
     """
-    Writes a loop whose condition compares a counter with a constant; further conditions may be
-    added to it.
+    Imports a loop whose condition compares a counter with a constant, and may have other parts.
 
-    With further conditions, all iterations still run, but the results stop changing when a
-    condition fails.
+    If there are other parts, all iterations run, but the results do not change after the condition
+    fails.
     """
     condition, body = (region.blocks[0] for region in op.regions)
     bound = _find_bound(condition, body, carried)
@@ -93,14 +92,11 @@ def while_(b: Importer, op: Any, *carried: Tensor) -> Sequence[Tensor]:
         new = b.run(body, insert(values, counter(start + step)))
         known = new.pop(place).known
         if known is None or known.item() != start + step + 1:
-            b.refuse("the counter does not grow by 1", "count the iterations by 1")
+            b.refuse("the loop does not increment its counter by 1", "increment the counter by 1")
         return new
 
     def one_if(step: Any, *values: Tensor) -> list[Tensor]:
-        """
-        Runs an iteration, but keeps the old values once its condition has failed; counts
-        iterations.
-        """
+        """Runs and counts an iteration; keeps the old values if the condition has failed."""
         *old, made = values
         (going,) = b.run(condition, insert(old, counter(start + step)))
         new = [choose(b, going, x, y) for x, y in zip(one(step, *old), old, strict=True)]
@@ -116,9 +112,7 @@ def while_(b: Importer, op: Any, *carried: Tensor) -> Sequence[Tensor]:
 
 
 def _find_kept(body: Any, place: int) -> list[bool]:
-    """
-    Returns for each carried value except the counter: True if an iteration leaves it unchanged.
-    """
+    """Returns for each carried value except the counter if the body returns it unchanged."""
     last = list(body.operations)[-1].operation
     pairs = zip(body.arguments, last.operands, strict=True)
     kept = [argument == operand for argument, operand in pairs]
@@ -129,10 +123,7 @@ def _find_kept(body: Any, place: int) -> list[bool]:
 def _repeat(
     b: Importer, rounds: int, carried: Sequence[Tensor], one: Any, kept: Sequence[bool]
 ) -> list[Tensor]:
-    """
-    Returns the values after all iterations; a value that no iteration changes is read from outside
-    the loop.
-    """
+    """Builds the loop, and returns the final values. Unchanged values are not carried."""
     if rounds <= FEW:
         for number in range(rounds):
             carried = one(number, *carried)
@@ -179,7 +170,7 @@ def _find_bound(
 
 
 def _constant(value: Any, arguments: list[Any], body: Any, carried: Sequence[Tensor]) -> int | None:
-    """Returns the value of a constant, or of a carried value that no iteration changes."""
+    """Returns the value of a constant or of an unchanged carried value, or None."""
     if value in arguments:
         place = arguments.index(value)
         last = list(body.operations)[-1].operation
@@ -217,7 +208,7 @@ def _reduce(
     loops: int,
     reduced: Sequence[int],
 ) -> Sequence[Tensor]:
-    """Combines by the region all elements that share a place in the result, and the start."""
+    """Reduces elements with the region, beginning with the start values."""
     region = op.regions[0].blocks[0]
     outputs: list[Any] = []
     for start, result in zip(starts, op.results, strict=True):
@@ -236,7 +227,7 @@ def _reduce(
 
 @operation("stablehlo.reduce_window")
 def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
-    """Reduces windows of tensors, padded with the start value, which does not change the result."""
+    """Reduces windows of tensors, padded with the start value, which must be neutral."""
     count = len(operands) // 2
     tensors, starts = operands[:count], operands[count:]
     rank = tensors[0].rank
@@ -254,7 +245,7 @@ def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
         for i in range(rank)
     ]
     images = [pad_tensor(b, t, s, low, high, between) for t, s in zip(tensors, starts, strict=True)]
-    # This tensor only has the window's sizes; it is not read.
+    # An operand that only gives the window's loops their trip counts.
     sizes = [window[i] for i in walked]
     shape = Tensor(I32, sizes, b.empty(sizes, I32))
     loops = rank + len(walked)
@@ -279,8 +270,9 @@ def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
 @operation("stablehlo.sort")
 def sort(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
     """
-    Sorts: each element counts the elements that come before it, which gives its place. Equal
-    elements keep their order. Quadratic in the axis, but all in parallel.
+    Sorts tensors: the position of an element is the number of elements that come before it.
+
+    Equal elements keep their order. The work is quadratic in the axis, but parallel.
     """
     axis, rank = number(op, "dimension"), tensors[0].rank
     axis %= rank

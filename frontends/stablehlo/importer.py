@@ -1,8 +1,8 @@
 """
 Imports the functions of a StableHLO module as one function of `linalg` on tensors.
 
-jaxlib parses and verifies the module, in any of StableHLO's forms. Calls are inlined. Every
-operation has the location of the line of Python that it comes from.
+jaxlib parses and verifies the module, in any form of StableHLO. Calls are inlined. Every operation
+has the location of its line of Python.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ RETURNS = ("func.return", "stablehlo.return")
 
 
 def operation(*names: str) -> Callable[[Function], Function]:
-    """
-    Registers the function of operations: it takes the importer, the operation, and its operands.
-    """
+    """Registers a function that takes the importer, an operation, and its operands."""
 
     def register(function: Function) -> Function:
         OPERATIONS.update(dict.fromkeys(names, function))
@@ -46,21 +44,21 @@ def operation(*names: str) -> Callable[[Function], Function]:
 
 
 class Importer(TensorBuilder):
-    """Writes the operations of a module's functions into one block."""
+    """Imports the operations of a module's functions into one block."""
 
     def __init__(self, module: Any):
         super().__init__(Block())
         self.functions = {f.attributes["sym_name"].value: f for f in module.body.operations}
         self.values: dict[Any, Tensor] = {}
         self.name = ""
-        """The operation that is being imported."""
+        """Name of the current operation."""
 
     def refuse(self, cause: str, remedy: str) -> NoReturn:
         place = self.location.desc.data if isinstance(self.location, NameLoc) else ""
         raise FrontendError(f"{self.name}: {cause}", place, remedy, operator=self.name)
 
     def run(self, block: Any, arguments: Sequence[Tensor]) -> list[Tensor]:
-        """Imports a block on given arguments; returns the operands of its terminator."""
+        """Imports a block with the given arguments. Returns the operands of its terminator."""
         around = self.values
         self.values = around | dict(zip(block.arguments, arguments, strict=True))
         try:
@@ -76,8 +74,7 @@ class Importer(TensorBuilder):
                 except UNFORESEEN as error:
                     self.refuse(
                         str(error),
-                        "the operation cannot be imported as it is written: use other "
-                        "functions of JAX",
+                        "the operation cannot be imported in this form: use other functions of JAX",
                     )
                 self.values.update(zip(operation.results, results, strict=True))
             raise FrontendError(f"a block cannot end with {self.name}", "", "")
@@ -85,7 +82,7 @@ class Importer(TensorBuilder):
             self.values = around
 
     def call(self, name: str, arguments: Sequence[Tensor]) -> list[Tensor]:
-        """Inlines a function of the module; returns its results."""
+        """Inlines a function of the module, and returns its results."""
         return self.run(self.functions[name].regions[0].blocks[0], arguments)
 
     def _results(self, op: Any, operands: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -102,7 +99,7 @@ class Importer(TensorBuilder):
         return [self.mapped(body, list(zip(operands, maps, strict=True)), sizes, element)]
 
     def _fold(self, op: Any, operands: Sequence[Tensor], element: Element) -> Tensor | None:
-        """Returns a scalar that is known during import: an integer, or a size."""
+        """Folds an operation on known integer scalars or sizes; returns None if impossible."""
         fold = FOLDS.get(op.name)
         if fold is None or element.is_float:
             return None
@@ -119,7 +116,7 @@ class Importer(TensorBuilder):
         )
 
     def body_of(self, op: Any) -> Callable[..., Number]:
-        """Writes an elementwise operation on numbers."""
+        """Returns the body of an elementwise operation."""
         if op.name == "stablehlo.compare":
             options = comparison_of(op)
             return lambda s, x, y: compare(s, x, y, *options)
@@ -127,14 +124,14 @@ class Importer(TensorBuilder):
             element, _ = type_of(op.results[0])
             return lambda s, x: convert_number(s, x, element)
         if op.name == "chlo.constant":
-            self.refuse("{op.name} is not supported", "write the function differently")
+            self.refuse(f"{op.name} is not supported", "use other functions of JAX")
         body = BODIES.get(op.name)
         if body is None:
-            self.refuse("the operation is not imported", "write the function differently")
+            self.refuse("the operation is not supported", "use other functions of JAX")
         return body
 
     def scalars(self, block: Any, s: Scalars, numbers: Sequence[Number]) -> list[Number]:
-        """Writes a region on numbers; returns the operands of its last operation."""
+        """Imports a region on numbers. Returns the operands of its terminator."""
         values = dict(zip(block.arguments, numbers, strict=True))
         for op in block.operations:
             inner = op.operation
@@ -156,12 +153,12 @@ class Importer(TensorBuilder):
         raise FrontendError("a region has no end", "", "")
 
     def _number_in(self, s: Scalars, values: Mapping[Any, Number], operand: Any) -> Number:
-        """Returns a number of a region, or a constant from around it."""
+        """Returns an operand in a region: a number, or a constant from outside the region."""
         if operand in values:
             return values[operand]
         known = self.values[operand].numbers
         if known is None:
-            self.refuse("its region reads a tensor from outside", "pass it as an operand")
+            self.refuse("the region reads a tensor from outside", "pass the tensor as an operand")
         return s.number(known.item(), self.values[operand].element)
 
 
@@ -174,16 +171,13 @@ def comparison_of(op: Any) -> tuple[str, bool]:
 
 
 def place_of(op: Any) -> str:
-    """Returns the line of Python of an operation, or its name."""
+    """Returns the line of Python of an operation, or the operation's name."""
     line = LINE.search(str(op.location))
     return f"{line[1].rpartition('/')[2]}:{line[2]}" if line else op.name
 
 
 def type_of(value: Any) -> tuple[Element, tuple[int, ...]]:
-    """
-    Returns the element type and sizes of a value of jaxlib's; raises `ValueError` for unsupported
-    ones.
-    """
+    """Returns element type and sizes of a jaxlib value. Raises `ValueError` for other types."""
     ir = import_module("jaxlib.mlir.ir")
     if not isinstance(value.type, ir.RankedTensorType):
         raise ValueError(f"a value has type {value.type}, which is not a tensor")
@@ -203,7 +197,7 @@ def array_of(attribute: Any, element: Element) -> np.ndarray[Any, np.dtype[Any]]
     if element.dtype.isbuiltin:
         array = np.array(attribute, element.dtype)
         return array.flat[0].reshape(()) if attribute.is_splat else array.reshape(shape)
-    # Types for which jaxlib gives no numbers: they are read from its text, or from their bits.
+    # jaxlib gives no numbers for some types, which are read from text or from bits.
     written = str(attribute).partition("<")[2].rpartition("> : ")[0]
     if written.startswith('"0x'):
         return np.frombuffer(bytes.fromhex(written[3:-1]), element.dtype).reshape(shape)
@@ -218,7 +212,7 @@ def array_of(attribute: Any, element: Element) -> np.ndarray[Any, np.dtype[Any]]
 
 
 def wrap_integers(array: Any, element: Element) -> Any:
-    """Reduces integers modulo 2^N."""
+    """Reduces integers modulo 2^N to the type's range."""
     if element.is_bool:
         return array.astype(np.bool_)
     items = [int(item) & ((1 << element.bits) - 1) for item in array.flat]
@@ -227,7 +221,7 @@ def wrap_integers(array: Any, element: Element) -> Any:
 
 
 def read_module(source: str | bytes) -> Any:
-    """Reads the module of a text or an artifact; raises `FrontendError` if jaxlib refuses it."""
+    """Parses a module from text or an artifact. Raises `FrontendError` if jaxlib rejects it."""
     try:
         context = import_module("jax.interpreters.mlir").make_ir_context()
     except ImportError as error:
@@ -249,7 +243,7 @@ def read_module(source: str | bytes) -> Any:
 
 
 def expand_chlo(module: Any) -> None:
-    """Replaces operations of `chlo` by StableHLO's own, if they have no function here."""
+    """Replaces unsupported `chlo` operations by StableHLO operations."""
     names = set(re.findall(r"\bchlo\.\w+", str(module)))
     if names <= {*BODIES, *OPERATIONS}:
         return
@@ -262,12 +256,10 @@ def expand_chlo(module: Any) -> None:
 @without_collection()
 def import_module_of(source: Any, weights: Sequence[Any] = (), first: int = 0) -> ImportedModel:
     """
-    Imports the function `@main` of a module of jaxlib, of its text, or of an artifact of
-    `jax.export`.
+    Imports the function `@main` of a jaxlib module, of its text, or of a `jax.export` artifact.
 
-    Its first arguments take the values of `weights`.
-
-    The others are inputs: `arg3` is the fourth argument, counted from `first`.
+    Its first arguments take the values of `weights`. The other arguments are inputs, named `argN`,
+    where N counts from the argument `first`.
     """
     module = read_module(source) if isinstance(source, str | bytes) else source
     expand_chlo(module)
@@ -276,7 +268,7 @@ def import_module_of(source: Any, weights: Sequence[Any] = (), first: int = 0) -
         raise FrontendError(
             "the module has no function @main",
             f"functions: {', '.join(b.functions)}",
-            "rename a function to main",
+            "rename the public function to main",
         )
     entry = b.functions[FUNCTION].regions[0].blocks[0]
     if len(weights) > len(entry.arguments):
@@ -300,7 +292,7 @@ def import_module_of(source: Any, weights: Sequence[Any] = (), first: int = 0) -
 def _arguments(
     b: Importer, entry: Any, weights: Sequence[Any], first: int
 ) -> tuple[list[Tensor], list[Value]]:
-    """Returns the arguments of the main function as tensors, and those that are inputs."""
+    """Returns the arguments of the main function as tensors, and descriptions of its inputs."""
     arguments: list[Tensor] = []
     inputs: list[Value] = []
     for number, argument in enumerate(entry.arguments):
@@ -315,7 +307,7 @@ def _arguments(
                 raise FrontendError(
                     f"the weight of {name} has the shape {list(array.shape)} of {array.dtype}",
                     "@main",
-                    f"give one of shape {list(sizes)} of {element}",
+                    f"give a weight of shape {list(sizes)} of {element}",
                 )
             arguments.append(Tensor.of(array, f"weight{number}"))
             continue

@@ -1,4 +1,4 @@
-"""Operations on whole tensors: moves of elements, contractions, windows, reads by indices."""
+"""Imports operations on whole tensors: data movement, contractions, windows, gathers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xdsl_spirv.frontends.stablehlo.importer import Importer, array_of, operatio
 
 
 def integers(op: Any, name: str, default: Sequence[int] = ()) -> list[int]:
-    """Returns the integers of an attribute, or the default if it is missing."""
+    """Returns the integers of an attribute, or the default."""
     return list(op.attributes[name]) if name in op.attributes else list(default)
 
 
@@ -119,9 +119,7 @@ def slice_(b: Importer, op: Any, x: Tensor) -> Tensor:
 
 
 def starts_of(b: Importer, x: Tensor, sizes: Sequence[Any], starts: Sequence[Tensor]) -> Any:
-    """
-    The start indices of a slice, clamped to the tensor. None if one of them is not known.
-    """
+    """Returns the start indices of a slice, clamped to the tensor; None if one is unknown."""
     known: list[Any] = []
     for size, part, start in zip(x.sizes, sizes, starts, strict=True):
         item = 0 if size == part else None if start.known is None else start.known.item()
@@ -136,7 +134,7 @@ def starts_of(b: Importer, x: Tensor, sizes: Sequence[Any], starts: Sequence[Ten
 def held_starts(
     s: Scalars, x: Tensor, sizes: Sequence[Any], starts: Sequence[Number]
 ) -> list[Number]:
-    """Start indices, clamped so that the slice lies inside of the tensor."""
+    """Returns start indices that are clamped at run time so that the slice is inside the tensor."""
     return [
         s.minimum(s.maximum(start.to(I64), 0), int(size - part))
         for start, size, part in zip(starts, x.sizes, sizes, strict=True)
@@ -179,7 +177,7 @@ def dynamic_update_slice(
 def chosen_inside(
     s: Scalars, source: Reader, at: Sequence[Number], t: Tensor, otherwise: Number
 ) -> Number:
-    """Reads a tensor's element at a place; returns `otherwise` outside the tensor."""
+    """Reads a tensor's element at an index; returns `otherwise` if the index is out of bounds."""
     if not at:
         return source.read(s, [])
     inside = reduce(and_, [(p >= 0) & (p < int(n)) for p, n in zip(at, t.sizes, strict=True)])  # pyright: ignore
@@ -252,7 +250,7 @@ def dot_general(b: Importer, op: Any, x: Tensor, y: Tensor) -> Tensor:
 
 @operation("stablehlo.convolution")
 def convolution(b: Importer, op: Any, x: Tensor, w: Tensor) -> Tensor:
-    """Imports a convolution without a copy, or with transpositions for grouped channels."""
+    """Imports a convolution; grouped channels may need transpositions."""
     hlo: Any = import_module("jaxlib.mlir.dialects.stablehlo")
     dims = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     element, sizes = type_of(op.results[0])
@@ -305,7 +303,7 @@ def convolution(b: Importer, op: Any, x: Tensor, w: Tensor) -> Tensor:
 
 @operation("stablehlo.gather")
 def gather(b: Importer, op: Any, x: Tensor, indices: Tensor) -> Tensor:
-    """Imports a gather: each element of the result reads one index for each indexed dimension."""
+    """Imports a gather: each element of the result reads one index per indexed dimension."""
     hlo: Any = import_module("jaxlib.mlir.dialects.stablehlo")
     dims = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     element, sizes = type_of(op.results[0])
@@ -333,7 +331,7 @@ def gather(b: Importer, op: Any, x: Tensor, indices: Tensor) -> Tensor:
 
 
 def _of_vector(s: Scalars, places: Reader, row: list[Number], vector: int, k: int) -> Number:
-    """Returns one index of an index vector, in i64."""
+    """Returns component k of an index vector, in i64."""
     if vector == len(places.extents):
         return places.read(s, row).to(I64)
     return places.read(s, [*row[:vector], s.number(k, I64), *row[vector:]]).to(I64)
@@ -342,13 +340,13 @@ def _of_vector(s: Scalars, places: Reader, row: list[Number], vector: int, k: in
 @operation("stablehlo.scatter")
 def scatter(b: Importer, op: Any, *tensors: Tensor) -> Tensor:
     """
-    Imports a scatter: each element of the result applies its updates in a loop over all.
+    Imports a scatter: each element of the result loops over all updates.
 
-    An update is skipped if its window does not lie entirely inside the tensor.
+    An update is skipped if its window is not completely inside the tensor.
     """
     hlo: Any = import_module("jaxlib.mlir.dialects.stablehlo")
     if len(tensors) != 3:
-        b.refuse("several tensors are scattered at once", "scatter one after the other")
+        b.refuse("several tensors are scattered at once", "scatter one tensor at a time")
     x, indices, updates = tensors
     dims = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
     named, vector = list(dims.scattered_dims_to_operand_dims), dims.index_vector_dim

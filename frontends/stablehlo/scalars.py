@@ -1,6 +1,4 @@
-"""
-Elementwise operations, one row each, for whole tensors and for the regions of reductions and sorts.
-"""
+"""Declares elementwise operations, for tensors and for the regions of reductions and sorts."""
 
 from __future__ import annotations
 
@@ -27,12 +25,12 @@ COMPARE = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 
 
 def of_math(op: Any) -> Body:
-    """Returns the body for an operation of `math`; narrower numbers are computed in f32."""
+    """Returns a body for an operation of `math`; narrow floats are computed in f32."""
     return rounded_once(lambda s, x: s.unary(op, x))
 
 
 def write_shift(shift: Callable[[Number, Number], Number], unsigned: bool) -> Body:
-    """Writes a shift. A shift by the width or more gives 0, or copies of the sign."""
+    """Returns a body for a shift. A shift by at least the width gives 0, or copies of the sign."""
 
     def body(s: Scalars, x: Number, y: Number) -> Number:
         kind = ELEMENTS[("ui" if unsigned else "i") + str(x.element.bits)]
@@ -48,7 +46,7 @@ def write_shift(shift: Callable[[Number, Number], Number], unsigned: bool) -> Bo
 
 
 def sign(s: Scalars, x: Number) -> Number:
-    """Returns -1, 0 or 1; a zero keeps its sign, and NaN stays."""
+    """Returns -1, 0 or 1; -0 and NaN are returned unchanged."""
     one = s.number(1, x.element)
     positive = s.select(x > 0, one, x)
     return (
@@ -63,7 +61,7 @@ def power(s: Scalars, x: Number, y: Number) -> Number:
 
 
 def convert_number(s: Scalars, x: Number, element: Element) -> Number:
-    """Converts an element to another type; floats beyond an integer's range are clamped."""
+    """Converts a number to another type; floats out of an integer's range are clamped."""
     if not x.element.is_float or element.is_float or element.is_bool:
         return x.to(element)
     if element.bits < 32:
@@ -74,7 +72,7 @@ def convert_number(s: Scalars, x: Number, element: Element) -> Number:
 
 
 def compare(s: Scalars, x: Number, y: Number, direction: str, total: bool) -> Number:
-    """Compares; in the total order -NaN comes first, then -0 before 0, and NaN last."""
+    """Compares two numbers. In the total order, -NaN comes first, -0 before 0, and NaN last."""
     if total and x.element.is_float:
         element = ELEMENTS[f"i{x.element.bits}"]
         x, y = (s.reinterpret(n, element) for n in (x, y))
@@ -92,14 +90,14 @@ def count_ones(s: Scalars, x: Number) -> Number:
 
 
 def log_plus_one(s: Scalars, x: Number) -> Number:
-    """log(1 + x), exact also for small x."""
+    """Computes log(1 + x), accurately also for small x."""
     whole = 1 + x
     exact = s.unary(math.LogOp, whole) * x / (whole - 1)
     return s.select(whole.equals(1) | s.is_infinite(whole), x, exact)
 
 
 def exponential_minus_one(s: Scalars, x: Number) -> Number:
-    """e^x - 1, exact also for small x."""
+    """Computes e^x - 1, accurately also for small x."""
     series = x * (1 + x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6)))))
     return s.select(s.absolute(x) < 0.35, series, s.exp(x) - 1)
 
@@ -169,7 +167,7 @@ BODIES: dict[str, Body] = {
 
 
 def _known_comparison(x: Any, y: Any, direction: str, total: bool) -> Any:
-    """Compares sizes; returns None if the result depends on dynamic ones."""
+    """Compares sizes; returns None if the result depends on dynamic sizes."""
     below, above = surely_below(x, y), surely_below(y, x)
     if not isinstance(x, SymbolicSize) and not isinstance(y, SymbolicSize):
         return getattr(python, direction.lower())(x, y)
@@ -188,4 +186,4 @@ FOLDS: dict[str, Callable[..., Any]] = {
     "stablehlo.compare": _known_comparison,
     "stablehlo.convert": lambda x: x,
 }
-"""Compute results during import, of integers without dimensions, which may be sizes."""
+"""Functions that fold operations on scalar integers and sizes."""

@@ -33,25 +33,23 @@ from xdsl_spirv.frontends.triton.reading import name_of
 from xdsl_spirv.frontends.triton.writing import INDEX, Writer
 
 REGISTERED = (loops, operations)
-"""The modules that register functions for operations."""
+"""Modules that register conversions of operations."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """An argument of a kernel: a buffer of a rank, or a number if `rank` is None."""
+    """An argument of a kernel: a buffer with a rank, or a number if `rank` is None."""
 
     name: str
     element: Attribute
     rank: int | None
     of: tuple[str, str, int] | None = None
-    """
-    For a number that Triton adds: the array, `shape` or `stride`, and the axis for which it stands.
-    """
+    """For a size or stride that Triton adds: the array, `shape` or `stride`, and the axis."""
 
 
 @dataclass
 class Converted:
-    """A program, its parameters, and the Python files of its source."""
+    """A converted program, its parameters, and the Python files of its source."""
 
     program: tile.ProgramOp
     parameters: list[Parameter]
@@ -59,10 +57,7 @@ class Converted:
 
 
 def kernel_of(module: ModuleOp, name: str | None = None) -> FunctionOp:
-    """
-    Returns the kernel of a module. Raises `FrontendError` unless there is exactly one, or `name`
-    selects it.
-    """
+    """Returns the only kernel of a module, or the kernel `name`. Raises `FrontendError`."""
     functions = [op for op in module.body.block.ops if isinstance(op, FunctionOp)]
     names = [cast(StringAttr, op.attributes["sym_name"]).data for op in functions]
     if name is None and len(functions) == 1:
@@ -70,9 +65,7 @@ def kernel_of(module: ModuleOp, name: str | None = None) -> FunctionOp:
     if name in names:
         return functions[names.index(name)]
     listed = ", ".join(names) or "none"
-    raise FrontendError(
-        "the module does not have exactly one kernel", f"kernels: {listed}", "name one"
-    )
+    raise FrontendError("the module has no kernel, or several", f"kernels: {listed}", "name one")
 
 
 def parameters_of(kernel: FunctionOp) -> list[Parameter]:
@@ -108,9 +101,9 @@ def convert(
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Converted:
     """
-    Converts a kernel for these integers and sizes of arrays; others stay dynamic.
+    Converts a kernel. Integers in `constants` and array sizes in `shapes` become constants.
 
-    Raises `FrontendError` for operations that tiles do not have, with the line of Python.
+    Raises `FrontendError` for unsupported operations.
     """
     parameters, source = parameters_of(kernel), kernel.regions[0].blocks[0]
     types: list[Attribute] = []

@@ -1,8 +1,8 @@
 """
-Converts operations on a kernel's values, which have several forms.
+Converts the operations of a Triton kernel.
 
-The form of a value is a sum if it is an integer, pointer or mask that allows it; else it is a value
-of the tile program. Sums are written as operations only when another operation needs them.
+An integer, pointer or mask is represented as a sum if possible, else as a value of the tile
+program. Sums become operations only if another operation needs their value.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from xdsl_spirv.frontends.triton.forms import (
 from xdsl_spirv.frontends.triton.writing import Writer
 
 SUMS = (i32, i64)
-"""Types of integers that may be sums."""
+"""Integer types that may be represented as sums."""
 
 Handler: TypeAlias = Callable[["Converter", Operation], None]
 
 HANDLERS: dict[str, Handler] = {}
-"""Functions that convert operations which are not elementwise."""
+"""Conversions of operations that are not elementwise, by name."""
 
 
 def converts(*names: str) -> Callable[[Handler], Handler]:
-    """Registers a function for operations of these names."""
+    """Registers a conversion of operations with these names."""
 
     def register(handler: Handler) -> Handler:
         HANDLERS.update(dict.fromkeys(names, handler))
@@ -51,7 +51,7 @@ def converts(*names: str) -> Callable[[Handler], Handler]:
 
 
 class Converter:
-    """Converts a kernel; `forms` has the form of each value of Triton."""
+    """Converts a kernel; `forms` maps Triton's values to their representations."""
 
     def __init__(self, writer: Writer, arguments: list[SSAValue]):
         self.writer, self.arguments = writer, arguments
@@ -60,7 +60,7 @@ class Converter:
     # Values
 
     def operand(self, value: SSAValue) -> SSAValue:
-        """Returns an operand for elementwise functions: a tile, or one number."""
+        """Returns an operand for an elementwise operation: a tile or a scalar."""
         form, w = self.forms[value], self.writer
         if isinstance(form, Affine):
             if form.is_uniform:
@@ -73,14 +73,14 @@ class Converter:
         return w.splats.get(form, form)
 
     def tile(self, value: SSAValue) -> SSAValue:
-        """Writes a value as a tile."""
+        """Returns a value as a tile."""
         made = self.operand(value)
         if isinstance(made.type, tile.TileType) or not isinstance(value.type, TensorType):
             return made
         return self.writer.full(made, value.type.get_shape())
 
     def materialize(self, mask: Mask) -> SSAValue:
-        """Writes a mask as a tile of truth values, or as a single one."""
+        """Returns a mask as a tile of booleans, or as a boolean."""
         w, total = self.writer, None
         for part in mask.parts:
             if isinstance(part, SSAValue):
@@ -98,13 +98,13 @@ class Converter:
         return total or w.add(arith.ConstantOp(IntegerAttr(1, i1)))
 
     def total(self, value: SSAValue) -> Sum:
-        """Converts an integer to a sum of known terms."""
+        """Returns an integer as a sum."""
         form = self.forms[value]
         assert isinstance(form, Affine)
         return form.start
 
     def define(self, result: SSAValue, value: SSAValue) -> None:
-        """Records the form of a result; a single integer becomes a number that sums may have."""
+        """Records the representation of a result; a scalar integer becomes a term of sums."""
         if result.type in SUMS:
             self.forms[result] = Affine.uniform(self.writer.number(value))
         elif result.type == i1:
@@ -115,7 +115,7 @@ class Converter:
     # Operations
 
     def blocks(self, block: Block) -> None:
-        """Writes a block and the blocks after it. Branches to `return` are left out."""
+        """Converts a block and its successors, except branches to `return`."""
         for op in block.ops:
             self.writer.at(op)
             match op.name:
@@ -129,12 +129,13 @@ class Converter:
                     self.convert(op)
 
     def _return_early(self, op: Operation) -> None:
-        """Puts the operations after `if c: return` into an `scf.if`."""
+        """Converts `if c: return` to an `scf.if` with the following operations."""
         w, condition = self.writer, self.operand(op.operands[0])
         leaves = [_returns(block) for block in op.successors]
         if not any(leaves):
             w.refuse(
-                "a branch that returns to a later line is not supported", "leave early by `return`"
+                "a branch that returns to a later line is not supported",
+                "use `return` to leave the kernel early",
             )
         if leaves[0]:
             true = w.add(arith.ConstantOp(IntegerAttr(1, i1)))
@@ -146,7 +147,7 @@ class Converter:
         w.insert(scf.IfOp(condition, [], Region(rest)))
 
     def convert(self, op: Operation) -> None:
-        """Writes one operation; refuses one that Triton itself would not write here."""
+        """Converts one operation. Raises `FrontendError` for a malformed operation."""
         handler = HANDLERS.get(op.name)
         try:
             if handler is not None:
@@ -156,7 +157,7 @@ class Converter:
         except FrontendError:
             raise
         except UNFORESEEN as error:
-            # Operations of TTIR have no verifiers here: operands, attributes and types may be any.
+            # TTIR is not verified, so operands, attributes and types may be wrong.
             self.writer.refuse(
                 f"{op.name} is not in the form that Triton writes: {type(error).__name__}: {error}"
             )
@@ -176,10 +177,7 @@ class Converter:
         self.define(result, made)
 
     def _as_sum(self, op: Operation) -> bool:
-        """
-        Converts an operation on integers or masks by their forms; returns False if that is not
-        possible.
-        """
+        """Converts an operation on sums and masks. Returns False if that is impossible."""
         forms = [self.forms[value] for value in op.operands]
         if len(op.results) != 1:
             return False
@@ -223,9 +221,9 @@ class Converter:
 
     def _wrap(self, a: Affine, b: Affine) -> Affine | None:
         """
-        Rewrites (n * x + index) % (n * m) to n * (x % m) + index, for an index below n.
+        Rewrites (n * x + index) % (n * m) to n * (x % m) + index, for 0 <= index < n.
 
-        Kernels write this so that rows beyond the last one are the first ones again.
+        Kernels use this form to wrap rows around.
         """
         w, around = self.writer, b.start.constant
         found = [axis for axis, step in enumerate(a.steps) if step.terms]
@@ -253,7 +251,7 @@ class Converter:
         return Mask(a.shape, (part,))
 
     def _divide(self, op: Operation, a: Affine, b: Affine) -> Form | None:
-        """Converts quotients, remainders, minima and maxima of integers."""
+        """Converts quotients, remainders, minima and maxima of sums; returns None if impossible."""
         w, x, y = self.writer, a.start.constant, b.start.constant
         both = w.is_not_negative(a.start) and w.is_not_negative(b.start)
         name = op.name.removeprefix("arith.")
@@ -269,7 +267,7 @@ class Converter:
         return Affine.uniform(w.number(made, sure), a.shape)
 
     def _choose(self, op: Operation, a: Form, b: Form) -> Form | None:
-        """Selects one of two pointers or integers whose steps are equal."""
+        """Selects one of two pointers or integers with equal steps; returns None if impossible."""
         w, condition = self.writer, self.operand(op.operands[0])
         first = a.offset if isinstance(a, Pointer) else a
         second = b.offset if isinstance(b, Pointer) else b
@@ -286,7 +284,7 @@ class Converter:
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """Returns the sizes of a tensor; none for a scalar."""
+    """Returns the sizes of a tensor, or an empty tuple for a scalar."""
     type = value.type
     return tuple(type.get_shape()) if isinstance(type, TensorType) else ()
 

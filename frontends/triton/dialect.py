@@ -1,8 +1,8 @@
 """
-Triton's dialect `tt`, as far as kernels are read: the syntax of its operations and types.
+Defines the syntax of the operations and types of Triton's dialect `tt` that kernels use.
 
-An operation here is a name with operands, attributes and results. Nothing is verified: Triton did
-that, and the conversion refuses unknown operations.
+Operations have operands, attributes and results, but no verifiers, because Triton has verified the
+kernel.
 """
 
 from __future__ import annotations
@@ -36,12 +36,10 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 
 Types: TypeAlias = tuple[Sequence[Attribute], Sequence[Attribute]]
-"""The types of operands, and the types of results."""
+"""Types of the operands, and types of the results."""
 
 Typing: TypeAlias = Callable[[int, list[Attribute]], Types]
-"""
-Makes the types of all operands (whose number is given) and results from the types in the text.
-"""
+"""Returns all types of an operation, from the number of operands and the types in the text."""
 
 
 @irdl_attr_definition
@@ -66,7 +64,7 @@ class PointerType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class DescriptorType(ParametrizedAttribute, TypeAttribute):
-    """An array in memory, read and written in boxes: `!tt.tensordesc<64x32xf16>`."""
+    """A descriptor of an array that is accessed in boxes: `!tt.tensordesc<64x32xf16>`."""
 
     name = "tt.tensordesc"
     sizes: ArrayAttr[IntAttr]
@@ -75,7 +73,7 @@ class DescriptorType(ParametrizedAttribute, TypeAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
-            if parser.parse_optional_keyword("tensor"):  # Triton's form before 3.7
+            if parser.parse_optional_keyword("tensor"):  # The syntax before Triton 3.7
                 return cls.parse_parameters(parser)
             shape, element = parser.parse_ranked_shape()
         return ArrayAttr([IntAttr(size) for size in shape]), element
@@ -87,12 +85,12 @@ class DescriptorType(ParametrizedAttribute, TypeAttribute):
 
 
 def shaped_like(type: Attribute, element: Attribute) -> Attribute:
-    """The element type in the shape of another type."""
+    """Returns the element type with the shape of another type."""
     return TensorType(element, type.get_shape()) if isinstance(type, TensorType) else element
 
 
 def element_of(type: Attribute) -> Attribute:
-    """Returns the element type of a tensor; other types are returned unchanged."""
+    """Returns the element type of a tensor type, or any other type unchanged."""
     return type.element_type if isinstance(type, TensorType) else type
 
 
@@ -102,7 +100,7 @@ def _pointee(type: Attribute) -> Attribute:
 
 
 class TritonOperation(IRDLOperation):
-    """An operation of Triton, with everything that its text states."""
+    """Base class of Triton's operations."""
 
     given = var_operand_def()
     made = var_result_def()
@@ -110,9 +108,7 @@ class TritonOperation(IRDLOperation):
 
 
 def _scan(parser: Parser) -> tuple[list[Any], dict[str, Attribute]]:
-    """
-    Scans everything before the types: operands, words (`x`), settings (`a = b`), a dictionary.
-    """
+    """Parses operands, words (`x`), settings (`a = b`) and a dictionary, up to the types."""
     names: list[Any] = []
     words: list[Attribute] = []
     settings: dict[str, Attribute] = {}
@@ -130,7 +126,7 @@ def _scan(parser: Parser) -> tuple[list[Any], dict[str, Attribute]]:
 
 
 def _types(parser: Parser) -> list[Attribute]:
-    """Returns the types in a text, in order; a function type stands for its inputs and outputs."""
+    """Parses types; a function type gives its inputs and outputs."""
     if parser.parse_optional_punctuation(":") is None:
         return []
     found: list[Attribute] = []

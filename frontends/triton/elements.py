@@ -1,4 +1,4 @@
-"""Converts elementwise operations of Triton on tensors to operations on scalars."""
+"""Converts Triton's elementwise operations to operations on scalars."""
 
 from __future__ import annotations
 
@@ -27,20 +27,17 @@ LIBRARY: dict[str, type[Operation]] = {
     "rsqrt": math.RsqrtOp, "sin": math.SinOp, "sqrt": math.SqrtOp, "tan": math.TanOp,
     "tanh": math.TanhOp,
 }  # fmt: skip
-"""
-Functions of the devices' libraries (`__nv_tanhf`, `__ocml_tanh_f32`), by their names without
-prefix.
-"""
+"""Functions of device libraries (`__nv_tanhf`, `__ocml_tanh_f32`), by name without prefix."""
 
 
 def check_element(writer: Writer, type: Attribute) -> None:
-    """Refuses element types that tiles do not support."""
+    """Raises `FrontendError` for element types that tiles do not support."""
     if isinstance(type, AnyFloat) and not isinstance(type, FLOATS):
-        writer.refuse(f"elements of {type} are not supported", "convert them before the kernel")
+        writer.refuse(f"elements of {type} are not supported", "convert the data before the kernel")
 
 
 def compute(writer: Writer, op: Operation, values: Sequence[SSAValue], type: Attribute) -> SSAValue:
-    """Writes a scalar operation, if it works element by element; refuses any other."""
+    """Adds an elementwise operation on scalars. Raises `FrontendError` for other operations."""
     check_element(writer, type)
     for value in values:
         check_element(writer, value.type)
@@ -75,7 +72,7 @@ def compute(writer: Writer, op: Operation, values: Sequence[SSAValue], type: Att
 
 
 def _convert(writer: Writer, value: SSAValue, type: Attribute) -> SSAValue:
-    """Converts a float to another type, rounded to nearest."""
+    """Converts a float to another type, with rounding to nearest."""
     wide, narrow = _width(value.type), _width(type)
     if wide == narrow:
         return value
@@ -89,11 +86,11 @@ def _width(type: Attribute) -> int:
 
 
 def _call(writer: Writer, symbol: Attribute, values: Sequence[SSAValue]) -> SSAValue:
-    """Calls a function of a device's library."""
+    """Adds the operation for a function of a device library."""
     assert isinstance(symbol, StringAttr)
     name = symbol.data.removeprefix("__nv_").removeprefix("fast_").removeprefix("__ocml_")
     name = name.removesuffix("_f32").removesuffix("_f64")
     kind = LIBRARY.get(name) or LIBRARY.get(name.removesuffix("f"))
     if kind is None:
-        writer.refuse(f"the function {symbol.data} of a device's library is not supported")
+        writer.refuse(f"the device library function {symbol.data} is not supported")
     return writer.add(kind(*values))

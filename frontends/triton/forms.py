@@ -1,9 +1,8 @@
 """
-Represents integers, pointers and masks of a kernel as sums, from which boxes of views are
-recognised.
+Represents integers, pointers and masks of a kernel as sums, to recognise boxes of views.
 
-An integer is a sum of products of numbers (`Sum`); a tensor of integers is a sum, plus for each
-axis a sum times the index along it (`Affine`). Anything else is a tile or a number of the program.
+An integer is a sum of products of numbers (`Sum`). A tensor of integers is a sum plus, for each
+axis, a sum times the index along the axis (`Affine`).
 """
 
 from __future__ import annotations
@@ -15,23 +14,23 @@ from typing import TypeAlias
 from xdsl.ir import SSAValue
 
 Product: TypeAlias = tuple[int, ...]
-"""The numbers that are multiplied, in order; empty for the constant."""
+"""Sorted ids of the multiplied numbers; empty for the constant term."""
 
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum of products, each with a factor; numbers are identified by the order of creation."""
+    """A sum of products with integer factors. Numbers are identified by the order of creation."""
 
     terms: tuple[tuple[Product, int], ...] = ()
 
     @classmethod
     def collect(cls, terms: Mapping[Product, int]) -> Sum:
-        """Makes a sum of products with factors; leaves out factors of 0."""
+        """Makes a sum from products and factors, without factors of 0."""
         return cls(tuple(sorted((p, factor) for p, factor in terms.items() if factor)))
 
     @property
     def constant(self) -> int | None:
-        """Its value, if it is a constant."""
+        """Returns the value of a constant sum, or None."""
         if not self.terms:
             return 0
         (product, factor), *rest = self.terms
@@ -39,7 +38,7 @@ class Sum:
 
     @property
     def numbers(self) -> set[int]:
-        """The numbers that occur in it."""
+        """Returns the ids of the numbers in the sum."""
         return {number for product, _ in self.terms for number in product}
 
     def __add__(self, other: Sum) -> Sum:
@@ -63,14 +62,14 @@ class Sum:
         return Sum.collect(terms)
 
     def divide(self, by: int) -> Sum | None:
-        """Returns the quotient, if every factor is a multiple of the divisor; else None."""
+        """Returns the quotient if every factor is a multiple of `by`, else None."""
         if any(factor % by for _, factor in self.terms):
             return None
         return Sum(tuple((product, factor // by) for product, factor in self.terms))
 
 
 def literal(value: int) -> Sum:
-    """Makes a constant."""
+    """Makes a constant sum."""
     return Sum.collect({(): value})
 
 
@@ -79,7 +78,7 @@ ZERO, ONE = literal(0), literal(1)
 
 @dataclass(frozen=True)
 class Affine:
-    """Integers in a shape: `start`, plus a step for each index. A scalar has no axes."""
+    """A tensor of integers: `start` plus a step per index of each axis. A scalar has no axes."""
 
     shape: tuple[int, ...]
     start: Sum
@@ -87,7 +86,7 @@ class Affine:
 
     @classmethod
     def uniform(cls, start: Sum, shape: Sequence[int] = ()) -> Affine:
-        """Makes integers that are all `start`."""
+        """Makes a tensor of integers that are all `start`."""
         return cls(tuple(shape), start, (ZERO,) * len(shape))
 
     @property
@@ -103,11 +102,11 @@ class Affine:
         return Affine(self.shape, -self.start, tuple(-step for step in self.steps))
 
     def scale(self, by: Sum) -> Affine:
-        """Multiplies every element by a number."""
+        """Multiplies every element by a sum."""
         return Affine(self.shape, self.start * by, tuple(step * by for step in self.steps))
 
     def move(self, shape: Sequence[int], axes: Iterable[int | None]) -> Affine:
-        """Reshapes: each new axis takes the steps of an old one; None adds a uniform axis."""
+        """Reshapes: each new axis takes the step of an old axis, or step 0 for None."""
         kept = [
             ZERO if axis is None or self.shape[axis] == 1 else self.steps[axis] for axis in axes
         ]
@@ -116,9 +115,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class Pointer:
-    """
-    Pointers into an argument's buffer: `offset` elements after its start, plus a tile `rest`
-    that is not affine."""
+    """Pointers into an argument's buffer: the element index is `offset` plus the tile `rest`."""
 
     argument: int
     offset: Affine
@@ -136,7 +133,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class Mask:
-    """True where all conditions hold: comparisons, and truth values that are uniform."""
+    """A conjunction of comparisons and uniform booleans."""
 
     shape: tuple[int, ...]
     parts: tuple[Compare | SSAValue, ...]
@@ -144,7 +141,7 @@ class Mask:
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A view of an array; reads outside of it give `outside`."""
+    """A view of an array; reads out of bounds give `outside`."""
 
     view: SSAValue
     nan: bool = False
@@ -155,7 +152,7 @@ Form: TypeAlias = Affine | Pointer | Mask | Descriptor | SSAValue
 
 @dataclass
 class Bounds:
-    """The indices of an axis that a mask allows: from `first` to before each of `ends`."""
+    """The indices of an axis that a mask allows: from `first` to before the least of `ends`."""
 
     first: Sum
     ends: list[Sum]
@@ -163,10 +160,9 @@ class Bounds:
 
 def bounds_of(mask: Mask) -> tuple[list[Bounds], list[SSAValue], list[Compare]] | None:
     """
-    Returns the bounds along each axis, the uniform conditions, and comparisons of uniform numbers.
+    Returns the bounds of each axis, the uniform booleans, and comparisons of uniform numbers.
 
-    Returns None for a mask that is not a box: if it compares indices of two axes, or has steps
-    other than 1.
+    Returns None if the mask is not a box, for example if it compares indices of two axes.
     """
     axes = [Bounds(ZERO, []) for _ in mask.shape]
     lowest: dict[int, Sum] = {}
@@ -196,7 +192,7 @@ def bounds_of(mask: Mask) -> tuple[list[Bounds], list[SSAValue], list[Compare]] 
 
 
 def _as_less(part: Compare) -> Affine | None:
-    """Returns a sum that is negative exactly if the comparison holds, or None if there is none."""
+    """Returns a sum that is negative if and only if the comparison holds, or None."""
     a, b = (part.a, part.b) if part.predicate[1] == "l" else (part.b, part.a)
     if part.predicate not in ("slt", "sle", "sgt", "sge"):
         return None

@@ -1,11 +1,10 @@
 """
-Loops and branches.
+Converts loops and branches.
 
-Converts loops and branches. A value that a loop carries keeps its form. A pointer or integer that
-grows by the same amount in each iteration is its first value plus a multiple of the loop's index,
-and is not carried. Others are carried as one index if their steps stay, else as a tile. Only the
-end of the body shows which case holds, so the body is converted again until the assumption is
-right.
+A pointer or integer that grows by a constant amount per iteration becomes its first value plus a
+multiple of the loop index, and is not carried. Other pointers and integers are carried as one
+index if their steps do not change, else as a tile. The converted body shows if the assumption
+about a carried value is right; if not, the body is converted again.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ class Carried:
     """
     A value that a loop carries.
 
-    It grows by `growth` in each iteration, or is carried as an index, a tile or a number.
+    It grows by `growth` per iteration, or is carried as an index, a tile or a scalar.
     """
 
     first: Form
     form: Affine | None
-    """The value as a sum inside the loop; None if it is not a sum."""
+    """The value as a sum in the loop, or None."""
     growth: Sum | None = None
 
     @property
     def is_passed(self) -> bool:
-        """True if the loop passes the value as an argument."""
+        """True if the value is an argument of the loop's body."""
         return self.growth is None
 
 
 def _affine(form: Form) -> Affine | None:
-    """Returns the integers of a form that is a sum."""
+    """Returns the integers or offsets of a representation as a sum, or None."""
     if isinstance(form, Pointer) and form.rest is None:
         return form.offset
     return form if isinstance(form, Affine) else None
@@ -60,21 +59,21 @@ def _with(form: Form, start: Sum) -> Form:
 
 
 class Loop:
-    """An `scf.for` of Triton while it is converted."""
+    """Converts one `scf.for` of Triton."""
 
     def __init__(self, c: Converter, op: scf.ForOp):
         self.c, self.op, self.w = c, op, c.writer
         self.lower, self.upper, self.step = (c.total(v) for v in (op.lb, op.ub, op.step))
         self.counts = self.step.constant is None
-        """True if the loop counts iterations, because its step is not a constant."""
+        """True if the new loop counts iterations from 0, because the step is not a constant."""
         firsts = [c.forms[value] for value in op.iter_args]
         self.carried = [Carried(first, _affine(first)) for first in firsts]
 
     def convert(self) -> None:
-        """Writes the loop."""
+        """Converts the loop."""
         w = self.w
         if not self.counts and cast(int, self.step.constant) < 1:
-            w.refuse("a loop that counts down is not supported", "count up, and subtract")
+            w.refuse("a loop that counts down is not supported", "count up, and subtract the index")
         ends = (
             (ZERO, self.trips(), literal(1)) if self.counts else (self.lower, self.upper, self.step)
         )
@@ -96,7 +95,7 @@ class Loop:
         self.results(list(made.results))
 
     def trips(self) -> Sum:
-        """The number of iterations."""
+        """Returns the number of iterations."""
         w, span = self.w, self.upper - self.lower
         if span.constant is not None and self.step.constant is not None:
             return literal(max(0, -(-span.constant // self.step.constant)))
@@ -106,7 +105,7 @@ class Loop:
         return w.number(w.add(arith.DivSIOp(most, w.index(self.step))), True)
 
     def body(self) -> Block:
-        """Writes the loop's body under the forms that are assumed now for the carried values."""
+        """Converts the body under the current assumptions about carried values."""
         c, w, source = self.c, self.w, self.op.body.block
         self.mark = len(w.numbers)
         passed = [carried for carried in self.carried if carried.is_passed]
@@ -141,7 +140,7 @@ class Loop:
         return self._tile(first).type
 
     def _tile(self, form: Form) -> SSAValue:
-        """Returns the tile or number that a loop carries for a value that is not a sum."""
+        """Returns a carried value that is not a sum as a tile or scalar."""
         if isinstance(form, Pointer):
             return flat_numbers(self.w, form)
         if isinstance(form, Affine):
@@ -162,7 +161,7 @@ class Loop:
         return given
 
     def _grown(self, growth: Sum, index: Sum) -> Sum:
-        """Returns the growth up to the iteration with this index."""
+        """Returns the growth up to the iteration with this loop index."""
         if self.counts:
             return growth * index
         share = growth.divide(cast(int, self.step.constant))
@@ -170,7 +169,7 @@ class Loop:
         return share * (index - self.lower)
 
     def settle(self, yielded: Sequence[Form]) -> bool:
-        """True if the yielded values have the assumed forms; else corrects the assumptions."""
+        """True if the yielded values confirm the assumptions; else corrects the assumptions."""
         holds = True
         forms = [self.c.forms[a] for a in self.op.body.block.args[1:]]
         for carried, now, then in zip(self.carried, forms, yielded, strict=True):
@@ -193,7 +192,7 @@ class Loop:
         return holds
 
     def values(self, values: Sequence[SSAValue]) -> list[SSAValue]:
-        """Returns the values to pass to the next iteration: indices (of sums) or tiles."""
+        """Returns the values for the next iteration: indices for sums, else tiles or scalars."""
         passed: list[SSAValue] = []
         for carried, value in zip(self.carried, values, strict=True):
             if not carried.is_passed:
@@ -210,7 +209,7 @@ class Loop:
         return passed
 
     def results(self, made: list[SSAValue]) -> None:
-        """Records the forms of the loop's results."""
+        """Records the representations of the loop's results."""
         given = iter(made)
         for result, carried in zip(self.op.results, self.carried, strict=True):
             if carried.growth is not None:
@@ -232,10 +231,7 @@ def _for(c: Converter, op: Operation) -> None:
 
 @converts("scf.if")
 def _if(c: Converter, op: Operation) -> None:
-    """
-    Converts a branch: integers and pointers of equal steps become one index, others tiles or
-    numbers.
-    """
+    """Converts a branch. Results are indices (for sums with equal steps), tiles or scalars."""
     assert isinstance(op, scf.IfOp)
     w, condition = c.writer, c.operand(op.cond)
     arms: list[Block] = []

@@ -24,22 +24,22 @@ from xdsl_spirv.frontends.triton.writing import Writer
 
 
 class Box(NamedTuple):
-    """A box of a view; its mask allows exactly the elements inside the view."""
+    """A box of a view. The original mask allows exactly the elements inside the view."""
 
     view: SSAValue
     indices: list[SSAValue]
     is_cut: bool
-    """True if the mask may hide elements."""
+    """True if the mask may exclude elements."""
 
 
 def find_box(
     writer: Writer, views: Sequence[SSAValue], pointer: Pointer, mask: Mask | None
 ) -> Box | None:
     """
-    Returns the box that pointers and a mask describe, or None if they describe none.
+    Returns the box that pointers and a mask describe, or None.
 
-    An axis is counted from the lowest index that the mask may allow. So a bound that moves with the
-    workgroup (`offsets < n - start`) becomes the size `n` and the first index `start`.
+    The index of an axis counts from the lowest allowed index. A bound that moves with the
+    workgroup (`offsets < n - start`) thus becomes the size `n` and the first index `start`.
     """
     if pointer.rest is not None:
         return None
@@ -66,7 +66,7 @@ def find_box(
 
 
 def _lowest(writer: Writer, bounds: Bounds) -> Sum:
-    """Returns the index from which an axis of the view is counted."""
+    """Returns the lowest allowed index of an axis, from which the view counts."""
     if bounds.first.terms or not bounds.ends:
         return bounds.first
     taken = Sum(tuple(term for term in bounds.ends[0].terms if term[1] < 0))
@@ -89,7 +89,7 @@ def _size(writer: Writer, bounds: Bounds, lowest: Sum, size: int) -> SSAValue:
 
 
 def flat_numbers(writer: Writer, pointer: Pointer) -> SSAValue:
-    """Returns the elements' numbers in the buffer, as a tile of i32."""
+    """Returns the indices of elements in the buffer, as a tile of i32."""
     known = pointer.offset.start.terms or not pointer.offset.is_uniform
     if pointer.rest is None:
         return writer.tile(pointer.offset, i32)
@@ -114,7 +114,7 @@ def add_tiles(writer: Writer, form: Affine, rest: SSAValue) -> SSAValue:
 
 
 def load_box(writer: Writer, box: Box, shape: Sequence[int], outside: SSAValue | None) -> SSAValue:
-    """Loads a box's elements; elements outside are a constant, or undefined."""
+    """Loads the elements of a box; elements outside the view are `outside`, or undefined."""
     constant = outside.owner if outside is not None else None
     value = constant.value if isinstance(constant, arith.ConstantOp) else None
     load = tile.LoadOp(box.view, box.indices, shape, value)  # pyright: ignore[reportArgumentType]
@@ -124,6 +124,6 @@ def load_box(writer: Writer, box: Box, shape: Sequence[int], outside: SSAValue |
 
 
 def as_row(pointer: Pointer, mask: Mask | None) -> tuple[Pointer, Mask | None]:
-    """Makes a single pointer a row of one pointer; its mask likewise."""
+    """Converts a scalar pointer and mask to rows of one element."""
     offset = Affine.uniform(pointer.offset.start, (1,))
     return Pointer(pointer.argument, offset), mask and Mask((1,), mask.parts)

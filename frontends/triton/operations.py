@@ -1,4 +1,4 @@
-"""Converts tensors, pointers, loads and stores, products and reductions of Triton."""
+"""Converts Triton's operations on tensors, pointers and memory, and products and reductions."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _move(c: Converter, op: Operation) -> None:
 
 
 def _axes(op: Operation, before: Sequence[int], after: Sequence[int]) -> list[int | None] | None:
-    """Returns the old axis of each new one, or None if a reshape has no such axes."""
+    """Returns the old axis, if any, of each new axis of a reshape; None if axes are merged."""
     match op.name:
         case "tt.splat":
             return [None for _ in after]
@@ -157,7 +157,9 @@ def _add_pointer(c: Converter, op: Operation) -> None:
     else:
         types = {tile.tile_of(v).element for v in (pointer.rest, c.tile(op.operands[1]))}
         if len(types) > 1:
-            c.writer.refuse("offsets of i32 and of i64 are added", "convert them to one type")
+            c.writer.refuse(
+                "offsets of i32 and of i64 are added", "convert the offsets to one type"
+            )
         c_rest, other = pointer.rest, c.tile(op.operands[1])
         add = lambda values: c.writer.add(arith.AddiOp(values[0], values[1]))  # noqa: E731
         rest = c.writer.map(pointer.offset.shape, types.pop(), [c_rest, other], add)
@@ -166,7 +168,7 @@ def _add_pointer(c: Converter, op: Operation) -> None:
 
 
 def _access(c: Converter, op: Operation, mask: SSAValue | None) -> tuple[Pointer, Any]:
-    """Returns the pointers and mask of a load or store; a single element becomes a row."""
+    """Returns pointers and mask of a load or store; a scalar access becomes a one-element row."""
     pointer, form = c.forms[op.operands[0]], None if mask is None else c.forms[mask]
     if not isinstance(pointer, Pointer):
         c.writer.refuse(
@@ -269,7 +271,9 @@ def _dot(c: Converter, op: Operation) -> None:
     if len(tile.tile_of(a).shape) != 2:
         c.writer.refuse("a product of batches is not supported", "multiply matrices in a loop")
     if tile.tile_of(a).element != tile.tile_of(b).element:
-        c.writer.refuse("factors of two different types are not supported", "convert one of them")
+        c.writer.refuse(
+            "factors of two different types are not supported", "convert one of the factors"
+        )
     c.define(op.results[0], c.writer.add(tile.MultiplyAddOp(a, b, total)))
 
 
@@ -315,7 +319,7 @@ def _join(c: Converter, op: Operation) -> None:
 
 @converts("llvm.intr.assume")
 def _assume(c: Converter, op: Operation) -> None:
-    """Uses an assumption by the kernel's author: that a sum is not negative. Others are ignored."""
+    """Records `tl.assume` if it says that a sum is not negative; ignores other assumptions."""
     form = c.forms[op.operands[0]]
     for part in form.parts if isinstance(form, Mask) else ():
         said = c.writer.compared.get(part) if isinstance(part, SSAValue) else None

@@ -1,8 +1,8 @@
 """
-Reads TTIR as text, with locations: an operation's `location` is its line of Python.
+Parses TTIR text with locations: the `location` of an operation is its line of Python.
 
-MLIR prints most locations after the module, where xDSL's parser does not look them up, so they are
-read first.
+MLIR prints most locations after the module. xDSL's parser does not find them there, so they are
+parsed first.
 """
 
 from __future__ import annotations
@@ -32,15 +32,11 @@ from xdsl_spirv.frontends.triton.dialect import ASSUME, Triton
 _ALIAS = re.compile(r"^(#loc\w*) = (loc\(.*\))$", re.MULTILINE)
 _USED = re.compile(r"#loc\w*")
 _OWN = "triton/language/"
-"""Triton's own functions, which a user's kernel calls."""
+"""Path of Triton's library functions, which a user's kernel calls."""
 
 
 def read(text: str, name: str = "<ttir>") -> ModuleOp:
-    """
-    Parses a text of TTIR.
-
-    Raises `FrontendError` for text that is not TTIR, and for unknown operations.
-    """
+    """Parses TTIR text. Raises `FrontendError` for malformed text and unknown operations."""
     ctx = Context()
     for dialect in ("arith", "builtin", "cf", "math", "scf"):
         ctx.register_dialect(dialect, XDSL_UNIVERSE.all_dialects[dialect])
@@ -56,7 +52,7 @@ def read(text: str, name: str = "<ttir>") -> ModuleOp:
 
 
 def _read_locations(parser: Parser, ctx: Context, text: str) -> None:
-    """Gives the parser the named locations."""
+    """Defines the named locations of a text in the parser."""
     texts = {name: location for name, location in _ALIAS.findall(text)}
 
     def define(name: str) -> None:
@@ -76,7 +72,7 @@ def _read_locations(parser: Parser, ctx: Context, text: str) -> None:
 
 
 def _refusal(parser: Parser, text: str, name: str, number: int, error: Exception) -> FrontendError:
-    """Makes the error for a line that does not parse, with its line of Python."""
+    """Makes the error for a line that cannot be parsed, with its line of Python."""
     lines = text.splitlines()[number - 1 :]
     used = next((found for line in lines if (found := _USED.findall(line))), [])
     places = [line_of(parser.attribute_aliases.get(alias)) for alias in used]
@@ -89,9 +85,7 @@ def _refusal(parser: Parser, text: str, name: str, number: int, error: Exception
 
 
 def line_of(location: object) -> tuple[str, int] | None:
-    """
-    Returns the file and line of Python: the innermost one that is not in Triton's own functions.
-    """
+    """Returns the innermost file and line of Python outside Triton's library."""
     match location:
         case FileLineColLoc():
             return location.filename.data, location.line.data
@@ -119,9 +113,9 @@ def name_of(location: object) -> str | None:
 
 
 def read_file(path: Path) -> ModuleOp:
-    """Reads the module of a file. Raises `FrontendError`."""
+    """Reads TTIR from a file. Raises `FrontendError`."""
     try:
         return read(path.read_text(), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        cause = getattr(error, "strerror", None) or "it is not text"
+        cause = getattr(error, "strerror", None) or "the file is not text"
         raise FrontendError(f"cannot read the kernel: {cause}", str(path), "give a file") from None

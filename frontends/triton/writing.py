@@ -1,4 +1,4 @@
-"""Writes the tile program: sums as indices, tiles of integers, functions of elements."""
+"""Builds the tile program: indices for sums, tiles of integers, and elementwise maps."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ INDEX = IndexType()
 
 
 class Writer:
-    """Writes the tile program; `block` is where the next operation goes."""
+    """Builds the tile program; `block` is the insertion point."""
 
     def __init__(self, block: Block, name: str):
         self.block, self.name = block, name
         self.numbers: list[SSAValue] = []
-        """The values of the numbers in sums, as indices."""
+        """Index values of the numbers in sums, by id."""
         self.not_negative: set[int] = set()
         self.assumed: set[Sum | None] = set()
-        """Sums that the kernel's author says are not negative."""
+        """Sums that `tl.assume` declares not negative."""
         self.compared: dict[SSAValue, Compare] = {}
         self._casts: dict[int, SSAValue] = {}
-        """For numbers converted to indices, the original integers."""
+        """Original integers of the numbers that were cast to indices, by id."""
         self._known: list[dict[object, SSAValue]] = [{}]
         self.splats: dict[SSAValue, SSAValue] = {}
-        """The number of each tile that has one number everywhere."""
+        """Maps a uniform tile to its scalar."""
         self.location: FileLineColLoc | UnknownLoc = UnknownLoc()
         self.files: set[str] = set()
         self.hint: str | None = None
@@ -51,7 +51,7 @@ class Writer:
     # Places
 
     def at(self, op: Operation) -> None:
-        """Gives the operations that are written next the location of this operation of Triton."""
+        """Sets the location of the following operations to that of a Triton operation."""
         place, self.hint = line_of(op.location), name_of(op.location)
         if place is not None:
             file, line = place
@@ -59,7 +59,7 @@ class Writer:
             self.location = FileLineColLoc(StringAttr(Path(file).name), IntAttr(line), IntAttr(0))
 
     def refuse(self, cause: str, remedy: str = "") -> NoReturn:
-        """Refuses the current operation, with the line of Python."""
+        """Raises `FrontendError` for the current operation."""
         place, at = self.location, self.name
         if isinstance(place, FileLineColLoc):
             at = f"{place.filename.data}:{place.line.data}"
@@ -67,12 +67,12 @@ class Writer:
         raise FrontendError(cause, at, remedy)
 
     def insert(self, op: Operation) -> None:
-        """Writes an operation."""
+        """Adds an operation."""
         op.location = self.location
         self.block.add_op(op)
 
     def add(self, op: Operation) -> SSAValue:
-        """Writes an operation with one result."""
+        """Adds an operation and returns its result."""
         self.insert(op)
         if self.hint and not op.results[0].name_hint and SSAValue.is_valid_name(self.hint):
             op.results[0].name_hint = self.hint
@@ -80,7 +80,7 @@ class Writer:
 
     @contextmanager
     def inside(self, block: Block) -> Generator[None]:
-        """Writes operations to this block within the `with` block."""
+        """Sets the insertion point to a block within the `with` block."""
         before, self.block = self.block, block
         self._known.append({})
         try:
@@ -90,7 +90,7 @@ class Writer:
             self._known.pop()
 
     def once(self, key: object, make: Callable[[], SSAValue]) -> SSAValue:
-        """Reuses a value written for `key` in this or an enclosing block; else makes it."""
+        """Returns the value made for `key` in this or an enclosing block, or makes it."""
         for known in self._known:
             if key in known:
                 return known[key]
@@ -100,7 +100,7 @@ class Writer:
     # Sums
 
     def number(self, value: SSAValue, not_negative: bool = False) -> Sum:
-        """Makes a value a number that sums may contain; casts integers to indices."""
+        """Makes a value a number of sums; integers are cast to indices."""
         index = value
         if value.type != INDEX:
             index = self.add(arith.IndexCastOp(value, INDEX))
@@ -111,19 +111,19 @@ class Writer:
         return Sum.collect({(len(self.numbers) - 1,): 1})
 
     def is_not_negative(self, total: Sum) -> bool:
-        """True if a sum is known not to be negative."""
+        """True if a sum is known to be at least 0."""
         share = gcd(*(factor for _, factor in total.terms)) or 1
         if total.divide(share) in self.assumed:
             return True
         return all(factor > 0 for _, factor in total.terms) and total.numbers <= self.not_negative
 
     def constant(self, value: int) -> SSAValue:
-        """Writes a constant index."""
+        """Adds a constant index."""
         make = lambda: self.add(arith.ConstantOp.from_int_and_width(value, INDEX))  # noqa: E731
         return self.once(("constant", value), make)
 
     def index(self, total: Sum) -> SSAValue:
-        """Writes a sum as an index."""
+        """Returns a sum as an index."""
         return self.once(total, lambda: self._sum(total))
 
     def _sum(self, total: Sum) -> SSAValue:
@@ -150,7 +150,7 @@ class Writer:
         return value
 
     def compare(self, part: Compare) -> SSAValue:
-        """Compares uniform numbers."""
+        """Adds a comparison of uniform numbers."""
         a, b = self.index(part.a.start), self.index(part.b.start)
         made = self.add(arith.CmpiOp(a, b, part.predicate))
         self.compared[made] = part
@@ -159,7 +159,7 @@ class Writer:
     # Values of the program
 
     def scalar(self, total: Sum, type: Attribute) -> SSAValue:
-        """Writes a sum as an integer of a type."""
+        """Returns a sum as an integer of a type."""
         if type == INDEX:
             return self.index(total)
         for number in total.numbers:
@@ -170,13 +170,13 @@ class Writer:
         return self.once((total, type), make)
 
     def full(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """Writes a tile filled with one number."""
+        """Returns a tile filled with one number."""
         made = self.add(tile.FullOp(value, shape))
         self.splats[made] = value
         return made
 
     def tile(self, form: Affine, type: Attribute) -> SSAValue:
-        """Writes integers as a tile."""
+        """Returns affine integers as a tile."""
         if form.is_uniform:
             return self.full(self.scalar(form.start, type), form.shape)
         ranges: list[SSAValue] = []
@@ -198,18 +198,18 @@ class Writer:
         return self.map(form.shape, type, ranges, add)
 
     def _range(self, shape: Sequence[int], axis: int) -> SSAValue:
-        """Writes the index along an axis as a tile of a shape."""
+        """Returns a tile whose elements are their indices along an axis."""
         row = self.add(tile.RangeOp(shape[axis]))
         flat = [size if number == axis else 1 for number, size in enumerate(shape)]
         return self.broadcast(self.reshape(row, flat), shape)
 
     def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """Writes a tile in another shape."""
+        """Reshapes a tile."""
         same = tile.tile_of(value).shape == tuple(shape)
         return value if same else self.add(tile.ReshapeOp(value, shape))
 
     def broadcast(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """Repeats a tile along its axes of size 1."""
+        """Broadcasts a tile along its axes of size 1."""
         same = tile.tile_of(value).shape == tuple(shape)
         return value if same else self.add(tile.BroadcastOp(value, shape))
 
@@ -220,7 +220,7 @@ class Writer:
         operands: Sequence[SSAValue],
         make: Callable[[list[SSAValue]], SSAValue],
     ) -> SSAValue:
-        """Applies a function to tiles and numbers; to numbers alone if the shape has no axes."""
+        """Applies a function to elements of tiles and scalars; without axes, to scalars."""
         tiles = [value for value in operands if isinstance(value.type, tile.TileType)]
         if not tiles:
             value = make(list(operands))
@@ -233,7 +233,7 @@ class Writer:
         return self.add(tile.MapOp(tiles, [tile.tile_type(shape, element)], block))
 
     def flatten(self, value: SSAValue) -> SSAValue:
-        """Returns the number in a tile of one element."""
+        """Returns the element of a one-element tile."""
         shape = tile.tile_of(value).shape
         assert prod(shape) == 1
         element = tile.tile_of(value).element

@@ -149,8 +149,12 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"messages": USER, "temperature": 10**400}, 400, "temperature is inf"),
     ({"messages": [{"role": [], "content": "x"}]}, 400, "the role [] is not one of"),
     ({"messages": USER, "reasoning": 1}, 400, "reasoning is not supported"),
-    ({"messages": USER, "stop": ["a"] * 5}, 400, "stop must be at most 4 texts"),
-    ({"messages": USER, "stream": 1}, 400, "stream is not true or false"),
+    (
+        {"messages": USER, "stop": ["a"] * 5},
+        400,
+        "stop must be a text or a list of at most 4 texts",
+    ),
+    ({"messages": USER, "stream": 1}, 400, "stream must be true or false"),
 ]
 
 

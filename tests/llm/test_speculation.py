@@ -93,7 +93,7 @@ def test_two_answers_in_turns():
 
 
 def test_a_draft_of_other_tokens_is_refused():
-    with pytest.raises(FrontendError, match="a draft of the same family"):
+    with pytest.raises(FrontendError, match="a draft of the same model family"):
         refuse_other_tokens(prompts_of(), prompts_of("a b"), "y.gguf")
 
 

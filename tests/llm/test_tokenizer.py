@@ -244,15 +244,15 @@ def test_an_answer_ends_at_the_tokens_that_end_turns():
     ("changes", "cause"),
     [
         ({"model": "bert"}, "tokenizers of the kind 'bert'"),
-        ({"pre": "unheard-of"}, "splitting of text 'unheard-of' is unknown"),
-        ({"pre": ""}, "does not name the splitting of text"),
+        ({"pre": "unheard-of"}, "pre-tokenizer 'unheard-of' is unknown"),
+        ({"pre": ""}, "does not name its pre-tokenizer"),
         ({"tokens": []}, "no vocabulary"),
         ({"token_type": [1]}, "261 tokens, but 1 values"),
         ({"scores": [1.0]}, "261 tokens, but 1 values"),
-        ({"merges": ["a b", "x"]}, "the merge 'x' contains texts that are not tokens"),
-        ({"merges": ["a b", "a c"]}, "the merge 'a c' contains texts that are not tokens"),
+        ({"merges": ["a b", "x"]}, "the merge 'x' contains a text that is not a token"),
+        ({"merges": ["a b", "a c"]}, "the merge 'a c' contains a text that is not a token"),
         ({"eos_token_id": 261}, "eos_token_id is 261, but there are only 261 tokens"),
-        ({"bos_token_id": None, "add_bos_token": True}, "the file names none"),
+        ({"bos_token_id": None, "add_bos_token": True}, "the file does not name the token"),
     ],
 )
 def test_a_vocabulary_that_does_not_fit_is_refused(changes: dict[str, object], cause: str):
@@ -272,7 +272,7 @@ def test_pieces_without_scores_are_refused():
 
 def test_a_token_that_stands_twice_is_refused():
     metadata = byte_pair_metadata(["a b", "a b"])
-    with pytest.raises(FrontendError, match="two tokens have the same text 'ab'"):
+    with pytest.raises(FrontendError, match="two tokens have the text 'ab'"):
         tokenizer_of(metadata)
 
 
