@@ -1,4 +1,4 @@
-"""scripts/check_english.py finds sentences that have to be solved, and lets plain ones pass."""
+"""scripts/check_english.py finds unclear sentences and accepts plain ones."""
 
 from __future__ import annotations
 

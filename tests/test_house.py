@@ -1,4 +1,4 @@
-"""The figures of scripts/house.py, on a small tree."""
+"""scripts/house.py computes its figures correctly on a small tree."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """
-Imports go one way: between rooms as docs/design.md has it, between stages in a lowering's order.
+Imports follow docs/design.md between rooms, and the lowering's order between stages.
 
-Imports inside functions and for type checking count, too: a room that needs another one's types
-cannot be understood without it.
+Imports inside of functions and for type checking count, too: a reader needs the imported types.
 """
 
 from __future__ import annotations
@@ -66,12 +65,10 @@ ROOMS = {
         *("serialization", "targets", "upstream"),
     },
 }
-"""
-The rooms that a room may import; `testing`, which is not in the wheel, may import all of them.
-"""
+"""Rooms that a room may import. `testing`, which is not in the wheel, may import all rooms."""
 
 STAGES = (("analysis",), ("emit",), ("graph",), ("schedule",), ("kernel", "loops"), ("spirv",))
-"""The lowering's stages, in the order of a module's walk: none reads a later one."""
+"""Stages of the lowering in order. A stage may not import a later one."""
 
 
 Kind: TypeAlias = str
@@ -80,10 +77,7 @@ Kind: TypeAlias = str
 
 @cache
 def imports_of_file(file: Path) -> list[tuple[tuple[str, ...], Kind]]:
-    """
-    Every import of ours in a file: the path in the package of the imported module, and the kind of
-    import.
-    """
+    """Returns the path in the package and the kind of all package imports of a file."""
     start: tuple[ast.AST, Kind] = (ast.parse(file.read_text()), "top")
     pending = [start]
     imports: list[tuple[tuple[str, ...], Kind]] = []
@@ -100,7 +94,7 @@ def imports_of_file(file: Path) -> list[tuple[tuple[str, ...], Kind]]:
             kind = "types"
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and kind == "top":
             kind = "inside"
-        # Only statements hold imports.
+        # Only statements contain imports.
         children = ast.iter_child_nodes(node)
         holders = (ast.stmt, ast.excepthandler, ast.match_case)
         pending += [(child, kind) for child in children if isinstance(child, holders)]
@@ -108,7 +102,7 @@ def imports_of_file(file: Path) -> list[tuple[tuple[str, ...], Kind]]:
 
 
 def imports_of(room: str) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    """Every import of ours in a room: the file, and the path in the package."""
+    """Yields file and imported path of every package import in a room."""
     for file in sorted((ROOT / room).rglob("*.py")):
         for path, _ in imports_of_file(file):
             yield file.relative_to(ROOT), path
@@ -116,7 +110,7 @@ def imports_of(room: str) -> Iterator[tuple[Path, tuple[str, ...]]]:
 
 @cache
 def imports_of_files() -> Mapping[str, Collection[tuple[str, Kind]]]:
-    """The modules of ours that every file of the rooms names in its imports, and how."""
+    """Returns the imported modules of the package and the kinds, for every file of the rooms."""
     modules: dict[str, Path] = {}
     for room in ROOMS:
         for file in (ROOT / room).rglob("*.py"):
@@ -134,7 +128,7 @@ def imports_of_files() -> Mapping[str, Collection[tuple[str, Kind]]]:
 
 
 def cycles(*kinds: Kind) -> list[set[str]]:
-    """The circles of files that import each other in one of some ways, over all rooms."""
+    """Returns the import cycles of files over all rooms, for some kinds of imports."""
     edges = {
         name: {m for m, kind in imports if m and m != name and kind in kinds}
         for name, imports in imports_of_files().items()
@@ -170,10 +164,7 @@ CIRCLES: dict[Kind, set[str]] = {
     "inside": set(),
     "types": {"frontends", "runtime", "serialization"},
 }
-"""
-By the least binding way of importing: rooms in which files still import each other. None may be
-added, and none at all while modules are loaded.
-"""
+"""Rooms that may have import cycles between files, by the weakest kind of import."""
 
 
 @pytest.mark.parametrize("kinds", [("top",), ("top", "inside"), ("top", "inside", "types")])
@@ -209,7 +200,7 @@ def test_no_stage_of_the_lowering_reads_a_later_one():
 
 
 def reachable(room: str) -> set[str]:
-    """The rooms that a room may import, directly or along the arrows of others."""
+    """Returns the rooms that a room may import directly or indirectly."""
     return ROOMS[room].union(*(reachable(other) for other in ROOMS[room]))
 
 

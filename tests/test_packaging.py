@@ -1,4 +1,4 @@
-"""An installation has: every file, no stray top-level name, and nothing imported too early."""
+"""An installation has every file, no other top-level names, and no premature imports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DATA = {".css", ".html", ".js", ".json", ".py", ".typed"}
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     folder = tmp_path_factory.mktemp("wheel")
-    # In a copy: a build in the repository leaves files there, which the next one would take up.
+    # Builds a copy, because a build in the repository leaves files that the next build includes.
     code = "import sys, pathlib, check_dist; check_dist.copy_of_the_tree(pathlib.Path(sys.argv[1]))"
     copy = [sys.executable, "-c", code, folder / "source"]
     subprocess.run(copy, cwd=ROOT / "scripts", check=True)
@@ -64,12 +64,12 @@ def test_the_wheel_names_its_command_and_its_universe(wheel: zipfile.ZipFile):
 
 
 def imported_by(code: str) -> set[str]:
-    """The modules that a fresh interpreter holds after `code`."""
+    """Returns the modules that a new interpreter has loaded after `code`."""
     program = f"{code}\nimport sys\nprint(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    # An installation writes this file, a checkout does not have it.
+    # An installation writes this file. A checkout does not have it.
     return set(done.stdout.split()) - {"xdsl_spirv._version"}
 
 
@@ -123,7 +123,7 @@ def test_stock_xdsl_opt_finds_dialects_passes_and_targets(tmp_path: Path):
 
 
 def test_pyright_reads_every_room():
-    """It does not follow a link of `src/xdsl_spirv` that is not named itself."""
+    """Pyright follows a link in `src/xdsl_spirv` only if the link is listed."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         included = tomllib.load(file)["tool"]["pyright"]["include"]
     rooms = [

@@ -1,10 +1,10 @@
 """
-Every block of code on every page of the documentation is what it says it is.
+Every code block in the documentation is valid.
 
-Python runs, a page's blocks one after the other, and the `text` block behind them is printed.
-Commands could be typed: their options, passes, files and extras exist; commands of the README, the
-tour and the cookbook run in tests/test_readme.py. MLIR, JSON and TOML are read. A block that does
-not run here names the test that runs it.
+Python blocks of a page run in sequence, and their output is the following `text` block. Options,
+passes, files and extras of commands exist; commands of the README, the tour and the cookbook run
+in tests/test_readme.py. MLIR, JSON and TOML are parsed. A block that does not run here names its
+test.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PAGES = [
         for path in sorted(ROOT.glob(pages))
     ),
 ]
-"""CONTRIBUTING.md is performed by tests/test_walks.py, CHANGELOG.md has no code."""
+"""Pages with code: not CONTRIBUTING.md (tests/test_walks.py runs it) and CHANGELOG.md."""
 
 LANGUAGES = {"c", "glsl", "json", "mermaid", "mlir", "python", "sh", "text", "toml", "yaml"}
 
@@ -79,7 +79,7 @@ ELSEWHERE = {
         "tests/runtime/test_vulkan.py::test_steps_in_one_submission"
     ),
 }
-"""Page and first line of a block of Python that does not run here -> the test that runs it."""
+"""Page and first line of a Python block that does not run here -> the test that runs it."""
 
 
 def blocks(page: str, language: str) -> list[Block]:
@@ -126,7 +126,7 @@ def test_commands_can_be_typed(page: str):
     "page", [page for page in having("mlir") if not page.startswith("docs/passes/")]
 )
 def test_modules_are_read(page: str):
-    """Modules of docs/passes/ run in tests/passes/test_docs.py."""
+    """tests/passes/test_docs.py runs the modules of docs/passes/."""
     for block in blocks(page, "mlir"):
         parse_text(block.text)
 
@@ -155,11 +155,11 @@ def main(x=k.buffer(k.f32, read_only=True), y=k.buffer(k.f32)):
     y[k.local_id()] = sum
 """
 SUM = ("%9", "%sum")
-"""The name of the sum in the text of the module, and the one that a page gives it."""
+"""Name of the sum in the module's text, and its name on a page."""
 
 
 def a_kernel(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A `spirv.module`, its binary, and the arguments of its launch."""
+    """Writes a `spirv.module`, its binary, and the arguments of its launch."""
     names: dict[str, Any] = {}
     run(Block("kernel", 1, "python", KERNEL), names)
     written, x = names["main"], np.arange(64, dtype=np.float32)
@@ -169,7 +169,7 @@ def a_kernel(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def a_product(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A module of linalg on tensors, and its operands."""
+    """Writes a module of linalg on tensors, and its operands."""
     import xdsl_spirv as xs
     from xdsl_spirv.compiler.pipeline import linalg_to_spirv
     from xdsl_spirv.runtime.modules import context
@@ -220,7 +220,7 @@ def a_program(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def packages(*needed: str) -> Setup:
-    """The setup of a page whose Python needs packages, and skips without."""
+    """Returns a setup that skips a page without the packages."""
 
     def import_them(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
         for package in needed:
@@ -231,7 +231,7 @@ def packages(*needed: str) -> Setup:
 
 
 NOTATION = {"docs/packed-weights.md"}
-"""Pages whose `text` behind Python is notation, not output."""
+"""Pages whose `text` blocks after Python are notation, not output."""
 
 SETUP: dict[str, Setup] = {
     "docs/binary.md": a_kernel,
@@ -245,11 +245,11 @@ SETUP: dict[str, Setup] = {
     "docs/runtime.md": a_program,
     "docs/text.md": a_kernel,
 }
-"""Objects that a page's Python takes for granted: files in the folder, and names."""
+"""Setup of each page: files in the folder, and names that its Python uses."""
 
 
 def run(block: Block, names: dict[str, Any]) -> None:
-    """Run a block; the file that it has for Python is one whose lines are known."""
+    """Runs a block as a file with known lines."""
     file = f"<{block}>"
     lines = block.text.splitlines(keepends=True)
     linecache.cache[file] = (len(block.text), None, lines, file)
@@ -257,7 +257,7 @@ def run(block: Block, names: dict[str, Any]) -> None:
 
 
 SLOW = {"docs/language-models.md", "docs/runtime.md"}
-"""Pages that compile a language model; `make site-test` runs them."""
+"""Pages that compile a language model. `make site-test` runs them."""
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_python_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    """Sessions on the best device run on the interpreter here."""
+    """Sessions on the best device use the interpreter here."""
     if "examples/sum.comp" in (text := (ROOT / page).read_text()) and "k.launch(" in text:
         find_glslang_or_skip()
     monkeypatch.chdir(tmp_path)

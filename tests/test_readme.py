@@ -1,8 +1,8 @@
 """
-The commands of the README, the tour and the cookbook do as the pages say, in their order.
+The commands of the README, the tour and the cookbook have the documented effects, in order.
 
-The commands run in this process, one after the other, as their `main` functions run them; that the
-installed programs start is tests/test_packaging.py's and tests/tools' to say.
+They run in this process through their `main` functions. tests/test_packaging.py and tests/tools
+test the installed programs.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ NOT_HERE = {
     "xdsl-spirv interpret kernel.spv": "tests/tools interprets such kernels",
     "python ": "tests/test_pages.py looks the scripts up",
 }
-"""The beginnings of commands that do not run here, and who runs them."""
+"""Prefixes of commands that do not run here, and the tests that run them."""
 
 
 def commands(page: str) -> Iterator[str]:
-    """The commands of a page, without their comments."""
+    """Yields the commands of a page without comments."""
     for block in blocks_of(page):
         if block.language == "sh":
             for line in block.text.replace("\\\n", " ").splitlines():
@@ -62,7 +62,7 @@ def commands(page: str) -> Iterator[str]:
 
 
 def typed(command: str) -> tuple[int, str]:
-    """The exit status of a command and what it prints."""
+    """Returns the exit status and the output of a command."""
     words, _, place = command.partition(" > ")
     program, *arguments = shlex.split(words)
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
@@ -82,7 +82,7 @@ def typed(command: str) -> tuple[int, str]:
 
 
 def small_model(path: Path) -> None:
-    """The model of a user's: a product, a bias and an activation, of an open batch."""
+    """Writes a user's model: a product, a bias and an activation, with a dynamic batch."""
     onnx: Any = pytest.importorskip("onnx")
     np: Any = pytest.importorskip("numpy")
     pytest.importorskip("onnxruntime")
@@ -101,7 +101,7 @@ def small_model(path: Path) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout's examples, and a user's files: a model and a kernel."""
+    """Returns a folder with the checkout's examples, and a user's model and kernel."""
     fill(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -117,7 +117,7 @@ def fill(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Further files of other pages: modules, a program, kernels and an input."""
+    """Returns a folder with files for other pages: modules, a program, kernels and an input."""
     import numpy as np
 
     folder = tmp_path_factory.mktemp("more")
@@ -137,7 +137,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def more(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of that, for one page."""
+    """Returns a copy of `filled` for one page."""
     folder = shutil.copytree(filled, tmp_path / "more")
     monkeypatch.chdir(folder)
     return folder
@@ -148,7 +148,7 @@ PRINTED = {
     "docs/tour.md": ["within the bound", "spirv.KHR.CooperativeMatrixMulAdd", "; SPIR-V"],
     "docs/cookbook.md": ["#schedule.contraction", "gpu.barrier", "0 findings"],
 }
-"""Some output of the commands of a page."""
+"""Parts of the output of a page's commands."""
 
 
 MORE = ("index", "add-a-device", "binary", "checks", "explain", "onnx", "passes/README", "text")
@@ -167,7 +167,7 @@ def test_the_commands_run_one_after_the_other(page: str, folder: Path):
 
 
 def run_commands(page: str) -> str:
-    """The output of the commands of a page, one after the other; each of them succeeds."""
+    """Runs the commands of a page in order. Each must succeed. Returns the output."""
     printed = ""
     for command in commands(page):
         if command.startswith(tuple(NOT_HERE)):

@@ -1,4 +1,4 @@
-"""Imports of commands: the input's families and passes, and nothing that runs kernels."""
+"""Commands import only the modules for their input and passes, and not the interpreter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 MOST = 167
-"""Most modules of ours, packages included, that compiling one matmul may import."""
+"""Limit of our modules, including packages, that compiling one matmul imports."""
 
 MATMUL = """
 func.func @main(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>) -> tensor<64x64xf32> {
@@ -31,7 +31,7 @@ print(*sys.modules)
 
 
 def modules_after(*arguments: str | Path) -> set[str]:
-    """The modules of a process that ran a command."""
+    """Returns the modules of a process that ran a command."""
     code = COMMAND.format(arguments=list(map(str, arguments)))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split())
@@ -44,7 +44,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def modules(program: Path) -> set[str]:
-    """The modules of a process that compiled a matmul for cooperative matrices."""
+    """Returns the modules of a process that compiled a matmul for cooperative matrices."""
     source = program.with_name("matmul.mlir")
     source.write_text(MATMUL)
     return modules_after("compile", source, "--target", "nvidia-h200", "-o", program)

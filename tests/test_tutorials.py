@@ -1,4 +1,4 @@
-"""The tutorials' shape, and the stand-ins of the browser's copies. `make tutorials` runs them."""
+"""The tutorials and the browser's replacement modules are valid. `make tutorials` runs them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTEBOOKS = sorted(TUTORIALS.glob("*.py"))
 
 
 def loaded(name: str) -> ModuleType:
-    """A module of the browser's."""
+    """Returns a module of the browser's."""
     spec = importlib.util.spec_from_file_location(f"browser_{name}", BROWSER / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -50,7 +50,7 @@ def test_the_browser_loads_nothing_from_elsewhere(name: str):
 
 @pytest.mark.parametrize(("name", "findings"), [("sum", 1), ("sum_mended", 0)])
 def test_the_shipped_kernels_are_what_the_tutorial_says(name: str, findings: int):
-    """Where there is no glslang, the tutorial reads these; elsewhere they are unused."""
+    """The tutorial uses them if glslang is missing."""
     kernel = xs.assemble((TUTORIALS / "data" / f"{name}.spvasm").read_text())
     buffers: dict[str, Any] = {"Input": np.arange(128, dtype=np.float32), "Output": [0.0, 0.0]}
     assert len(xs.check(kernel, 2, buffers)) == findings
@@ -65,7 +65,9 @@ def test_casts_without_ctypes_are_those_of_xdsl(bits: int):
     ours = loaded("bitwise_casts")
     to_bits, from_bits = f"convert_f{bits}_to_u{bits}", f"convert_u{bits}_to_f{bits}"
     values = [0.0, -0.0, 1.5, -2.75, 65504.0, 1e-7, 1e-30, math.inf, -math.inf]
-    values += [1e300] * (bits > 16)  # beyond an f32 it becomes infinite; beyond an f16 xDSL raises
+    values += [1e300] * (
+        bits > 16
+    )  # A number beyond f32 becomes infinite; beyond f16, xDSL raises an error.
     for value in values:
         assert getattr(ours, to_bits)(value) == getattr(bitwise_casts, to_bits)(value)
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Patches against xDSL apply to its release, and their tests fail without them."""
+"""Patches for xDSL apply to its release, and their tests fail without them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FOLDER = ROOT / "upstream" / "patches"
 PATCHES = sorted(path.stem for path in FOLDER.glob("*.patch"))
 RELEASE = "0.75.0"
 TIMEOUT = 60
-"""Seconds of a patch's tests, which take ten; one of them is for a time that does not end."""
+"""Time limit of a patch's tests in seconds. They take ten, and one tests an endless loop."""
 
 ALONE, BOTH = ("xdsl.",), ("xdsl.", "xdsl_spirv.")
-"""Packages whose dialects and passes xDSL finds."""
+"""Packages whose dialects and passes xDSL registers."""
 
 BESIDE = """
 from xdsl.universe import Universe
@@ -30,7 +30,7 @@ from xdsl.universe import Universe
 for make_dialect in Universe.get_multiverse().all_dialects.values():
     make_dialect()
 """
-"""A plugin of pytest that installs everything that this package changes in xDSL."""
+"""A pytest plugin that installs all changes of this package in xDSL."""
 
 NEIGHBOURS = [
     *(
@@ -72,14 +72,14 @@ main()
 
 
 def apply(patch: str, checkout: Path, *options: str) -> None:
-    """Applies a patch, or some of its files, in a folder. Raises what git says."""
+    """Applies a patch, or some of its files, in a folder. Raises an error with git's message."""
     command = ["git", "apply", *options, str(FOLDER / f"{patch}.patch")]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def make_tree(checkout: Path) -> Path:
-    """Makes a folder a repository: `git apply` passes over files of another one."""
+    """Makes a folder a repository, because `git apply` skips files of another repository."""
     subprocess.run(["git", "init", "-q", checkout], check=True)
     return checkout
 
@@ -106,7 +106,7 @@ def test_the_page_lists_patches_and_workarounds():
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The release's source archive, with its tests."""
+    """Returns the release's source archive with its tests."""
     folder = tmp_path_factory.mktemp("sources")
     options = ["--no-deps", "--no-binary=:all:", "--no-build-isolation", "-d", str(folder)]
     command = [sys.executable, "-m", "pip", "download", "-q", *options, f"xdsl=={RELEASE}"]
@@ -119,13 +119,13 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read_changed_tests(patch: str) -> list[str]:
-    """The tests that a patch changes."""
+    """Returns the tests that a patch changes."""
     lines = (FOLDER / f"{patch}.patch").read_text().splitlines()
     return [line.removeprefix("+++ b/") for line in lines if line.startswith("+++ b/tests/")]
 
 
 def run_tests(tests: Sequence[str], checkout: Path, packages: tuple[str, ...]) -> int:
-    """The exit status of xDSL's tests, by the checkout's own xDSL beside these packages."""
+    """Returns the exit status of xDSL's tests on the checkout, with these packages."""
     tool = checkout / "bin" / "xdsl-opt"
     tool.parent.mkdir(exist_ok=True)
     values = {"python": sys.executable, "checkout": str(checkout), "packages": packages}

@@ -1,9 +1,10 @@
 """
-The walks of CONTRIBUTING.md are performed as they are written, and their files are counted.
+The walks of CONTRIBUTING.md work as written, and their numbers of files are right.
 
-A block whose fence names a file is applied to a copy of the tree: a new file is written, an old one
-appended to, a `diff` found by its context. The `sh` block's commands run there, and their output
-has every line of the `text` block. Files without a folder are for trying out and do not count.
+A block whose fence names a file is applied to a copy of the tree: a new file is written, an
+existing one is extended, a `diff` is located by its context. The commands of the `sh` block run
+there, and their output must contain every line of the `text` block. Files without a folder do not
+count.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ ROOT = Path(__file__).resolve().parents[1]
 LINKED = ROOT / "src" / "xdsl_spirv"
 
 COPIED = ("src", "scripts", "docs/passes", "docs/syntax.md", "docs/instructions.md", "tests")
-"""Files that a walk changes or runs, besides the folders that `src` links to."""
+"""Files that a walk changes or runs, in addition to the folders that `src` links to."""
 
 NEEDED = {
     "An ONNX operator": ("onnx", "onnxruntime"),
     "A language model's architecture": ("gguf", "cyllama"),
 }
-"""Packages without which a walk cannot be gone."""
+"""Packages that walks need."""
 
 TITLE = re.compile(r"### (?P<title>.+): (?P<count>\d+) files?")
 BLOCK = re.compile(
@@ -48,7 +49,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Walk:
-    """A section of CONTRIBUTING.md, and how many files its title promises."""
+    """A section of CONTRIBUTING.md, and the number of files in its title."""
 
     title: str
     count: int
@@ -56,7 +57,7 @@ class Walk:
 
 
 def sections(text: str) -> dict[str, str]:
-    """The text under each heading; text in a fenced block is not a heading."""
+    """Returns the text below each heading. Headings in fenced blocks do not count."""
     found, heading, fence = {"": ""}, "", ""
     for line in text.splitlines(keepends=True):
         ticks = re.match("```+|", line)
@@ -84,7 +85,7 @@ WALKS = walks()
 
 
 def patched(text: str, diff: str) -> str:
-    """The text with the hunks of a diff, each of whose old lines stands in it once."""
+    """Applies the hunks of a diff. The old lines of each must occur once in the text."""
     for hunk in diff.split("@@\n"):
         lines = hunk.splitlines(keepends=True)
         old = "".join(line[1:] for line in lines if line[0] != "+")
@@ -108,9 +109,7 @@ def apply(block: Block, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """
-    A copy of the files that walks change and run; bytecode stays valid, since times are copied.
-    """
+    """Returns a copy of the files that walks change and run. Copied times keep bytecode valid."""
     folder = tmp_path_factory.mktemp("tree")
     rooms = [
         str(path.resolve().relative_to(ROOT)) for path in LINKED.iterdir() if path.is_symlink()
@@ -128,7 +127,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files_of(tree: Path, folders: set[str]) -> dict[str, bytes]:
-    """The contents of the files in some folders of a tree, without hidden ones."""
+    """Returns the contents of the files in some folders of a tree, without hidden ones."""
     return {
         str(path.relative_to(tree)): path.read_bytes()
         for folder in folders

@@ -1,8 +1,8 @@
 """
-Kernels written by hand: a body between loads and stores of numbered buffers.
+Fixtures for handwritten kernels: a body between loads and stores of numbered buffers.
 
-`Kernel` writes the module around a body: buffer i is @b<i>, an array of its element type; `%id` is
-the invocation's number in the grid, `%lane` its number in the subgroup, `%local` in the workgroup.
+`Kernel` writes the module around a body. Buffer i is @b<i>, an array of its element type. `%id` is
+the invocation's index in the grid, `%lane` its index in the subgroup, `%local` in the workgroup.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from xdsl_spirv.interpreter.checks import Checks
 Array = np.ndarray[Any, Any]
 
 SMALL = 1 << 13
-"""Elements up to which a kernel also runs with checks."""
+"""Maximum number of elements for which a kernel also runs with checks."""
 
 
 def parse_module(text: str) -> ModuleOp:
-    """A verified module of any dialect that xdsl-opt knows."""
+    """Parses and verifies a module of any dialect that xdsl-opt knows."""
     context = Context()
     for name, factory in Universe.get_multiverse().all_dialects.items():
         context.register_dialect(name, factory)
@@ -44,7 +44,7 @@ def _buffer(element: str, stride: int) -> str:
 
 
 class Kernel:
-    """Collects a kernel's text and runs it."""
+    """Collects a kernel's text and runs the kernel."""
 
     def __init__(self) -> None:
         self.buffers: list[tuple[str, str, Array]] = []
@@ -56,33 +56,33 @@ class Kernel:
         self._next = 0
 
     def name(self) -> str:
-        """A value that is not used yet."""
+        """Returns an unused value name."""
         self._next += 1
         return f"%v{self._next}"
 
     def buffer(self, element: str, array: Array, components: int = 1) -> int:
-        """The next buffer, of `element`s that are `components` elements of the array each."""
+        """Adds a buffer. An `element` has `components` elements of the array. Returns its index."""
         type = _buffer(element, array.itemsize * components)
         self.buffers.append((type, element, array))
         return len(self.buffers) - 1
 
     def __call__(self, text: str) -> Kernel:
-        """Append lines to the body."""
+        """Appends lines to the body."""
         self.body.append(text)
         return self
 
     def op(self, text: str) -> str:
-        """Append an operation with a result; its name."""
+        """Appends an operation with a result. Returns the result's name."""
         result = self.name()
         self.body.append(f"{result} = {text}")
         return result
 
     def constant(self, value: object, type: str = "i32") -> str:
-        """A constant."""
+        """Returns a constant."""
         return self.op(f"spirv.Constant {value} : {type}")
 
     def pointer(self, buffer: int, index: str = "%id") -> str:
-        """The pointer to an element."""
+        """Returns the pointer to an element of a buffer."""
         type, element, _ = self.buffers[buffer]
         base = self.op(f"spirv.mlir.addressof @b{buffer} : {type}")
         return self.op(
@@ -91,18 +91,18 @@ class Kernel:
         )
 
     def load(self, buffer: int, index: str = "%id") -> str:
-        """An element."""
+        """Returns an element of a buffer."""
         element = self.buffers[buffer][1]
         return self.op(f'spirv.Load "StorageBuffer" {self.pointer(buffer, index)} : {element}')
 
     def store(self, buffer: int, value: str, index: str = "%id") -> Kernel:
-        """Write an element."""
+        """Writes an element of a buffer."""
         element = self.buffers[buffer][1]
         pointer = self.pointer(buffer, index)
         return self(f'spirv.Store "StorageBuffer" {pointer}, {value} : {element}')
 
     def text(self, local: tuple[int, int, int]) -> str:
-        """The module."""
+        """Returns the module's text."""
         variables = [
             f"spirv.GlobalVariable @b{i} bind(0, {i}) : {type}"
             for i, (type, _, _) in enumerate(self.buffers)
@@ -156,10 +156,10 @@ class Kernel:
         **options: Any,
     ) -> list[Array]:
         """
-        Run the kernel; the buffers as it left them.
+        Runs the kernel. Returns the buffers after the run.
 
-        Unless `checks` are given a small kernel runs again with all of them, which must find
-        what is `intended` and nothing else, and come to the same results.
+        Unless `checks` are given, a small kernel runs again with all checks. They must find
+        exactly what is `intended`, and the results must be equal.
         """
         module = parse_module(self.text(local)).body.block.first_op
         assert isinstance(module, SPIRVModuleOp)
@@ -181,13 +181,13 @@ class Kernel:
 
 @pytest.fixture
 def kernel() -> Kernel:
-    """An empty kernel."""
+    """Returns an empty kernel."""
     return Kernel()
 
 
 @pytest.fixture
 def new_kernel() -> type[Kernel]:
-    """Empty kernels, for tests that need several."""
+    """Returns the class of kernels, for tests that need several."""
     return Kernel
 
 
@@ -196,11 +196,11 @@ Parse = Callable[[str], ModuleOp]
 
 @pytest.fixture
 def parse() -> Parse:
-    """Parse and verify a module's text."""
+    """Returns a function that parses and verifies a module."""
     return parse_module
 
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """Random numbers that repeat."""
+    """Returns a seeded random generator."""
     return np.random.default_rng(20240522)

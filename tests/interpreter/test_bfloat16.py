@@ -1,4 +1,4 @@
-"""BF-05 to BF-08: bfloat16 against exact rational numbers."""
+"""BF-05 to BF-08: bfloat16 agrees with exact rational numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALL = np.arange(1 << 16, dtype=np.uint16)
 
 
 def decode(pattern: int) -> Fraction | float:
-    """BF-05: 1 sign, 8 exponent, 7 fraction bits, bias 127."""
+    """Returns a value by BF-05: 1 sign, 8 exponent, 7 fraction bits, bias 127."""
     sign = -1 if pattern >> 15 else 1
     exponent, fraction = pattern >> 7 & 0xFF, pattern & 0x7F
     if exponent == 255:
@@ -29,7 +29,7 @@ def decode(pattern: int) -> Fraction | float:
 
 
 def encode(value: np.float32, toward_zero: bool) -> int:
-    """BF-07 on the bits of a binary32 that is not NaN, in Python's integers."""
+    """Rounds a binary32 that is not NaN by BF-07, on its bits in Python integers."""
     word = int(np.float32(value).view(np.uint32))
     low, high = word & 0xFFFF, word >> 16
     up = not toward_zero and (low > 0x8000 or (low == 0x8000 and high & 1))
@@ -37,7 +37,7 @@ def encode(value: np.float32, toward_zero: bool) -> int:
 
 
 def convert(kernel: Kernel, source: str, target: str, data: Any, dtype: Any, **options: Any) -> Any:
-    """The result of `spirv.FConvert` on an array."""
+    """Returns the result of `spirv.FConvert` on an array."""
     a = kernel.buffer(source, data)
     out = kernel.buffer(target, np.zeros(data.size, dtype))
     value = kernel.op(f"spirv.FConvert {kernel.load(a)} : {source} to {target}")

@@ -1,4 +1,4 @@
-"""Kernels that are launched again: read and compiled once, whatever their buffers and grids."""
+"""A kernel is decoded and compiled once for launches with different buffers and grids."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PUSH = "!spirv.ptr<!spirv.struct<(i32 [0]), Block>, PushConstant>"
 
 @pytest.fixture
 def compilers(monkeypatch: pytest.MonkeyPatch) -> list[Compiler]:
-    """Every compiler that is made."""
+    """Returns a list of every compiler created in the test."""
     made: list[Compiler] = []
     begin = Compiler.__init__
 
@@ -41,9 +41,7 @@ def compilers(monkeypatch: pytest.MonkeyPatch) -> list[Compiler]:
 
 
 def scaled(kernel: Kernel) -> Any:
-    """
-    out = in * a specialization constant + a push constant, and the contents of Workgroup memory.
-    """
+    """Computes in * a specialization constant + a push constant + a Workgroup element."""
     kernel.globals += [
         "spirv.SpecConstant @scale spec_id(3) = 2 : i32",
         f"spirv.GlobalVariable @push : {PUSH}",

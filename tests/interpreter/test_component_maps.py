@@ -1,4 +1,4 @@
-"""CM-18: the component mappings, against what drivers were measured to do."""
+"""CM-18: component mappings agree with measurements on drivers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ WIDTHS = {8: np.int8, 16: np.float16, 32: np.float32}
 
 
 def held(mapping: Any, each: Fragment, bits: int) -> np.ndarray[Any, Any]:
-    """(lanes, components, 2): row and column of each component."""
+    """Returns row and column of each component: (lanes, components, 2)."""
     form = CooperativeMatrix(
         np.dtype(WIDTHS[bits]), each.rows, each.columns, Scope.Subgroup, USES[each.use]
     )
@@ -84,7 +84,7 @@ def held(mapping: Any, each: Fragment, bits: int) -> np.ndarray[Any, Any]:
     ids=lambda v: f"{v.use}-{v.rows}x{v.columns}-{v.lanes}" if isinstance(v, Fragment) else v,
 )
 def test_documented_maps_hold_every_component_equally_often(name: str, each: Fragment) -> None:
-    """Once, or on RDNA 3 once in every 16 invocations for A and B."""
+    """RDNA 3 duplicates A and B in every 16 invocations."""
     replicated = name.startswith("amd-rdna3") and each.use != "Acc"
     times = each.lanes // 16 if replicated else 1
     for bits in each.component_bits:
@@ -98,7 +98,7 @@ def test_documented_maps_hold_every_component_equally_often(name: str, each: Fra
 
 
 def one(name: str, use: str, bits: int, lanes: int, columns: int = 16) -> np.ndarray[Any, Any]:
-    """The only map of a use in a data file."""
+    """Returns the only map of a use in a data file."""
     (each,) = [
         each
         for mapping, each in DOCUMENTED
@@ -110,8 +110,10 @@ def one(name: str, use: str, bits: int, lanes: int, columns: int = 16) -> np.nda
 
 def test_rdna3_as_gpuopen_writes_it() -> None:
     """
-    The article's kernel: `a_frag[e] = a[16 * (lane % 16) + e]`, `b_frag[e] = b[16 * e + lane % 16]`
-    and for the result, of 32 invocations, row 2 * e + lane / 16 and column lane % 16.
+    The map equals that of GPUOpen's article.
+
+    There, `a_frag[e] = a[16 * (lane % 16) + e]` and `b_frag[e] = b[16 * e + lane % 16]`. The
+    result has row 2 * e + lane / 16 and column lane % 16 for 32 invocations.
     """
     lane, element = np.ogrid[:32, :16]
     a, b, c = (one("amd-rdna3", use, 16, 32) for use in ("A", "B", "Acc"))
@@ -125,7 +127,7 @@ def test_rdna3_as_gpuopen_writes_it() -> None:
 
 
 def test_rdna4_as_mesa_draws_it() -> None:
-    """The first element of every 16 invocations, and that the others follow it."""
+    """The map equals Mesa's diagram of the first element of every 16 invocations."""
     rows = {32: [0, 8], 64: [0, 8, 4, 12]}
     for lanes, first in rows.items():
         for use, axis in (("Acc", 0), ("B", 0), ("A", 1)):
@@ -136,10 +138,7 @@ def test_rdna4_as_mesa_draws_it() -> None:
 
 
 def test_xe2_as_mesa_loads_it() -> None:
-    """
-    One row of C for each component; words of A hold neighbours of a row, words of B of a column,
-    as VNNI packs them.
-    """
+    """Components of C are rows. Words of A pack a row, words of B a column (VNNI)."""
     c = one("intel-xe2", "Acc", 32, 16)
     lane, element = np.ogrid[:16, :8]
     assert (c[..., 0] == element).all()
@@ -148,7 +147,7 @@ def test_xe2_as_mesa_loads_it() -> None:
         packed, words = 32 // bits, columns * bits // 32
         a = one("intel-xe2", "A", bits, 16, columns)
         lane, element = np.ogrid[:16, : a.shape[1]]
-        # Invocation 1's first word has columns 2 and 3 of row 0 in 16 bits.
+        # The first word of invocation 1 has columns 2 and 3 of row 0, 16 bits each.
         assert (a[..., 1] == lane % words * packed + element % packed).all()
         assert (a[..., 0] == lane // words + element // packed * (16 // words)).all()
         b = one("intel-xe2", "B", bits, 16)
@@ -158,7 +157,7 @@ def test_xe2_as_mesa_loads_it() -> None:
 
 
 def test_listed_shapes_are_known() -> None:
-    """Every matrix that a target's file lists has a map."""
+    """Every matrix shape in a target file has a map."""
     for name in {name for name, _ in DOCUMENTED}:
         target = machine(name)
         kinds = {"A": target.shapes("A"), "B": target.shapes("B"), "Acc": target.shapes("Acc")}

@@ -1,4 +1,4 @@
-"""Conversions of other types, against Python's exact arithmetic."""
+"""Conversions agree with Python's exact arithmetic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ ALL = np.arange(1 << 16, dtype=np.uint16)
 
 
 def run(kernel: Kernel, op: str, source: str, target: str, data: Any, dtype: Any) -> Any:
-    """The result of a conversion of an array."""
     a = kernel.buffer(source, data)
     out = kernel.buffer(target, np.zeros(data.size, dtype))
     value = kernel.op(f"spirv.{op} {kernel.load(a)} : {source} to {target}")

@@ -1,4 +1,4 @@
-"""CM-13, CM-18, CM-23, CM-25: cooperative matrices against Python's exact arithmetic."""
+"""CM-13, CM-18, CM-23, CM-25: cooperative matrices agree with Python's exact arithmetic."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ OPS = "spirv.KHR.CooperativeMatrix"
 
 
 def coop(rows: int, columns: int, element: str, use: str, scope: str = "Subgroup") -> str:
-    """A cooperative matrix type."""
+    """Returns a cooperative matrix type."""
     return f"!spirv.coopmatrix<{rows}x{columns}x{element}, {scope}, Matrix{use}>"
 
 
 def load(kernel: Kernel, buffer: int, type: str, stride: int, start: str, layout: str) -> str:
-    """A cooperative load from element `start` of a buffer."""
+    """Adds a cooperative load from element `start` of a buffer."""
     element = kernel.buffers[buffer][1]
     pointer = kernel.pointer(buffer, start)
     return kernel.op(
@@ -34,7 +34,7 @@ def load(kernel: Kernel, buffer: int, type: str, stride: int, start: str, layout
 def store(
     kernel: Kernel, buffer: int, matrix: str, type: str, stride: int, start: str, layout: str
 ) -> None:
-    """A cooperative store to element `start` of a buffer."""
+    """Adds a cooperative store to element `start` of a buffer."""
     element = kernel.buffers[buffer][1]
     pointer = kernel.pointer(buffer, start)
     kernel(
@@ -80,7 +80,7 @@ def test_cm_13_every_subgroup_has_its_own_matrix(kernel: Kernel) -> None:
 
 
 def bits(value: int, width: int, sign: bool) -> int:
-    """The low bits of an integer, read with or without sign."""
+    """Returns the low bits of an integer, interpreted as signed or unsigned."""
     value &= (1 << width) - 1
     return value - (1 << width) if sign and value >> (width - 1) else value
 
@@ -109,7 +109,7 @@ def test_cm_23_integer_muladd_is_exact(
     c = rng.integers(wide.min, wide.max, (m, n), wide.dtype, endpoint=True)
     saturating = "AccSat" in flags
     if saturating:
-        # CM-24: what overflows inside A*B is undefined, so the products are kept small.
+        # CM-24: overflow in A*B is undefined, so the products are small.
         a, b = (a & 3).astype(a.dtype), (b & 1).astype(b.dtype)
         c[0], c[1], c[2], c[3] = wide.max, wide.min, wide.max - 5, -1
     types = (

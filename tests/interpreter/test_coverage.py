@@ -1,4 +1,4 @@
-"""Every operation of the dialect executes, or stands here with the reason why it does not."""
+"""Every operation of the dialect can be executed, or is listed here with the reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_EXECUTED = {
 }
 
 WHOLE_TENSORS = ("spirv.Tosa.", "spirv.ARM.Graph")
-"""Graphs are executed by `interpreter/graphs`, not by invocations."""
+"""Operations of graphs, which `interpreter/graphs` executes."""
 
 OPERATIONS = {op.name: op for op in SPIRV.operations}
 

@@ -1,4 +1,4 @@
-"""Breakpoints, values of all lanes, traces."""
+"""The debugger supports breakpoints, values of all lanes and traces."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_breakpoint_nowhere_is_refused(kernel: Kernel) -> None:
 
 
 def test_steps(kernel: Kernel, parse: Parse) -> None:
-    """The instructions after a breakpoint, in order, and then no more."""
+    """The debugger stops at each instruction after a breakpoint, in order."""
     value = kernel.op("spirv.IAdd %id, %one : i32")
     twice = kernel.op(f"spirv.IMul {value}, {value} : i32")
     kernel.op(f"spirv.ISub {twice}, %one : i32")
@@ -107,7 +107,7 @@ def test_steps(kernel: Kernel, parse: Parse) -> None:
 
 
 def number_of(kernel: Kernel, name: str, parse: Parse) -> int:
-    """The number of the only instruction of a kernel that is called so."""
+    """Returns the index of the only instruction of a kernel with this name."""
     module = parse(kernel.text((32, 1, 1)))
     (op,) = [op for op in module.walk() if op.name == name]
     return places.number_of(op)

@@ -1,4 +1,4 @@
-"""Cooperative matrices whose sizes and layout operations on specialization constants decide."""
+"""Operations on specialization constants determine sizes and layout of cooperative matrices."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ void main() {
 
 @pytest.fixture(scope="module")
 def binary(glslang: list[str], tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The compiled shader."""
     folder: Path = tmp_path_factory.mktemp("derived")
     source, output = folder / "x.comp", folder / "x.spv"
     source.write_text(SHADER)

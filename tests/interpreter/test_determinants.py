@@ -1,4 +1,4 @@
-"""Determinants and inverses of small integers are exact, as drivers' are."""
+"""Determinants and inverses of small integer matrices are exact, as on drivers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xdsl_spirv.interpreter.determinants import determinant, inverse
 
 
 def exact(matrix: list[list[int]]) -> int:
-    """The sum over all permutations."""
+    """Returns the determinant as a sum over all permutations."""
     total = 0
     for order in permutations(range(len(matrix))):
         swaps = sum(a > b for i, a in enumerate(order) for b in order[i + 1 :])
@@ -27,7 +27,7 @@ def exact(matrix: list[list[int]]) -> int:
 def test_integers(size: int, dtype: type):
     rng = np.random.default_rng(size)
     matrices = rng.integers(-9, 20, (200, size, size))
-    # Half of them are singular: the last row is a sum of multiples of the others.
+    # Half of the matrices are singular: the last row is a linear combination of the others.
     factors = rng.integers(-2, 3, (100, 1, size - 1))
     matrices[:100, -1:] = factors @ matrices[:100, :-1]
     found = determinant(matrices.astype(dtype))

@@ -1,4 +1,4 @@
-"""Divergent control flow: every lane as if it ran alone, checked against plain Python."""
+"""In divergent control flow, every lane behaves as if it ran alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_loops_with_trip_counts_by_lane(kernel: Kernel) -> None:
 
 
 def nested(n: int) -> int:
-    """The result of the kernel below: nested loops with early exits, the last one's value."""
+    """Returns the result of the kernel below: the last value of nested loops with early exits."""
     total = 0
     for i in range(n % 7):
         j = 0
@@ -97,7 +97,7 @@ def test_nested_loops_with_early_exits_and_values_used_after(
 
 
 def test_a_value_of_the_loop_body_is_each_lanes_own_last(kernel: Kernel) -> None:
-    """A value defined in the body and read after the loop without a block argument."""
+    """The value is used after the loop without a block argument."""
     out = kernel.buffer("i32", np.zeros(32, np.int32))
     kernel.functions.append("""
       spirv.func @last(%n: i32) -> i32 "None" {
@@ -221,7 +221,7 @@ def test_both_arms_to_one_block_swap_their_arguments(kernel: Kernel) -> None:
 
 
 def test_group_operations_after_a_divergent_loop_see_all_lanes(kernel: Kernel) -> None:
-    """Lanes that leave the loop wait: the sum behind it is over all of them."""
+    """Lanes that left the loop early take part in the sum."""
     out = kernel.buffer("i32", np.zeros(32, np.int32))
     kernel("""
       spirv.mlir.loop {
@@ -302,7 +302,7 @@ module attributes {gpu.container_module} {
 
 
 def structured(n: int) -> int:
-    """The result of the kernel above."""
+    """Returns the result of the kernel above."""
     x, y = 1, n
     for _ in range(n):
         x, y = (x // 2 if x > 50 else 2 * x + y), x

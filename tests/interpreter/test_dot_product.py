@@ -1,4 +1,4 @@
-"""DOT-14, DOT-15, DOT-16 against Python's integers."""
+"""DOT-14, DOT-15, DOT-16: dot products agree with Python's integers."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ EDGES = (0, 1, -1, 127, -128, 63)
 
 
 def bits(value: int, width: int, sign: bool) -> int:
-    """The low bits of an integer, read with or without sign."""
+    """Returns the low bits of an integer, interpreted as signed or unsigned."""
     value &= (1 << width) - 1
     return value - (1 << width) if sign and value >> (width - 1) else value
 
 
 def exact(a: list[int], b: list[int], kind: str, width: int) -> int:
-    """DOT-15: extend each component as the instruction says, the exact sum of products."""
+    """Returns the exact sum of products of components extended by DOT-15."""
     first, second = {"S": (True, True), "U": (False, False), "SU": (True, False)}[kind]
     return sum(bits(x, width, first) * bits(y, width, second) for x, y in zip(a, b, strict=True))
 
 
 def clamp(value: int, width: int, sign: bool) -> int:
-    """Saturated to a type's range."""
+    """Clamps an integer to a type's range."""
     low, high = (-(1 << width - 1), (1 << width - 1) - 1) if sign else (0, (1 << width) - 1)
     return min(max(value, low), high)
 

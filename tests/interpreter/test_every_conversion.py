@@ -1,6 +1,4 @@
-"""
-Every 16-bit pattern and every 8-bit one through every conversion, against Python's integers.
-"""
+"""Every 16-bit and 8-bit pattern is converted as Python's integers predict."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint6
 
 
 def conversions() -> list[tuple[str, str, str]]:
-    """(instruction, source, target) with a source of at most 16 bits."""
+    """Returns (instruction, source, target) for sources of at most 16 bits."""
     found: list[tuple[str, str, str]] = []
     for source in NARROW:
         for target in DTYPES:
@@ -56,7 +54,7 @@ def test_every_pattern(kernel: Kernel, name: str, source: str, target: str, step
     size = np.dtype(DTYPES[source]).itemsize
     patterns = np.arange(0, 1 << 8 * size, step if size > 1 else 1)
     patterns = np.resize(patterns, -(-patterns.size // 32) * 32).astype(UNSIGNED[size])
-    kernel.intended = None  # Patterns outside an integer's range are among them.
+    kernel.intended = None  # Some patterns are outside of an integer's range.
     a = kernel.buffer(source, patterns.view(DTYPES[source]))
     out = kernel.buffer(target, np.zeros(patterns.size, DTYPES[target]))
     value = kernel.op(f"spirv.{name} {kernel.load(a)} : {source} to {target}")
@@ -72,7 +70,7 @@ def test_every_pattern(kernel: Kernel, name: str, source: str, target: str, step
 
 @pytest.mark.parametrize("name", exact.FORMATS)
 def test_the_reference_itself(name: str) -> None:
-    """Its formats are ml_dtypes' and numpy's: values, and rounding halfway between neighbours."""
+    """The reference agrees with ml_dtypes and numpy on values and halfway rounding."""
     format = exact.FORMATS[name]
     patterns = range(0, 1 << format.bits, max(1, (1 << format.bits) // 4099))
     dtype = np.dtype(DTYPES[name])
@@ -104,7 +102,7 @@ def test_the_reference_rounds_ties_to_even() -> None:
 @pytest.mark.parametrize("target", ["f8E5M2", "f8E4M3FN"])
 @pytest.mark.parametrize("source", ["f16", "bf16"])
 def test_saturating_conversions_to_eight_bits(kernel: Kernel, source: str, target: str) -> None:
-    """Every pattern: what is too large, infinities too, becomes the largest number; NaN stays."""
+    """Too large values and infinities become the largest number; NaN stays."""
     patterns = np.arange(1 << 16).astype(np.uint16)
     numbers = patterns.view(DTYPES[source])
     a = kernel.buffer(source, numbers.copy())

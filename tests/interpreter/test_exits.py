@@ -1,4 +1,4 @@
-"""`break` and `continue` out of nested constructs: every lane as if it ran alone."""
+"""With `break` and `continue` out of nested constructs, every lane behaves as if it ran alone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LOOP = """
 
 
 def alone(seed: int) -> int:
-    """The result of one lane."""
+    """Returns the result of one lane."""
     total = 0
     for i in range(9):
         mixed = i + seed
@@ -72,7 +72,7 @@ def alone(seed: int) -> int:
 def test_break_and_continue_from_within(
     kernel: Kernel, local: int, subgroup: int, seed: str
 ) -> None:
-    """Lanes part, or (by workgroup) agree; code after the loop runs for all of them together."""
+    """All lanes run the code after the loop together."""
     out = kernel.buffer("i32", np.zeros(local * 12, np.int32))
     for name, number in {"nine": 9, "seven": 7, "fifth": 5, "three": 3, "many": 5000}.items():
         kernel(f"%{name} = spirv.Constant {number} : i32")
@@ -85,7 +85,7 @@ def test_break_and_continue_from_within(
 
 
 def test_all_lanes_are_there_after_the_loop(kernel: Kernel) -> None:
-    """A barrier and a subgroup sum behind a loop that lanes leave by different breaks."""
+    """A barrier and a subgroup sum follow a loop with several breaks."""
     out = kernel.buffer("i32", np.zeros(64, np.int32))
     for name, number in {"nine": 9, "seven": 7, "fifth": 5, "three": 3, "many": 5000}.items():
         kernel(f"%{name} = spirv.Constant {number} : i32")
@@ -99,5 +99,5 @@ def test_all_lanes_are_there_after_the_loop(kernel: Kernel) -> None:
 
 
 def sum_of(first: int) -> int:
-    """The sum over a subgroup."""
+    """Returns the sum over a subgroup."""
     return sum(alone(seed) for seed in range(first, first + 32))

@@ -1,4 +1,4 @@
-"""Replicated composites, constant data, hints, and NVIDIA's second cooperative matrices."""
+"""Replicated composites, constant data, hints and NV cooperative matrices 2 execute correctly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ spirv.func @combine(%a: f32, %b: f32) -> f32 "None" {
 
 
 def matrix(kernel: Kernel, buffer: int, type: str = ACCUMULATOR, stride: int = 8) -> str:
-    """A matrix by rows from a buffer's start."""
+    """Returns a row-major matrix from the start of a buffer."""
     pointer, step = kernel.pointer(buffer, "%zero"), kernel.constant(stride)
     return kernel.op(
         f"spirv.KHR.CooperativeMatrixLoad {pointer}, {step}, <RowMajor> : "
@@ -28,7 +28,7 @@ def matrix(kernel: Kernel, buffer: int, type: str = ACCUMULATOR, stride: int = 8
 
 
 def put(kernel: Kernel, buffer: int, value: str, type: str, stride: int) -> Any:
-    """A matrix by rows to a buffer's start."""
+    """Stores a row-major matrix at the start of a buffer."""
     pointer, step = kernel.pointer(buffer, "%zero"), kernel.constant(stride)
     return kernel(
         f"spirv.KHR.CooperativeMatrixStore {pointer}, {value}, {step}, <RowMajor> : "
@@ -104,7 +104,7 @@ def test_fma_is_rounded_once(kernel: Kernel) -> None:
 
 
 def reduced(values: Any, how: str) -> Any:
-    """Sums of whole numbers, which no order changes."""
+    """Returns reductions of integers, which are exact in any order."""
     if how == "CooperativeMatrixReduce2x2":
         return values.reshape(2, 2, 4, 2).sum(axis=(1, 3))
     axes = {"Row": 1, "Column": 0, "Row|Column": (0, 1)}[how]
@@ -167,7 +167,7 @@ spirv.func @each(%row: i32, %column: i32, %x: f32, %scale: f32) -> f32 "None" {
 def test_a_function_sees_the_component_of_another_matrix(
     kernel: Kernel, rng: np.random.Generator
 ) -> None:
-    """glslang gives `coopMatPerElementNV` a matrix as a further argument."""
+    """glslang adds the matrix as an argument of `coopMatPerElementNV`."""
     data, other = (rng.integers(-50, 50, (4, 8)).astype(np.float32) for _ in range(2))
     kernel.functions.append("""
 spirv.func @each(%row: i32, %column: i32, %x: f32, %y: f32) -> f32 "None" {

@@ -1,11 +1,11 @@
 """
-Shaders compiled by glslang execute, and give lavapipe's results.
+Shaders compiled by glslang give lavapipe's results.
 
-Every shader of `glsl/` reads 1,024 words, edge values among them, at binding 0 and writes words at
-binding 1. Comments at its head say how it is launched: `// grid: 2,1,2`, `// specialization:
-{SpecId: value}`, `// push: {member: value}`, `// tolerance: 1e-4` where results are floats that
-devices may round otherwise, `// since: vulkan1.2` what it needs. Each is compiled for an old Vulkan
-as it is and for a new one through spirv-opt, decoded, encoded again, and run with all checks, which
+Every shader of `glsl/` reads 1,024 words, some of them edge values, at binding 0, and writes words
+at binding 1. Comments at its head describe the launch: `// grid: 2,1,2`, `// specialization:
+{SpecId: value}`, `// push: {member: value}`, `// tolerance: 1e-4` for float results that devices
+round differently, `// since: vulkan1.2` for the least version. Each is compiled directly for an
+old Vulkan and through spirv-opt for a new one, decoded, encoded, and run with all checks, which
 must find nothing.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 SHADERS = sorted((Path(__file__).parent / "glsl").glob("*.comp"))
 SETTINGS = (("vulkan1.1", False), ("vulkan1.3", True))
-"""Target environment, and whether spirv-opt -O follows."""
+"""Target environment, and True for spirv-opt -O."""
 LANES = 8
 WORDS = 1 << 14
 EDGES = (0, 1, 2, 0xFFFFFFFF, 1 << 31, 0x7FFFFFFF, 31, 32, 0xFFFFFFFE, 7, 255, 256, 0xFFFF, 1 << 16)
@@ -50,7 +50,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Launch:
-    """A compiled shader and what its head says."""
+    """A compiled shader and the values of its head comments."""
 
     name: str
     binary: bytes
@@ -68,7 +68,7 @@ class Launch:
 
     @property
     def validation(self) -> list[str]:
-        """Options that tell spirv-val about the features that the shader needs."""
+        """Options that enable the shader's features in spirv-val."""
         return self.head.get("validation", "").split()
 
     @property
@@ -85,7 +85,7 @@ def _buffers() -> dict[tuple[int, int], Array]:
 
 @pytest.fixture(scope="module", params=[0, pytest.param(1, marks=pytest.mark.long)])
 def turn(request: pytest.FixtureRequest) -> int:
-    """The quick tests take one setting of each shader, in turn; the long ones the other."""
+    """Returns the setting for each shader: quick tests alternate, long tests take the other one."""
     return request.param
 
 
@@ -93,7 +93,7 @@ def turn(request: pytest.FixtureRequest) -> int:
 def launches(
     turn: int, glslang: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Launch]:
-    """Every shader in its setting, from the Vulkan on that its head names."""
+    """Returns every shader in its setting, from the Vulkan version of its head on."""
     folder = tmp_path_factory.mktemp("glsl")
     optimizer = khronos.find("spirv-opt")
     found: dict[str, Launch] = {}
@@ -117,7 +117,7 @@ def launches(
 def devices_results(
     launches: dict[str, Launch], run_on_lavapipe: RunOnLavapipe
 ) -> dict[str, Array]:
-    """The buffers that lavapipe writes, under the validation layer."""
+    """Returns the buffers that lavapipe writes under the validation layer."""
     jobs = {
         name: Dispatch(
             launch.binary,
@@ -174,7 +174,7 @@ def test_it_gives_what_lavapipe_gives(
 def test_it_gives_the_same_in_words_of_32_bits(
     name: str, launches: dict[str, Launch], devices_results: dict[str, Array], spirv_val: str
 ):
-    """As for a device that has no integers of 8, 16 and 64 bits and stores none of 8 and 16."""
+    """The device has no integers or storage of 8, 16 and 64 bits."""
     launch = _launch(launches, name)
     module = decode(launch.binary)
     for lower in (Int64ToWordsPass, SmallStorageToWordsPass, SmallIntegersTo32BitsPass):

@@ -1,4 +1,4 @@
-"""Operators of TOSA on numpy: by numpy's own functions, and by cases of TOSA 1.0's text."""
+"""TOSA operators give the results of numpy's functions and of cases from TOSA 1.0's text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ ELEMENTS: dict[str, Attribute] = {"float32": f32, "int8": i8, "int32": i32}
 def run(
     cls: type[tosa.TosaOp], arrays: list[Array], shape: list[int], to: Attribute, **parameters: Any
 ) -> Array:
-    """The result of one operator."""
     types = [TensorArmType(a.shape, ELEMENTS[a.dtype.name]) for a in arrays]
     result = TensorArmType(shape, to)
     graph = GraphOp("g", (types, [result]))

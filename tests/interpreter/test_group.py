@@ -1,4 +1,4 @@
-"""Group-non-uniform instructions and atomics, against loops over the invocations."""
+"""Group-non-uniform instructions and atomics agree with loops over the invocations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INTEGER = {
 
 
 def wrap(value: int) -> int:
-    """Modulo 2^32, with sign."""
+    """Returns a signed integer modulo 2^32."""
     return (value + 2**31) % 2**32 - 2**31
 
 
@@ -114,7 +114,7 @@ def test_exchanges(kernel: Kernel, name: str) -> None:
     comma = "" if name == "QuadSwap" else ","
     value = kernel.op(f"spirv.GroupNonUniform{name} <Subgroup> %id{comma} {which} : i32, i32")
     if name in ("ShuffleUp", "ShuffleDown"):
-        kernel.intended = {"UNDEF-08"}  # At the subgroup's end there is no one to read from.
+        kernel.intended = {"UNDEF-08"}  # The last lanes of a subgroup have no source lane.
     found = kernel.store(out, value).run((2, 1, 1), (32, 1, 1), 16)[0].tolist()
     for i, value in enumerate(found):
         source = EXCHANGES[name](i % 16)

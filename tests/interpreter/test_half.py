@@ -1,8 +1,8 @@
 """
-binary16 arithmetic, each result rounded: all 2^16 numbers, against numpy's own; fused additions.
+binary16 arithmetic rounds each result like numpy for all 2^16 numbers; fused additions round once.
 
-A chain of instructions keeps binary16 wide between them where it can; values that are stored,
-selected, converted, passed on by branches or returned must be the same.
+A chain of instructions keeps intermediate values in a wider type where possible. Values that are
+stored, selected, converted, passed by branches or returned must be equal to rounded values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FUNCTIONS = {"FAdd": np.add, "FSub": np.subtract, "FMul": np.multiply, "FDiv": n
 
 
 def same(found: Any, expected: Any) -> bool:
-    """Whether all bits agree; NaN is NaN."""
+    """True if all bits agree, where all NaNs are equal."""
     nan = np.isnan(expected.astype(np.float32))
     wide = np.isnan(found.astype(np.float32))
     bits = {2: np.uint16, 4: np.uint32}[expected.dtype.itemsize]
@@ -32,7 +32,7 @@ def same(found: Any, expected: Any) -> bool:
 
 
 def wide_numbers(rng: np.random.Generator) -> Any:
-    """Every half, the numbers midway between two, their neighbours, and any bits."""
+    """Returns every half, midpoints of two, their neighbours, and random bits."""
     halves = PATTERNS.view(F16).astype(F32)
     finite = np.sort(halves[np.isfinite(halves)])
     middle = (finite[1:] + finite[:-1]) / F32.type(2)
@@ -50,13 +50,13 @@ def test_rounding_agrees_with_numpy(rng: np.random.Generator, function: Any) -> 
     with np.errstate(all="ignore"):
         expected = numbers.astype(F16)
         assert same(function(numbers), expected)
-        tail = numbers[:99]  # short arrays and others are rounded by different ways
+        tail = numbers[:99]  # Short and long arrays are rounded by different code.
         assert same(function(tail), expected[:99])
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_half_in_a_chain(kernel: Kernel, rng: np.random.Generator, name: str) -> None:
-    """x op y, then - y: the first result stays wide, the second is stored."""
+    """x op y stays wide, and the following - y is stored."""
     x = PATTERNS.view(F16)
     y = rng.integers(0, 1 << 16, 1 << 16).astype(np.uint16).view(F16)
     buffers = [kernel.buffer("f16", array.copy()) for array in (x, y, x)]
@@ -69,7 +69,7 @@ def test_every_half_in_a_chain(kernel: Kernel, rng: np.random.Generator, name: s
 
 
 def test_a_held_value_meets_everything_else(kernel: Kernel, rng: np.random.Generator) -> None:
-    """Products carried round a loop by lanes that leave it at different turns."""
+    """Lanes that leave a loop at different iterations carry products."""
     n = 512
     x = (rng.standard_normal(n) * 3).astype(F16)
     array, out, wide = x.copy(), np.zeros(n, F16), np.zeros(n, F32)
@@ -130,7 +130,7 @@ def test_a_function_returns_what_its_type_says(kernel: Kernel, rng: np.random.Ge
 
 
 def nearest(found: Any, exact: Fraction) -> bool:
-    """Whether a finite number is the nearest of its type to another, the even one of two."""
+    """True if a finite number is the nearest of its type, or the even one of two."""
     distance = abs(Fraction(float(found)) - exact)
     for side in (-np.inf, np.inf):
         other = np.nextafter(found, found.dtype.type(side))
@@ -145,7 +145,7 @@ def nearest(found: Any, exact: Fraction) -> bool:
 
 @pytest.mark.parametrize("dtype", [F16, F32])
 def test_fused_multiply_add_rounds_once(rng: np.random.Generator, dtype: Any) -> None:
-    """Against fractions: sums near what lies midway between two numbers, and subnormal ones."""
+    """Sums near midpoints of two numbers and subnormals agree with fractions."""
     n = 4000
     spread = 2.0 ** rng.integers(-12, 4, n)
     a, b = ((rng.standard_normal(n) * spread).astype(dtype) for _ in range(2))
@@ -154,7 +154,7 @@ def test_fused_multiply_add_rounds_once(rng: np.random.Generator, dtype: Any) ->
     c = np.where(rng.random(n) < 0.5, near, rng.standard_normal(n)).astype(dtype)
     a[:500] *= dtype.type(2.0 ** -(np.finfo(dtype).maxexp - 4))
     c[:500] *= dtype.type(np.finfo(dtype).smallest_normal)
-    # 1 + half an ulp + less than binary64 sees.
+    # 1 + half an ulp + less than an ulp of binary64.
     info = np.finfo(dtype)
     a[500:600], b[500:600] = dtype.type(1 + info.eps), dtype.type(1 + info.eps)
     c[500:600] = (rng.integers(1, 1 << 10, 100) * 2.0 ** (np.float64(info.nmant) + 1)).astype(dtype)

@@ -1,4 +1,4 @@
-"""Control flow of host functions, drawn: `scf` nested, and blocks that branch to each other."""
+"""Random control flow of host functions, nested `scf` and branching blocks, executes correctly."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from xdsl_spirv.runtime.modules import parse_text
 
 T = "tensor<4xi32>"
 Step = Callable[[Array, int], Array]
-"""The meaning of a statement: the next tensor, by the last one and the counter of the loop."""
+"""Maps the last tensor and the loop's counter to the next tensor."""
 
 
 class Nest:
-    """Statements as text, and their meaning; a loop's counter decides what `scf.if` takes."""
+    """Random statements as text and as a Python function. Loop counters determine `scf.if`."""
 
     def __init__(self, drawn: random.Random):
         self.drawn = drawn
@@ -29,7 +29,7 @@ class Nest:
         return f"%{kind}_{self.named}"
 
     def statements(self, value: str, counter: str, depth: int) -> tuple[str, str, Step]:
-        """Text, the name of the last value, and the meaning of one to three statements."""
+        """Returns text, name of the last value, and meaning of one to three statements."""
         lines, steps = list[str](), list[Step]()
         for _ in range(self.drawn.randint(1, 3)):
             kinds = [self.operation, *([self.loop, self.choice, self.count] if depth else [])]
@@ -54,7 +54,7 @@ class Nest:
         return text, result, lambda x, i: function(x, np.int32(number))
 
     def loop(self, value: str, counter: str, depth: int) -> tuple[str, str, Step]:
-        """`scf.while`, whose first half has statements, too."""
+        """Returns the same for `scf.while`, whose first region also has statements."""
         result, i, j, v, w = (self.name(kind) for kind in "rijvw")
         rounds, before = self.drawn.randint(0, 3), self.statements(v, i, 0)
         inside = self.statements(w, j, depth)
@@ -133,7 +133,7 @@ BLOCKS = 6
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_blocks_that_branch_to_each_other(seed: int):
-    """Any block may follow any other; a counter ends the walk. The tensor is an argument."""
+    """A counter ends the walk through random blocks."""
     drawn = random.Random(seed)
     odd, even = ([drawn.randrange(BLOCKS) for _ in range(BLOCKS)] for _ in range(2))
     numbers = [drawn.randint(-3, 3) for _ in range(BLOCKS)]

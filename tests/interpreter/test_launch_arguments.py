@@ -1,4 +1,4 @@
-"""A missing argument of a launch is refused by name: there is no default."""
+"""A missing argument of a launch is refused by name, because there are no defaults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OUT = "!spirv.ptr<!spirv.struct<Out, (!spirv.rtarray<i32, stride=4> [0]), Block>
 
 
 def _kernel(body: str, declarations: str = "", size: str = "LocalSize, 4, 1, 1") -> Any:
-    """A kernel that stores %r at its invocation's number in @out."""
+    """Returns a kernel that stores %r at its invocation's index in @out."""
     mode, _, sizes = size.partition(", ")
     execution = f'spirv.ExecutionMode @main "{mode}", {sizes}' if size else ""
     text = f"""

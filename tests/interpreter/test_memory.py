@@ -1,4 +1,4 @@
-"""Workgroup memory, layouts, access chains, variables, bounds."""
+"""Workgroup memory, layouts, access chains, variables and bounds behave as specified."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("budget", [1, 1 << 26])
 def test_workgroup_memory_is_each_workgroups_own(kernel: Kernel, budget: int) -> None:
-    """Each invocation reads what another one of its workgroup wrote before the barrier."""
+    """Each invocation reads another one's write before the barrier."""
     kernel.globals.append(
         "spirv.GlobalVariable @tile : !spirv.ptr<!spirv.array<64 x i32>, Workgroup>"
     )
@@ -100,7 +100,7 @@ def test_offsets_and_strides_of_a_struct(kernel: Kernel) -> None:
 
 
 def test_vectors_at_aligned_and_unaligned_places(kernel: Kernel) -> None:
-    """A vector<4xi32> in steps of 16 bytes moves as one element, in steps of 4 by components."""
+    """vector<4xi32> with stride 16 moves at once, with stride 4 by component."""
     data = np.arange(256, dtype=np.int32)
     a = kernel.buffer("vector<4xi32>", data.copy(), 4)
     out = kernel.buffer("vector<4xi32>", np.zeros(128, np.int32), 4)
@@ -234,10 +234,7 @@ def test_wrong_launches_are_refused(kernel: Kernel, change: dict[str, Any], caus
 
 
 def test_a_launch_keeps_to_its_memory_budget(parse: Parse) -> None:
-    """
-    Buffers and the compiled program aside, the peak is at most a quarter above the budget, numpy's
-    temporaries included.
-    """
+    """Beyond buffers and program, the peak exceeds the budget by at most 25 %."""
     module = find_module(parse(cooperative_tiles()))
 
     def peak(bytes: int) -> int:
@@ -256,7 +253,7 @@ def test_a_launch_keeps_to_its_memory_budget(parse: Parse) -> None:
 
 
 def cooperative_tiles() -> str:
-    """Each subgroup loads a 16x16 tile, multiplies it by itself, adds it to itself, stores it."""
+    """Returns a kernel whose subgroups compute A * A + A on 16x16 tiles."""
     array = "!spirv.struct<(!spirv.rtarray<f32, stride=4> [0]), Block>"
     block, element = (f"!spirv.ptr<{t}, StorageBuffer>" for t in (array, "f32"))
     uses = ("A", "B", "Acc")

@@ -1,4 +1,4 @@
-"""Symbols of other compilers: Halide's have dots, and one may end as another is called."""
+"""Symbols of other compilers work: names with dots, names that are suffixes of others."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_symbols_with_dots(checked: bool) -> None:
 
 
 def test_an_instruction_that_does_not_take_its_operands() -> None:
-    """Taichi has OpBitwiseAnd of Booleans, which is not valid."""
+    """Taichi emits OpBitwiseAnd on Booleans, which is invalid."""
     wrong = "%both = OpLogicalEqual %bool %less %less\n%and = OpBitwiseAnd %bool %less %both"
     text = KERNEL.replace("%zero = ", "%bool = OpTypeBool\n%zero = ", 1)
     text = text.replace("%sum =", f"%less = OpULessThan %bool %i %two\n{wrong}\n%sum =")
@@ -112,7 +112,7 @@ def test_an_instruction_of_another_set_is_named() -> None:
 @pytest.mark.parametrize("name", ["IAdd", "IMul", "UMin", "UMax", "BitwiseXor"])
 @pytest.mark.parametrize("group", ["Reduce", "InclusiveScan", "ExclusiveScan"])
 def test_a_valid_instruction_without_a_meaning_is_unsupported(name: str, group: str) -> None:
-    """Whether it is valid is not the interpreter's to say."""
+    """The interpreter does not validate."""
     wanted = f"%sum = OpGroupNonUniform{name} %u32 %two Partitioned{group}NV %i %i"
     line = next(line for line in KERNEL.splitlines() if line.startswith("%sum ="))
     module = decode(assemble(KERNEL.replace(line, wanted)).encode())

@@ -1,4 +1,4 @@
-"""Group instructions from before SPIR-V 1.3, OpenCL's instructions, DebugPrintf."""
+"""Group instructions before SPIR-V 1.3, OpenCL's instructions and DebugPrintf execute correctly."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_floats_of_intel(kernel: Kernel, rng: np.random.Generator) -> None:
 
 
 def test_flags_and_blocks_of_subgroups(kernel: Kernel, rng: np.random.Generator) -> None:
-    """One of all invocations finds the flag clear; a block deals its words out to the lanes."""
+    """One invocation finds the flag clear. A block read distributes words to lanes."""
     data = rng.integers(0, 99, 64).astype(I32)
     flag, taken = kernel.buffer("i32", np.zeros(1, I32)), kernel.buffer("i32", np.zeros(32, I32))
     source, target = kernel.buffer("i32", data), kernel.buffer("i32", np.zeros(64, I32))
@@ -188,7 +188,7 @@ def test_generic_pointers_know_their_memory(kernel: Kernel) -> None:
 
 
 def test_debug_printf(kernel: Kernel) -> None:
-    """Each active invocation prints; text, integers with and without sign, floats, vectors."""
+    """Each active invocation prints text, signed and unsigned integers, floats, vectors."""
     kernel.globals.append(r'spirv.RawGlobal @format "OpString"("%u: %d %x %5.2f <%v2f>%%\0A")')
     half = kernel.constant("1.5", "f32")
     pair = kernel.op(f"spirv.CompositeConstruct {half}, {half} : (f32, f32) -> vector<2xf32>")

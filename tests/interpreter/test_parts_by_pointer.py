@@ -1,4 +1,4 @@
-"""Modf and Frexp that write through a pointer, as slang writes them, into memory others see."""
+"""Modf and Frexp write their second part through a pointer to visible memory (Slang)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VALUES = np.array([2.75, -2.75, 0.0, -0.0, 1e30, -0.1, 5.0, 3.5], np.float32)
 
 
 def _split(kernel: Kernel, name: str, second: str, index: str) -> tuple[int, int]:
-    """Buffers for the first part, and for the second, which is written at an index."""
+    """Adds buffers for the first part and for the second, which is written at an index."""
     value = kernel.load(kernel.buffer("f32", VALUES))
     first = kernel.buffer("f32", np.zeros(8, np.float32))
     dtype = np.float32 if second == "f32" else np.int32
@@ -41,7 +41,6 @@ def test_both_parts(kernel: Kernel, name: str, second: str) -> None:
 
 @pytest.mark.parametrize(("name", "second"), [("Modf", "f32"), ("Frexp", "i32")])
 def test_written_parts_race(kernel: Kernel, name: str, second: str) -> None:
-    """Nothing else writes the buffer."""
     _split(kernel, name, second, "%zero")
     checks = Checks.of("races")
     kernel.intended = {"RACE-01"}
@@ -52,7 +51,7 @@ def test_written_parts_race(kernel: Kernel, name: str, second: str) -> None:
 
 
 def test_a_loop_that_waits_for_a_part(kernel: Kernel) -> None:
-    """The first workgroup waits for a write of the second one, which runs later."""
+    """The first workgroup waits for a write of the later second one."""
     flag = kernel.buffer("f32", np.zeros(1, np.float32))
     pointer = "!spirv.ptr<f32, Function>"
     whole = kernel.op(f"spirv.Variable : {pointer}")

@@ -1,4 +1,4 @@
-"""Names of invocations in findings and livelocks, in batches that hold only some of a launch."""
+"""Findings and livelocks name invocations by their index in the whole launch."""
 
 from __future__ import annotations
 

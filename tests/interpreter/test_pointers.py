@@ -1,4 +1,4 @@
-"""Pointers among several memories, physical addresses, untyped pointers, copies of bytes."""
+"""Pointers into several memories, physical addresses, untyped pointers and byte copies work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OWN = "!spirv.untyped_ptr<Function>"
 
 
 def three(kernel: Kernel, rng: np.random.Generator, n: int = 64) -> tuple[Any, Any, int]:
-    """Two buffers of numbers and one for results."""
+    """Returns two buffers of numbers and one for results."""
     x, y = (rng.standard_normal(n).astype(np.float32) for _ in range(2))
     kernel.buffer("f32", x)
     kernel.buffer("f32", y)
@@ -29,7 +29,7 @@ def three(kernel: Kernel, rng: np.random.Generator, n: int = 64) -> tuple[Any, A
 
 
 def test_a_pointer_chosen_by_lane(kernel: Kernel, rng: np.random.Generator) -> None:
-    """OpSelect of pointers into two buffers, read and written, and compared."""
+    """OpSelect chooses pointers into two buffers, for reads, writes and comparison."""
     x, y, out = three(kernel, rng)
     before = y.copy()
     same = kernel.buffer("i32", np.zeros(64, np.int32))
@@ -73,16 +73,14 @@ def test_an_atomic_through_a_pointer_that_a_branch_chose(kernel: Kernel) -> None
 def test_physical_addresses_in_a_buffer(
     kernel: Kernel, rng: np.random.Generator, checked: bool
 ) -> None:
-    """
-    Addresses of two buffers that no variable binds; arithmetic on them; addresses of no buffer.
-    """
+    """Address arithmetic works without variables; other addresses are refused."""
     x = rng.standard_normal(64).astype(np.float32)
     y = rng.standard_normal(64).astype(np.float32)
     addresses = np.array([x.ctypes.data, y.ctypes.data], np.int64)
     table = kernel.buffer("i64", addresses)
     out = kernel.buffer("f32", np.zeros(64, np.float32))
     kernel.buffers += [("", "f32", x), ("", "f32", y)]  # buffers 2 and 3, without variables
-    kernel.intended = None  # A second run would be over copies, which lie elsewhere.
+    kernel.intended = None  # A second run would use copies at other addresses.
     odd = kernel.op(f"spirv.BitwiseAnd %id, {kernel.constant(1)} : i32")
     start = kernel.load(table, odd)
     wide = kernel.op("spirv.UConvert %id : i32 to i64")
@@ -103,7 +101,7 @@ def test_physical_addresses_in_a_buffer(
 
 
 def test_addresses_of_inactive_invocations_need_no_alignment(kernel: Kernel) -> None:
-    """Odd addresses are marked, and not read; all lie in one buffer."""
+    """Odd addresses are masked and not read."""
     x = np.arange(8, dtype=np.int32)
     table = kernel.buffer("i64", x.ctypes.data + np.arange(32, dtype=np.int64) % 2 * 5)
     out = kernel.buffer("i32", np.full(32, -1, np.int32))
@@ -164,7 +162,7 @@ def test_a_raw_chain_counts_bytes(kernel: Kernel, rng: np.random.Generator) -> N
 
 
 def test_untyped_variables_steps_and_atomics(kernel: Kernel) -> None:
-    """A variable of each invocation as bytes, and atomics on words of an untyped buffer."""
+    """A variable is used as bytes, and atomics on untyped words."""
     words = np.zeros(8, np.int32)
     struct = "!spirv.struct<(!spirv.rtarray<i32, stride=4> [0]), Block>"
     kernel.globals.append(f"spirv.KHR.UntypedGlobalVariable @raw {struct} bind(0, 0) : {RAW}")

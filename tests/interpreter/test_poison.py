@@ -1,4 +1,4 @@
-"""Poison of `arith` in functions on tensors is a finding where a result depends on it."""
+"""Poison of `arith` in functions on tensors is reported if a result depends on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ROT-07 and ROT-09: the rotation's formula, and the proposal's consequences of it."""
+"""ROT-07 and ROT-09: rotations follow the formula and the proposal's consequences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROTATE = "spirv.GroupNonUniformRotateKHR"
 
 
 def rotated(ids: range, delta: int, group: int) -> list[int]:
-    """ROT-07's formula for each invocation of a group."""
+    """Returns the source of each invocation of a group by ROT-07."""
     return [((i + delta) & (group - 1)) + (i & ~(group - 1)) for i in ids]
 
 

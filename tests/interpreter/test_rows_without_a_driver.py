@@ -1,9 +1,9 @@
 """
-Cases of Vulkan's conformance tests that no software driver runs, against exact arithmetic.
+Cases of Vulkan's conformance tests that no software driver runs agree with exact arithmetic.
 
-Cooperative matrices of bfloat16 and 8-bit floats, saturation, mixed signs, conversions between all
-component types, and the dot product of bfloat16, with the data that the conformance tests use:
-exact products, values around the wrap point, the largest numbers.
+They cover cooperative matrices of bfloat16 and 8-bit floats, saturation, mixed signs, conversions
+between all component types, and the dot product of bfloat16, with the data of the conformance
+tests: exact products, values around the wrap point, the largest numbers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def coop(rows: int, columns: int, element: str, use: str) -> str:
 
 
 def load(kernel: Kernel, element: str, use: str, values: Any) -> tuple[str, str]:
-    """A matrix and its type."""
+    """Returns a matrix and its type."""
     buffer = kernel.buffer(element, np.ascontiguousarray(values).reshape(-1))
     rows, columns = values.shape
     type = coop(rows, columns, element, use)
@@ -58,7 +58,7 @@ def load(kernel: Kernel, element: str, use: str, values: Any) -> tuple[str, str]
 
 
 def stored(kernel: Kernel, value: str, type: str, element: str, columns: int) -> Any:
-    """The matrix that the kernel ends with."""
+    """Returns the matrix that the kernel stores."""
     out = kernel.buffer(element, np.zeros(M * columns, DTYPES[element]))
     kernel(
         f"{OPS}Store {kernel.pointer(out, '%zero')}, {value}, {kernel.constant(columns)}, "
@@ -75,7 +75,7 @@ def multiplied(
     elements: tuple[str, str, str, str],
     flags: str = "",
 ) -> Any:
-    """A * B + C."""
+    """Returns A * B + C."""
     x, y, z = (
         load(kernel, element, use, values)
         for element, use, values in zip(elements[:3], ("A", "B", "Acc"), (a, b, c), strict=True)
@@ -119,11 +119,11 @@ def test_muladd_cross_wraps_under_all_signs(
 def test_muladd_saturates_under_all_signs(
     kernel: Kernel, rng: np.random.Generator, signs: tuple[bool, bool, bool, bool]
 ) -> None:
-    """The first row of A and column of B are a unit vector, and C is at both ends there."""
+    """A row of A and a column of B are unit vectors; C has both extremes."""
     a, b = (rng.integers(0, 8, shape).astype(np.int8) for shape in ((M, K), (K, N)))
     a[0], b[:, 0], a[1], b[:, 1] = 0, 0, 0, 0
     a[0, 0] = b[0, 0] = a[1, 1] = 1
-    # A negative product of an unsigned result would be undefined (CM-24).
+    # A negative product would be undefined for an unsigned result (CM-24).
     b[1, 1] = -1 if signs[1] and signs[3] else 1
     c = full_range(rng, (M, N), "i32")
     info = np.iinfo(c.dtype)
@@ -147,7 +147,7 @@ FLOATS = [
 def test_muladd_of_floats_is_exact_on_exact_products(
     kernel: Kernel, rng: np.random.Generator, first: str, second: str, result: str
 ) -> None:
-    """Halves: every sum is representable in the accumulator, and the result is rounded once."""
+    """Halves have exact sums, and the result is rounded once."""
     low, high = (-3, 5) if "bf16" in (first, result) else (-4, 12)
     a, b, c = (
         (rng.integers(low, high, shape) / 2).astype(DTYPES[element])
@@ -172,7 +172,7 @@ COMPONENTS = [("i8", True), ("i16", True), ("i32", True), ("i8", False), ("i16",
 
 
 def instruction(source: str, target: str, signed: bool) -> str:
-    """The conversion between two component types."""
+    """Returns the conversion between two component types."""
     if source[0] == "i":
         names = ("SConvert", "UConvert") if target[0] == "i" else ("ConvertSToF", "ConvertUToF")
     elif target[0] == "i":
@@ -183,7 +183,7 @@ def instruction(source: str, target: str, signed: bool) -> str:
 
 
 def interesting(rng: np.random.Generator, source: str, target: str, signed: bool) -> Any:
-    """Small numbers, and the largest of narrow formats times 1, 2 and 3/4, of both signs."""
+    """Returns small numbers, and the largest numbers of narrow formats times 1, 2 and 3/4."""
     if source[0] == "i":
         return full_range(rng, (M, N), source)
     values = rng.integers(-60, 60, (M, N)) / 4
@@ -225,7 +225,7 @@ def test_conversions_between_all_component_types(
 
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_dot_of_bfloat16(kernel: Kernel, rng: np.random.Generator, count: int) -> None:
-    """Small multiples of 1/4, whose dot product binary32 holds, rounded once; NaN stays NaN."""
+    """Multiples of 1/4 have a dot product exact in binary32, rounded once. NaN stays."""
     shape = (32, count if count != 3 else 4)
     a, b = ((rng.integers(-16, 17, shape) / 4).astype(DTYPES["bf16"]) for _ in range(2))
     a[0, 0], b[1, 1] = np.nan, np.nan

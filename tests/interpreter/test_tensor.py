@@ -1,7 +1,4 @@
-"""
-Matrices moved through tensor layouts and views, against the extensions' pseudocode for one
-component at a time.
-"""
+"""Matrices move through tensor layouts and views as in the extensions' pseudocode."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ POINTER = "!spirv.ptr<f32, StorageBuffer>"
 
 
 class State:
-    """The numbers of a layout and a view, as the extension initializes and changes them."""
+    """The parameters of a layout and a view as the extension initializes and changes them."""
 
     def __init__(
         self, rank: int, mode: str = "Undefined", view: tuple[bool, list[int]] | None = None
@@ -47,7 +44,7 @@ class State:
             self.view_stride[d] = self.view_stride[d + 1] * dims[d + 1]
 
     def element(self, row: int, column: int, columns: int) -> Any:
-        """The number of the element or block and the coordinates in it, `clipped`, `outside`."""
+        """Returns the index of the element or block, the offset in the block, and bounds flags."""
         index = row * columns + column
         if self.view is not None:
             top, rows, left, width = self.clip
@@ -86,7 +83,7 @@ class State:
 
 
 class Tensors:
-    """Writes the instructions of a layout and a view beside a `State`."""
+    """Writes instructions of a layout and a view, and updates a `State`."""
 
     def __init__(self, kernel: Kernel, state: State):
         self.kernel, self.state = kernel, state
@@ -101,7 +98,7 @@ class Tensors:
             self.view = kernel.op(f"spirv.NV.CreateTensorView : {self.view_type}")
 
     def change(self, name: str, numbers: Sequence[int], view: bool = False) -> None:
-        """One instruction that changes the layout or the view."""
+        """Adds one instruction that changes the layout or the view."""
         values = ", ".join(self.kernel.constant(n) for n in numbers)
         old, type = (self.view, self.view_type) if view else (self.layout, self.layout_type)
         types = ", ".join([type, *["i32"] * len(numbers)])
@@ -124,7 +121,7 @@ class Tensors:
     def move(
         self, pointer: str, matrix: str, type: str, store: bool = False, decode: str = ""
     ) -> str:
-        """The load or store."""
+        """Adds the load or store."""
         view = f" view({self.view})" if self.view else ""
         types = ", ".join([POINTER, type, self.layout_type, *([self.view_type] if view else [])])
         text = f"{pointer}, {matrix}, {self.layout}{view}{decode} : {types}"
@@ -141,7 +138,7 @@ def matrix_type(rows: int, columns: int, scope: str = "Subgroup") -> str:
 def loaded(
     kernel: Kernel, tensors: Tensors, source: int, rows: int, columns: int, **options: Any
 ) -> Any:
-    """The result of a load into a matrix of 9.0, stored by rows."""
+    """Returns the result of a load into a matrix of 9.0."""
     out = kernel.buffer("f32", np.zeros(rows * columns, np.float32))
     type = matrix_type(rows, columns)
     before = kernel.op(
@@ -157,7 +154,7 @@ def loaded(
 
 
 def expected(state: State, data: Any, rows: int, columns: int) -> Any:
-    """The same, one component at a time."""
+    """Returns the same by component."""
     result = np.zeros((rows, columns), np.float32)
     for row in range(rows):
         for column in range(columns):
@@ -184,7 +181,7 @@ def test_a_slice_over_the_edges(
 
 
 def test_elements_outside_of_robust_memory_are_zero(kernel: Kernel) -> None:
-    """The layout says 8 x 8, the buffer has five rows; checks find nothing wrong with it."""
+    """The layout is 8 x 8, but the buffer has five rows."""
     source = kernel.buffer("f32", np.arange(1, 41, dtype=np.float32))
     tensors = Tensors(kernel, State(2))
     tensors.dimension([8, 8])
@@ -207,7 +204,7 @@ def test_a_slice_of_five_dimensions_with_strides_and_a_slice_of_it(
 
 
 def test_a_layout_in_a_variable(kernel: Kernel, rng: np.random.Generator) -> None:
-    """glslang keeps layouts in variables of the function."""
+    """glslang stores layouts in Function variables."""
     data = rng.standard_normal(11 * 13).astype(np.float32)
     source = kernel.buffer("f32", data)
     tensors = Tensors(kernel, State(2, "Constant"))
@@ -256,7 +253,7 @@ def test_a_view_permutes_and_clips(
 
 
 def test_a_store_leaves_the_rest_alone(kernel: Kernel, rng: np.random.Generator) -> None:
-    """Stores a transposed matrix; elements outside of the tensor are dropped."""
+    """A transposed store drops elements outside of the tensor."""
     data = rng.standard_normal((8, 8)).astype(np.float32)
     source = kernel.buffer("f32", data.reshape(-1))
     target = kernel.buffer("f32", np.full(100, -1, np.float32))
@@ -276,7 +273,7 @@ def test_a_store_leaves_the_rest_alone(kernel: Kernel, rng: np.random.Generator)
 
 
 def test_a_decoded_block_format(kernel: Kernel, rng: np.random.Generator) -> None:
-    """Blocks of 8 bytes, 7 numbers of 8 bits behind a scale: what quantized weights look like."""
+    """A block has a scale and 7 numbers of 8 bits, as quantized weights do."""
     rows, columns, size = 8, 14, 7
     packed = rng.integers(-8, 8, (rows, columns // size, 8)).astype(np.int8)
     source = kernel.buffer("f32", packed.reshape(-1).view(np.float32))
@@ -322,7 +319,7 @@ def test_a_decoded_block_format(kernel: Kernel, rng: np.random.Generator) -> Non
 
 
 def test_a_decode_function_reads_shared_memory(kernel: Kernel, rng: np.random.Generator) -> None:
-    """The invocation that calls it is unknown; the race check counts all of the scope's."""
+    """The race check attributes reads to all invocations of the scope."""
     data = rng.standard_normal(64).astype(np.float32)
     source = kernel.buffer("f32", data)
     shared = "!spirv.ptr<!spirv.array<32 x f32>, Workgroup>"

@@ -1,4 +1,4 @@
-"""Cooperative vectors, the matrices, dot products and tensors of single vendors."""
+"""Cooperative vectors, matrices, dot products and tensors of single vendors execute correctly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BYTES = "!spirv.struct<(!spirv.rtarray<i8, stride=1> [0]), Block>"
 
 
 def octets(kernel: Kernel, array: Array) -> str:
-    """A buffer of any array as bytes; the pointer to its runtime array."""
+    """Adds a buffer with the array's bytes. Returns the pointer to its runtime array."""
     number = len(kernel.buffers)
     type = f"!spirv.ptr<{BYTES}, StorageBuffer>"
     kernel.buffers.append((type, "i8", array.reshape(-1).view(np.int8)))
@@ -29,19 +29,19 @@ def octets(kernel: Kernel, array: Array) -> str:
 
 
 def vector(kernel: Kernel, pointer: str, type: str, bytes: int) -> str:
-    """This invocation's vector of so many bytes."""
+    """Loads this invocation's vector of `bytes` bytes."""
     at = kernel.op(f"spirv.IMul %id, {kernel.constant(bytes)} : i32")
     return kernel.op(f"spirv.NV.CooperativeVectorLoad {pointer}[{at}] : {OCTETS}, i32 -> {type}")
 
 
 def keep(kernel: Kernel, pointer: str, value: str, type: str, bytes: int) -> None:
-    """Store this invocation's vector."""
+    """Stores this invocation's vector."""
     at = kernel.op(f"spirv.IMul %id, {kernel.constant(bytes)} : i32")
     kernel(f"spirv.NV.CooperativeVectorStore {pointer}[{at}], {value} : {OCTETS}, i32, {type}")
 
 
 def settings(input: str, matrix: str, m: int, k: int, layout: str, bias: str = "") -> str:
-    """The text in the parentheses."""
+    """Returns the parameters in parentheses."""
     middle = f"bias_interpretation = {bias}, " if bias else ""
     return (
         f"(input_interpretation = {input}, matrix_interpretation = {matrix}, {middle}m = {m}, "
@@ -51,7 +51,7 @@ def settings(input: str, matrix: str, m: int, k: int, layout: str, bias: str = "
 
 @pytest.mark.parametrize("layout", ["RowMajorNV", "ColumnMajorNV"])
 def test_a_layer_of_halves(kernel: Kernel, rng: np.random.Generator, layout: str) -> None:
-    """W x + b in f16, with a stride beyond the row, after an addition of vectors."""
+    """W x + b in f16 has a padded stride, and follows a sum of vectors."""
     n, m, k, stride = 64, 6, 10, 48
     x = rng.integers(-3, 4, (n, k)).astype(np.float16)
     weights = rng.integers(-3, 4, (m, k)).astype(np.float16)
@@ -77,9 +77,7 @@ def test_a_layer_of_halves(kernel: Kernel, rng: np.random.Generator, layout: str
 
 
 def test_packed_bytes_and_saturation_to_them(kernel: Kernel, rng: np.random.Generator) -> None:
-    """
-    Products of bytes packed in words, and of integers that saturate to bytes, with one matrix.
-    """
+    """Packed bytes and integers saturated to bytes use one matrix."""
     n, m, k = 32, 5, 8
     weights = rng.integers(-128, 128, (m, k)).astype(np.int8)
     packed = rng.integers(-128, 128, (n, k)).astype(np.int8)
@@ -133,7 +131,7 @@ def test_training_accumulates(kernel: Kernel, rng: np.random.Generator) -> None:
 def test_matrices_of_the_older_extension(
     kernel: Kernel, rng: np.random.Generator, element: str, dtype: Any
 ) -> None:
-    """A by rows, B by columns; integers have their types' sign."""
+    """A is row-major, B column-major. Integers have their types' signs."""
     wide = np.float32 if element == "f16" else np.int32
     sum = "f32" if element == "f16" else element[:-1] + "32"
     low = 0 if element == "i8" else -9
@@ -194,7 +192,7 @@ def test_mixed_dot_products(
 
 
 def test_rows_of_matrices_as_arrays(kernel: Kernel, rng: np.random.Generator) -> None:
-    """Rows to a matrix, rows back as words, words to halves, half of them."""
+    """Rows become a matrix, matrix rows words, and words halves."""
     data = rng.integers(-99, 99, (32, 16)).astype(np.float16)
     words = "!spirv.array<8 x i32>"
     plain, part = "!spirv.array<16 x f16>", "!spirv.array<4 x f16>"
@@ -244,7 +242,7 @@ AT = "!spirv.array<2 x i32>"
 
 
 def tensor(kernel: Kernel, array: Array) -> str:
-    """A tensor bound to an array."""
+    """Returns a tensor bound to an array."""
     number = len(kernel.buffers)
     pointer = f"!spirv.ptr<{TENSOR}, UniformConstant>"
     kernel.globals.append(f"spirv.GlobalVariable @t{number} bind(0, {number}) : {pointer}")
@@ -254,7 +252,7 @@ def tensor(kernel: Kernel, array: Array) -> str:
 
 
 def test_tensors_are_read_and_written(kernel: Kernel, rng: np.random.Generator) -> None:
-    """Rows shifted by one column, with 5.0 beyond the edge; runs of two along the row."""
+    """Rows are shifted by one column, filled with 5.0, in runs of two."""
     data = rng.standard_normal((4, 9)).astype(np.float32)
     made = np.zeros((4, 9), np.float32)
     source, target = tensor(kernel, data), tensor(kernel, made)

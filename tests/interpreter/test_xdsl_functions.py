@@ -1,4 +1,4 @@
-"""xDSL's own interpreter runs host functions, at every stage of their lowering."""
+"""xDSL's own interpreter runs host functions at every stage of their lowering."""
 
 from __future__ import annotations
 

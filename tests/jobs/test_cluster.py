@@ -1,4 +1,4 @@
-"""Jobs on Dask's workers: dead and hung ones, a scheduler that is started anew, and refusals."""
+"""Jobs on Dask's workers survive dead and hung workers and restarts of the scheduler."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PLAYED = "vulkan:played"
 
 @pytest.fixture(scope="module")
 def engine() -> Generator[Cluster]:
-    """Two workers, each with a GPU that is not opened."""
+    """Yields two workers, each with a GPU that is not opened."""
     played = [Place(PLAYED, "played", "1", f"vulkan:{n}") for n in range(2)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cluster, "here", lambda: (*here(), *played))
@@ -108,7 +108,7 @@ def test_a_cluster_costs_less_than_5_milliseconds_a_job(engine: Cluster):
 
 
 def test_jobs_that_wait_for_a_device_hold_up_no_others(engine: Cluster):
-    """In Dask's own queue one that waits for a resource does."""
+    """In Dask's queue, a waiting job would delay others."""
     data = {"do": "return", "sleep": 0.2}
     waiting = [Job(FAULTY, data | {"n": n}, PLAYED, near="ab"[n % 2]) for n in range(10)]
     results = list(engine.run([*waiting, *jobs(8)]))
@@ -138,7 +138,7 @@ def test_two_drivers_of_a_device_are_not_mixed(engine: Cluster):
 
 
 def test_a_job_that_ends_its_workers_is_recorded_and_others_are_not(engine: Cluster, store: Store):
-    """At the end: both workers are gone, and started again."""
+    """Both workers died and were restarted."""
     bad = Job(FAULTY, {"do": "kill the worker"})
     results = list(engine.run([bad, *jobs(12, sleep=0.02)], store))
     assert Counter(result.status for _, result in results) == {"ok": 12, "lost": 1}
@@ -193,7 +193,7 @@ def test_a_scheduler_is_started_anew_in_the_middle(store: Store):
 
 
 def connected(address: str) -> Cluster:
-    """An engine, as soon as the scheduler is up."""
+    """Returns an engine when the scheduler is up."""
     end = time.monotonic() + 60
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Chooses the worker's device for the next job, on workers that are only names."""
+"""The dealer chooses the device of the next job. Workers are only names here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GPU = "vulkan:gpu"
 
 @dataclass
 class Devices:
-    """A dealer, and the jobs that workers were sent."""
+    """A dealer, and the jobs that it sent to workers."""
 
     workers: dict[str, int]
     open: bool = True
@@ -46,7 +46,7 @@ class Devices:
         return job
 
     def played(self, seconds: Callable[[str, bool], float]) -> tuple[float, Counter[str]]:
-        """When each worker has ended its last job, and how often one loads what jobs are near."""
+        """Returns the end of each worker's last job, and the numbers of loads."""
         clocks = dict.fromkeys(self.workers, 0.0)
         loaded: set[tuple[str, str]] = set()
         while any(self.sent.values()):
@@ -73,7 +73,7 @@ def test_searches_keep_to_their_device_and_none_waits(count: int):
     devices = Devices({f"worker {n}": 1 for n in range(count)})
     for n in range(160):
         devices.offer(f"search {n % 16}")
-    # Loading costs three jobs; one search is slow.
+    # Loading takes as long as three jobs. One search is slow.
     end, loads = devices.played(lambda near, new: (3 if near == "search 3" else 1) + 3 * new)
     work = 160 + 2 * 10 + 3 * loads.total()
     assert loads.total() <= 16 + 2 * (count - 1)

@@ -1,4 +1,4 @@
-"""Jobs on this machine: results, the fate of bad jobs, and the cost of an engine's own work."""
+"""Jobs on this machine return results, failing jobs are reported, and the overhead is small."""
 
 from __future__ import annotations
 
@@ -63,7 +63,6 @@ def test_a_hung_job_costs_its_own_time_only(engine: Here):
 
 
 def test_others_go_on_beside_a_long_job(engine: Here, tmp_path: Path):
-    """The first one waits for all others."""
     folder = str(tmp_path)
     waiting = job("meet", n=0, folder=folder, count=21)
     jobs = [waiting, *(job("meet", n=n, folder=folder, count=0) for n in range(1, 21))]

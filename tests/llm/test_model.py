@@ -1,4 +1,4 @@
-"""The loop reads each token once, ends where it has to, and gives whole characters."""
+"""Generation reads each token once, ends where required, and returns whole characters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONTEXT = 64
 
 
 def logits_of(tokens: list[int], session: NumpySession) -> Array:
-    """The same, of a whole text."""
+    """Returns the logits of a whole text."""
     mixed = np.tanh(session.embedding[tokens] * session.places[: len(tokens)]).sum(0)
     return (mixed @ session.output).astype(np.float32)
 
@@ -39,7 +39,7 @@ def model_of(context: int = CONTEXT, **values: Any) -> tuple[LanguageModel, Nump
 
 
 def greedy(prompt: list[int], session: NumpySession, stops: frozenset[int]) -> list[int]:
-    """The likeliest continuation, every token of the whole text anew."""
+    """Returns the likeliest continuation, computed from the whole text for each token."""
     tokens = list(prompt)
     while len(tokens) <= CONTEXT:
         token = int(np.argmax(logits_of(tokens, session)))
@@ -140,7 +140,7 @@ def test_an_answer_ends_at_a_stop_token_which_is_no_text():
 @pytest.mark.parametrize("length", [1, 60, 63, 64])
 def test_an_answer_ends_with_the_context(length: int):
     model, session = model_of()
-    session.output[:, 256:259] = 0  # No stop token is ever likeliest.
+    session.output[:, 256:259] = 0  # A stop token is never the likeliest one.
     answer = model.generate("x" * length, raw=True)
     list(answer)
     assert answer.end == "capacity"

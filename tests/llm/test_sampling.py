@@ -1,4 +1,4 @@
-"""Tokens are drawn from the distribution that was asked for."""
+"""Tokens are sampled from the requested distribution."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOGITS = np.array([1.0, 3.0, -2.0, 3.0, 0.5, -math.inf, 2.25, 1.0], np.float32)
 def expected_distribution(
     logits: np.ndarray, temperature: float, top_k: int | None, top_p: float | None
 ) -> dict[int, float]:
-    """Token by token, with exact sums."""
+    """Computes the probabilities token by token with exact sums."""
     weights = {i: math.exp(float(logit) / temperature) for i, logit in enumerate(logits)}
     order = sorted(weights, key=lambda i: (-weights[i], i))[:top_k]
     total = math.fsum(weights[i] for i in order)
@@ -55,7 +55,7 @@ def test_draws_have_the_frequencies_of_the_distribution():
     expected = expected_distribution(LOGITS, 0.8, 6, 0.97)
     assert drawn.keys() == expected.keys()
     for token, probability in expected.items():
-        # Five standard deviations.
+        # The tolerance is five standard deviations.
         tolerance = 5 * math.sqrt(count * probability * (1 - probability))
         assert abs(drawn[token] - count * probability) < tolerance
 

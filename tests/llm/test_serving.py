@@ -1,4 +1,4 @@
-"""The server answers PyPI's client of OpenAI's interface, and refuses by the right status."""
+"""The server answers OpenAI's client, and refuses requests with the right status."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LONG = "x" * 20
 
 
 class Gated(NumpySession):
-    """Waits before each run until it may go on."""
+    """Waits before each run until the test permits it."""
 
     def __init__(self, vocabulary: int, context: int, slots: int = 1):
         super().__init__(vocabulary, context, slots)
@@ -51,13 +51,13 @@ class Gated(NumpySession):
     def compute(self, function: str, /, **inputs: Any) -> Any:
         assert self.gate.wait(60)
         logits = super().compute(function, **inputs)
-        # No answer ends by itself: its length is the caller's.
+        # Answers have the length that the caller requested.
         logits[:, -4:] = -np.inf
         return logits
 
 
 def models_of(count: int) -> tuple[list[LanguageModel], Gated]:
-    """Models that share a session of so many slots."""
+    """Returns models that share a session with `count` slots."""
     prompts = Prompts(byte_pair_metadata([]) | {KEY: TEMPLATE}, "x.gguf")
     session = Gated(len(prompts.tokenizer.vocabulary.tokens), CONTEXT, count)
     texts = Texts(session, CONTEXT, count)
@@ -159,7 +159,7 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
 
 
 def reply_to(url: str, headers: Mapping[str, str], body: bytes | None = None) -> tuple[int, str]:
-    """The status and the text of a reply; a request with a body is a POST."""
+    """Returns status and text of a reply. A request with a body is a POST."""
     try:
         with urlopen(HTTPRequest(url, body, dict(headers))) as reply:
             return reply.status, reply.read().decode()
@@ -202,7 +202,7 @@ def test_a_full_queue_refuses_and_a_caller_that_goes_costs_nothing(service: Serv
     thread = threading.Thread(target=lambda: replies.append(client.completions.create(**asked)))
     thread.start()
     service.wait_until(lambda: service.server.queue.active == 1)
-    # The second waits, and goes; in its place another one waits.
+    # The second client waits and disconnects. Another one waits in its place.
     connection = HTTPConnection(service.url.removeprefix("http://"))
     connection.request("POST", "/v1/completions", json.dumps(asked), JSON)
     service.wait_until(lambda: service.server.queue.waiting == 1)
@@ -218,7 +218,7 @@ def test_a_full_queue_refuses_and_a_caller_that_goes_costs_nothing(service: Serv
         waited.join()
     assert [r.choices[0].text for r in replies] == [answer_of(LONG, 40, raw=True)] * 2
     assert service.server.queue.counters.cancelled == cancelled + 1
-    # A stream whose reader goes ends behind the token that is being computed.
+    # If a stream's reader disconnects, the stream ends after the current token.
     stream = client.completions.create(**asked, stream=True)
     next(iter(stream))
     service.session.gate.clear()
@@ -239,7 +239,7 @@ def test_a_model_that_fails_is_a_servers_error(service: Served):
 
 
 class Listener:
-    """The events of requests, by number, and the order in which they came."""
+    """Records the events of requests in order."""
 
     def __init__(self, count: int):
         self.order: list[int] = []
@@ -257,7 +257,7 @@ class Listener:
 
 
 def test_answers_advance_together_token_by_token():
-    """Two slots advance together, and each request gets the answer that it gets alone."""
+    """Each request in two slots gets the same answer as alone."""
     models, session = models_of(2)
     queue = Queue(models, waiting=4)
     session.gate.clear()
@@ -271,7 +271,7 @@ def test_answers_advance_together_token_by_token():
     for number, text in enumerate(("abc", "xyz", "third")):
         assert "".join(heard.events[number][:-1]) == answer_of(text, 12, raw=True)
         assert heard.events[number][-1] == Ended("length", 12)
-    # The third one waits until one of the two has ended.
+    # The third request waits until one of the two has ended.
     assert {0, 1} == set(heard.order[: heard.order.index(2)])
     assert [run[0] for run in session.runs].count("decode_batch") >= 10
     with pytest.raises(FullError):
@@ -279,7 +279,7 @@ def test_answers_advance_together_token_by_token():
 
 
 def test_a_batch_loses_nothing_when_requests_come_go_and_fail(monkeypatch: pytest.MonkeyPatch):
-    """32 requests in 5 slots, of different lengths; one leaves, one cannot be begun."""
+    """One of 32 requests disconnects, and one cannot start."""
     monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", 4)
     models, session = models_of(5)
     queue, heard = Queue(models, waiting=64), Listener(32)
@@ -289,7 +289,7 @@ def test_a_batch_loses_nothing_when_requests_come_go_and_fail(monkeypatch: pytes
         Request(encode(text), heard.tell(number), limit=1 + number % 17)
         for number, text in enumerate(texts)
     ]
-    # No sampler can be made of it.
+    # No sampler can be made from these options.
     requests[3].sampling = object()  # pyright: ignore[reportAttributeAccessIssue]
     session.gate.clear()
     for request in requests:
@@ -302,7 +302,7 @@ def test_a_batch_loses_nothing_when_requests_come_go_and_fail(monkeypatch: pytes
     for number in set(range(32)) - {3, 7}:
         expected = answer_of(texts[number], 1 + number % 17, raw=True)
         assert "".join(heard.events[number][:-1]) == expected
-    # A run that fails ends the requests that are in it; the slots are read again.
+    # A failed run ends its requests, and the slots are read again.
     session.fails, failed = True, Listener(2)
     for number in range(2):
         queue.submit(Request(encode(texts[number]), failed.tell(number), limit=4))
@@ -336,7 +336,7 @@ def test_other_machines_are_let_in_with_a_token_only(capsys: pytest.CaptureFixtu
 
 @pytest.mark.long
 def test_many_clients_lose_nothing(service: Served):
-    """Each of 32 clients gets its own answers; refused requests are asked again."""
+    """Each of 32 clients gets its answers. Refused requests are repeated."""
     wrong: list[Any] = []
 
     def ask(number: int) -> None:

@@ -1,4 +1,4 @@
-"""Texts that share the states of a compiled model do not mix, however they come and go."""
+"""Texts in the slots of a compiled model do not affect each other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CONTEXT, SLOTS = 24, 4
 
 
 class Reference(LogitsSession):
-    """The interpreter's reference as a session: its sums have one order in all functions."""
+    """The reference interpreter as a session, with one summation order in all functions."""
 
     def __init__(self, path: Path):
         model = import_gguf(path, context=CONTEXT, cache="f32", slots=SLOTS)
@@ -47,7 +47,7 @@ class Reference(LogitsSession):
 
 
 class RecordedAnswer(Answer):
-    """Keeps how its tokens were chosen, and the logits of each."""
+    """Records the logits of its tokens."""
 
     sampling: Sampling
     logits: list[Array]
@@ -60,7 +60,7 @@ class RecordedAnswer(Answer):
 
 class RecordedModel(LanguageModel):
     answers: dict[int, RecordedAnswer]
-    """The answers of all slots, by seed."""
+    """Answers of all slots by seed."""
 
     def answer(
         self, prompt: Sequence[int], limit: int | None, sampling: Sampling, *, begins: bool
@@ -76,9 +76,9 @@ def answer_crowd(
     session: Session, prompts: Prompts, slots: int, count: int, starts: Sequence[str]
 ) -> tuple[Mapping[int, RecordedAnswer], Mapping[int, list[Event]]]:
     """
-    The answers to `count` requests by seed, and the events that their callers got.
+    Returns the answers to `count` requests by seed, and the events of their callers.
 
-    Requests come while others are answered, often with the start of an earlier one; every fourth
+    Requests arrive during other answers, often with the start of an earlier one. Every fourth
     caller leaves.
     """
     texts, draw = Texts(session, CONTEXT, slots), np.random.default_rng(3)
@@ -131,7 +131,7 @@ def write_small_model(path: Path) -> None:
 def test_a_crowd_gets_the_logits_and_texts_that_each_gets_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Bit for bit, in f32: each text is read once more, alone, in one run of its own."""
+    """Logits are bit-identical to a run of each text alone."""
     monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", 4)
     path = tmp_path / "x.gguf"
     write_small_model(path)

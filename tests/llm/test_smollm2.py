@@ -1,6 +1,4 @@
-"""
-A real model says what numpy says of its file, on the driver that there is.
-"""
+"""A real model gives numpy's logits and answer on the available driver."""
 
 from __future__ import annotations
 

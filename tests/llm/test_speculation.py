@@ -1,4 +1,4 @@
-"""A draft's proposals never change an answer; those that are taken save runs of the model."""
+"""A draft model's proposals never change an answer. Accepted ones save runs of the model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def prompts_of(*merges: str) -> Prompts:
 
 
 def answer_of(seed: int | None, sampling: Sampling, **options: Any) -> tuple[Any, Any, Any]:
-    """An answer with a draft of another seed, or without one; the model's session, the draft's."""
+    """Returns an answer with a draft model (or none if `seed` is None), and both sessions."""
     prompts = prompts_of()
     count = len(prompts.tokenizer.vocabulary.tokens)
     session, speculation = NumpySession(count, CONTEXT), None
@@ -62,7 +62,7 @@ def test_a_draft_that_is_right_saves_runs():
     verified = runs.count(VERIFY)
     assert speculation.proposed == AHEAD * verified
     assert speculation.accepted > speculation.proposed - AHEAD
-    # The context's last tokens have no room for proposals.
+    # At the end of the context there is no room for proposals.
     assert verified + runs.count(DECODE) <= before / (AHEAD + 1) + AHEAD + 1
     assert all(past + count <= CONTEXT for _, count, past in session.runs)
     assert len(answer.tokens) == len(plain.tokens)
@@ -98,7 +98,7 @@ def test_a_draft_of_other_tokens_is_refused():
 
 
 def test_compiled_models(tmp_path: Path):
-    """Random models of one vocabulary on the interpreter: with the draft and without it."""
+    """Random models with one vocabulary run with and without the draft."""
     gguf = pytest.importorskip("gguf")
     from xdsl_spirv.testing.gguf_models import write_declared
 

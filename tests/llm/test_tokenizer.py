@@ -1,4 +1,4 @@
-"""Text becomes the tokens that the model was trained on, and tokens the same text."""
+"""Text becomes the tokens of the model's training, and tokens become the same text."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ WORDS = {
     "tekken": "It|'LL| cost| | |1|2|3|4|.|5|€| in|\n\n| | HTTPServer|'s| /|path|/;|\t漢字| x|_y| ",
     "gpt-4o": "It'LL| cost| | |123|4|.|5|€| in|\n\n| | HTTPServer's| /|path|/;|\t漢字| x|_y| ",
 }
-"""The matches of `regex` with the patterns in the models' own files."""
+"""Matches of `regex` with the patterns in the models' own files."""
 
 
 @pytest.mark.parametrize("name", WORDS)
@@ -80,7 +80,7 @@ def test_no_splitting_loses_a_byte(name: str):
 
 
 def merged_naively(word: str, merges: list[str]) -> list[str]:
-    """Merges the pair of least rank, leftmost first, until there is none."""
+    """Merges the pair of least rank, leftmost first, until none is left."""
     parts = list(word)
     while pairs := [
         (merges.index(f"{a} {b}"), i)
@@ -105,7 +105,7 @@ def test_pairs_of_bytes_merge_by_rank(whole: bool):
 
 
 def pieces_naively(text: str, metadata: dict[str, object]) -> list[str]:
-    """Merges the best of all neighbours, leftmost first, until none are a token."""
+    """Merges the best pair of neighbours, leftmost first, until no pair is a token."""
     tokens: list[str] = metadata["tokenizer.ggml.tokens"]  # pyright: ignore[reportAssignmentType]
     scores: list[float] = metadata["tokenizer.ggml.scores"]  # pyright: ignore[reportAssignmentType]
     parts = list(text)
@@ -134,7 +134,7 @@ def test_sentence_pieces_write_other_characters_as_bytes():
     tokenizer = tokenizer_of(sentence_piece_metadata())
     tokens = [tokenizer.vocabulary.tokens[number] for number in tokenizer.encode("日\n")]
     assert tokens == ["<s>", "▁", "<0xE6>", "<0x97>", "<0xA5>", "<0x0A>"]
-    # Its own sign for a space is the one character that it cannot tell from another.
+    # The vocabulary's symbol for a space is the only ambiguous character.
     texts = [text.replace("▁", " ") for text in TEXTS]
     assert [tokenizer.decode(tokenizer.encode(text)) for text in TEXTS] == texts
 
@@ -167,7 +167,7 @@ def test_text_cannot_spell_control_tokens_unless_asked():
     assert tokenizer.decode(plain) == text
     assert len(control & set(meant)) == 1
     assert tokenizer.decode(meant) == "ab<think>c"
-    # A token that is not a control token stands for itself, in any text.
+    # A token that is not a control token is ordinary text.
     assert tokenizer.vocabulary.tokens.index("<think>") in plain
 
 
@@ -194,7 +194,7 @@ def test_the_start_token_comes_once():
     assert tokenizer.encode("a")[0] == start
     assert tokenizer.encode("") == [start]
     assert tokenizer.encode(f"{CONTROL[0]}a", control=True).count(start) == 1
-    # llama-bpe begins texts with it where the file does not say.
+    # llama-bpe adds the token at the start of texts unless the file specifies otherwise.
     metadata = byte_pair_metadata([], "llama-bpe")
     del metadata["tokenizer.ggml.add_bos_token"]
     assert tokenizer_of(metadata).encode("a")[0] == start
@@ -235,7 +235,7 @@ def test_an_answer_ends_at_the_tokens_that_end_turns():
     vocabulary = vocabulary_of(byte_pair_metadata([]), "x")
     ends = {vocabulary.tokens[number] for number in vocabulary.stops}
     assert ends == {"<|im_end|>", "<|endoftext|>"} <= ENDS_OF_TURNS
-    # A text that is not a control token ends nothing.
+    # Text that is not a control token does not end the answer.
     vocabulary = vocabulary_of(byte_pair_metadata(["< /", "</ s", "</s >"]), "x")
     assert vocabulary.tokens.index("</s>") not in vocabulary.stops
 
@@ -263,7 +263,7 @@ def test_a_vocabulary_that_does_not_fit_is_refused(changes: dict[str, object], c
 
 
 def test_pieces_without_scores_are_refused():
-    """Merged in another order, they are other tokens, and the model only answers worse."""
+    """Another merge order gives other tokens and silently worse answers."""
     metadata = sentence_piece_metadata()
     del metadata["tokenizer.ggml.scores"]
     with pytest.raises(FrontendError, match="no scores of tokens"):

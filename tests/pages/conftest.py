@@ -1,4 +1,4 @@
-"""Pages of models, one of them made by others, and a browser to look at them."""
+"""Pages of models, and a browser to view them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ H200 = ("--target", "nvidia-h200")
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The pages by their subjects."""
+    """Returns the pages by subject."""
     base = tmp_path_factory.mktemp("pages")
     folder = base / LONG
     folder.mkdir()
@@ -90,7 +90,7 @@ def _explain(page: Path, *arguments: str, status: int = 0) -> None:
 
 
 def _times(program: str) -> str:
-    """Times from 1 to 8 microseconds."""
+    """Returns times from 1 to 8 microseconds."""
     dispatches = Program.load(program).manifest.dispatches
     taken = [
         DispatchTime(d.kernel, d.entry_point, (1000.0 * number,))
@@ -105,7 +105,7 @@ def _times(program: str) -> str:
 
 
 def _model() -> Path | None:
-    """A model of 234 nodes, if the package that has it is installed."""
+    """Returns a model of 234 nodes if its package is installed."""
     found = importlib.util.find_spec("rapidocr_onnxruntime")
     if found is None or found.origin is None:
         return None
@@ -115,7 +115,7 @@ def _model() -> Path | None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """A headless Chromium; where there is none the tests skip, unless tools are required."""
+    """Yields a headless Chromium. Tests skip without one, unless tools are required."""
     program = shutil.which("chromium")
     missing = [] if program else ["chromium"]
     missing += [] if importlib.util.find_spec("playwright") else ["playwright"]

@@ -1,4 +1,4 @@
-"""Pages of `explain` and `--trace-passes` in Chromium, on laptops and phones, by day and night."""
+"""Pages of `explain` and `--trace-passes` work in Chromium on laptops and phones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WINDOWS = {"laptop": (1366, 900), "phone": (390, 800)}
 NAMES = ("explained", "measured", "unmeasured", "refused", "compared", "trace", "model")
 
 PICTURES = os.environ.get("XDSL_SPIRV_PICTURES")
-"""A folder for pictures of the pages, for whoever reviews them."""
+"""Folder for screenshots of the pages, for reviews."""
 
 OVERFLOWING = """() => {
   const page = document.documentElement, wide = [];
@@ -65,7 +65,7 @@ PALE = """() => {
 
 @pytest.fixture
 def opened(browser: Any, pages: dict[str, Path]) -> Iterator[Callable[..., Any]]:
-    """Opens a page; whatever the browser complains of fails the test."""
+    """Yields a function that opens a page. Errors in the browser fail the test."""
     contexts: list[Any] = []
     complaints: list[str] = []
 
@@ -130,7 +130,7 @@ def test_a_layer_leads_to_its_details_and_its_reasons(opened: Callable[..., Any]
 
 
 def shown(page: Any) -> list[str]:
-    """The passes that are shown."""
+    """Returns the visible passes."""
     return [stage.get_attribute("data-name") for stage in page.locator(".stage:visible").all()]
 
 

@@ -1,4 +1,4 @@
-"""The page of the runner in JavaScript, in Chromium with WebGPU over SwiftShader."""
+"""The page of the JavaScript runner works in Chromium with WebGPU on SwiftShader."""
 
 from __future__ import annotations
 
@@ -27,15 +27,13 @@ PHONE = 390
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files and says nothing."""
-
     def log_message(self, format: str, *args: object) -> None:
         pass
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where this process serves the page."""
+    """Serves the page and yields its address."""
     if not NAGA.exists():
         pytest.skip("naga-wasm is not installed (npm ci --prefix examples/runner-js)")
     folder = tmp_path_factory.mktemp("page") / "runner"
@@ -51,7 +49,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Any, address: str) -> Iterator[Any]:
-    """The page when it has run its filter once."""
+    """Yields the page after the first run of its filter."""
     opened = browser.browser_type.launch(
         executable_path=shutil.which("chromium"), args=list(WEBGPU)
     )
@@ -84,7 +82,7 @@ def test_a_filter_of_pictures(page: Any):
 
 
 def test_a_program_of_ones_own(page: Any, tmp_path: Path):
-    """Open sizes, a number, a state."""
+    """The program has dynamic sizes, a number and a state."""
     compiled(target="webgpu").save(tmp_path / "program")
     page.set_input_files("#folder", tmp_path / "program")
     page.wait_for_selector("#own button")

@@ -1,4 +1,4 @@
-"""The page that tests kernels in the browser, in Chromium, as `make tutorials` has built it."""
+"""The page that tests kernels works in Chromium, as built by `make tutorials`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 BUILT = Path(__file__).resolve().parents[2] / "build" / "tutorials" / "browser"
 MEGABYTE = 1_000_000
 MOST_BYTES = 12 * MEGABYTE
-"""Bytes before the first finding: 9.6 s at 10 Mbit/s."""
+"""Limit of bytes before the first finding: 9.6 s at 10 Mbit/s."""
 
 EXAMPLES = {
     "A missing barrier": ("RACE-01", "partial[lane] += partial[lane + stride];"),
@@ -29,7 +29,7 @@ EXAMPLES = {
     ),
     "A barrier that some do not reach": ("BARRIER-01", "barrier();"),
 }
-"""The rule and the line of source that the page finds in each example."""
+"""Rule and source line that the page finds in each example."""
 
 WGSL = """\
 @group(0) @binding(0) var<storage, read_write> y: array<u32>;
@@ -52,15 +52,13 @@ void main() { while (x[0] == x[0]) x[1] += 1; }
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves files and says nothing."""
-
     def log_message(self, format: str, *args: object) -> None:
         pass
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Where this process serves the page."""
+    """Serves the page and yields its address."""
     if not (BUILT / "try" / "data.json").exists():
         assert "XDSL_SPIRV_REQUIRE_TOOLS" not in os.environ
         pytest.skip("the page is not built (make tutorials)")
@@ -73,7 +71,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def context(browser: Any) -> Iterator[Any]:
-    """A window of a telephone."""
+    """Yields a browser window of a phone's size."""
     opened = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="light")
     yield opened
     opened.close()
@@ -81,7 +79,7 @@ def context(browser: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def page(context: Any, address: str) -> Iterator[Any]:
-    """The page when it has tested its first example."""
+    """Yields the page after the test of its first example."""
     page = context.new_page()
     page.on("pageerror", lambda error: pytest.fail(f"an error of the page: {error}"))
     page.goto(address)
@@ -92,7 +90,7 @@ def page(context: Any, address: str) -> Iterator[Any]:
 
 @pytest.fixture
 def urls(page: Any) -> list[str]:
-    """Addresses of files that the page loads after its first example."""
+    """Returns addresses of files that the page loads after its first example."""
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
     return urls
@@ -126,7 +124,7 @@ def test_each_example_has_its_finding_at_its_line(page: Any, urls: list[str]):
 
 
 def test_first_bytes(browser: Any, address: str):
-    """Nothing is loaded from elsewhere, and little before the first finding."""
+    """Nothing is loaded from other servers, and few bytes before the first finding."""
     context = browser.new_context()
     page = context.new_page()
     urls: list[str] = []
@@ -172,7 +170,7 @@ def test_the_launch_is_offered_and_can_be_changed(page: Any):
 
 
 def test_functions_that_are_not_loaded_at_first(page: Any, urls: list[str]):
-    """The whole Python is loaded where the small one stops, as it does at a file of numbers."""
+    """The page loads all of Python when a missing function is called."""
     source, launch = page.input_value("#source"), page.input_value("#launch")
     zeros = 'content = "zeros"'
     assert zeros in launch

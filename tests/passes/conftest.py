@@ -1,10 +1,9 @@
 """
-Fixtures for tests of passes, and their types: import these below `TYPE_CHECKING`.
+Fixtures for tests of passes, and their types (imported under `TYPE_CHECKING`).
 
-`validate` checks that every pass of a pipeline keeps what a module computes. `write_code` runs the
-code that a helper writes in a kernel's dialects, `compute` what one writes in `spirv`.
-`read_function` and
-`generic_of` read a function, and its only operation, from an MLIR file.
+`validate` checks that every pass of a pipeline keeps results. `write_code` runs the code that a
+helper writes in a kernel's dialects, `compute` code in `spirv`. `read_function` and `generic_of`
+read a function, and its only operation, from an MLIR file.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ if TYPE_CHECKING:
 
 
 class ReportOf(Protocol):
-    """`report_of(text, passes, **options)` is the report of `check_passes`."""
+    """`report_of(text, passes, **options)` returns the report of `check_passes`."""
 
     def __call__(
         self, text: str, passes: str | Sequence[ModulePass], /, **options: Any
@@ -108,8 +107,8 @@ STORAGE = spv.StorageClassAttr(spv.StorageClass.StorageBuffer)
 
 class FormAttention(Protocol):
     """
-    `form_attention(text, target, schedule)`: the module after `form-attention`, and its attentions,
-    which get the schedule if one is given.
+    `form_attention(text, target, schedule)` returns the module after `form-attention`, and its
+    attentions.
     """
 
     def __call__(
@@ -136,7 +135,7 @@ def form_attention() -> FormAttention:
 
 
 class CompileAttention(Protocol):
-    """`compile_attention(text, target, schedule)`: the program after `form_attention`."""
+    """`compile_attention(text, target, schedule)` compiles the result of `form_attention`."""
 
     def __call__(self, text: str, target: str, schedule: str | None = None, /) -> Program: ...
 
@@ -150,7 +149,7 @@ def compile_attention(form_attention: FormAttention) -> CompileAttention:
 
 
 class Judge(Protocol):
-    """`judge(program, inputs)`: valid kernels, no findings, results within their bounds."""
+    """`judge(program, inputs)` checks kernels, findings of checks, and bounds of results."""
 
     def __call__(self, program: Program, inputs: Mapping[str, Any], /) -> None: ...
 
@@ -174,18 +173,20 @@ class Code:
 
     module: ModuleOp
     memory: Sequence[MemRefType]
-    """The buffers of the arguments, then of the results."""
+    """Buffers of the arguments, then of the results."""
     arguments: int
     operations: Sequence[Operation]
-    """Operations of the emitter, without the loads and stores around them."""
+    """Operations of the emitter, without the surrounding loads and stores."""
 
     def run(
         self, *arguments: Any, subgroup_size: int | None = None, target: str = "lavapipe"
     ) -> list[Any]:
         """
-        Interprets the kernel; memory is changed in place. A number is the same in each invocation,
-        an array has one for each. Results have one for each, too, if there are several. The
-        target decides the size of subgroups and the places of matrices' components.
+        Interprets the kernel. Memory arguments are changed in place.
+
+        A number is uniform, an array has one element for each invocation. Each result has one
+        element for each invocation. The target determines the subgroup size and the components of
+        matrices.
         """
         buffers = [np.zeros(m.get_shape(), dtype_of(str(m.element_type))) for m in self.memory]
         for number, argument in enumerate(arguments):
@@ -200,12 +201,12 @@ class Code:
         return [result[0] if len(result) == 1 else result for result in results]
 
     def count(self, *kinds: type[Operation]) -> int:
-        """Counts the operations of these kinds, all if none is named."""
+        """Returns the number of operations of these kinds, or of all kinds."""
         return sum(isinstance(op, kinds or Operation) for op in self.operations)
 
 
 class WriteCode(Protocol):
-    """`write_code(types, write)`: the kernel that computes `write(emitter, *arguments)`."""
+    """`write_code(types, write)` returns the kernel that computes `write(emitter, *arguments)`."""
 
     def __call__(
         self,
@@ -219,7 +220,7 @@ class WriteCode(Protocol):
 
 
 def _memory_of(type: Attribute, invocations: int) -> MemRefType:
-    """The memory of a value of each invocation, or an argument that is memory."""
+    """Returns the memory type for one value per invocation, or a memory type unchanged."""
     if isinstance(type, MemRefType):
         return type
     shape = type.get_shape() if isinstance(type, VectorType) else ()
@@ -228,7 +229,6 @@ def _memory_of(type: Attribute, invocations: int) -> MemRefType:
 
 
 def _load(b: Builder, memory: SSAValue, at: SSAValue, type: Attribute) -> SSAValue:
-    """Loads the value of an invocation."""
     if isinstance(type, MemRefType):
         return memory
     loaded = b.insert(memref.LoadOp.get(memory, [at])).results[0]
@@ -236,7 +236,6 @@ def _load(b: Builder, memory: SSAValue, at: SSAValue, type: Attribute) -> SSAVal
 
 
 def _store(b: Builder, value: SSAValue, memory: SSAValue, at: SSAValue) -> None:
-    """Stores the result of an invocation."""
     if value.type == INDEX:
         value = b.insert(arith.IndexCastOp(value, i32)).result
     if not isinstance(value.type, VectorType):
@@ -304,8 +303,8 @@ def write_code() -> WriteCode:
 
 class Compute(Protocol):
     """
-    `compute(write, x, y)`: for each pair of 32-bit integers the one that `write(emitter, a, b)`
-    emits in a kernel, and the kernel's module.
+    `compute(write, x, y)` returns what `write(emitter, a, b)` computes for each pair of 32-bit
+    integers, and the kernel's module.
     """
 
     def __call__(
@@ -346,9 +345,11 @@ def compute() -> Compute:
 
 class ReadFunction(Protocol):
     """
-    `read_function(file, name, **aliases)`: the text of a module with one function of an MLIR file.
+    `read_function(file, name, **aliases)` returns a module's text with one function of an MLIR
+    file.
 
-    The function is called main. Aliases are types and attributes that the file leaves to the test.
+    The function is renamed to main. `aliases` are types and attributes that the file does not
+    define.
     """
 
     def __call__(self, path: str, name: str, /, **aliases: Attribute) -> str: ...
@@ -376,7 +377,7 @@ def read_function() -> ReadFunction:
 
 
 class GenericOf(Protocol):
-    """`generic_of(path, name)`: the only `linalg.generic` of a function of an MLIR file."""
+    """`generic_of(path, name)` returns the only `linalg.generic` of a function of an MLIR file."""
 
     def __call__(self, path: str, name: str, /) -> GenericOp: ...
 
@@ -394,10 +395,7 @@ def generic_of() -> GenericOf:
 
 
 class PlanProduct(Protocol):
-    """
-    `plan_product(name, tile, subgroups, rest)`: the plan of a contraction of contraction.mlir on
-    lavapipe, by matrices of 8x8x8.
-    """
+    """`plan_product(name, tile, subgroups, rest)` plans a contraction for 8x8x8 matrices."""
 
     def __call__(self, name: str, tile: str, subgroups: str, rest: str, /) -> Plan: ...
 

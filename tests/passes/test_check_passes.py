@@ -1,9 +1,9 @@
 """
-Translation validation finds bugs that other compilers really had, and nothing in our own passes.
+Translation validation finds bugs that other compilers had, and accepts our own passes.
 
-MLIR 22 and IREE 3.13 lower an int8 matmul without its signedness, turn an addition that wraps into
-one that saturates, and write an instruction without its last operand; a stride counted in bytes
-instead of elements is the classic of the family. Each is here as a pass that breaks our lowering.
+MLIR 22 and IREE 3.13 lower an int8 matmul without its signedness, replace a wrapping addition by a
+saturating one, and omit an instruction's last operand. A stride in bytes instead of elements is a
+classic. Each bug is a pass here that breaks our lowering.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ PIPELINES = {
         "spirv-cooperative-matrix-to-invocations,spirv-update-vce,spirv-to-glsl450-memory-model"
     ],
 }
-"""Passes with parameters; the passes of `linalg-to-spirv` are checked one by one as part of it."""
+"""Passes with parameters. `linalg-to-spirv` includes and checks its passes one by one."""
 
 PARTS = {each.name for each in linalg_to_spirv("lavapipe")}
 
@@ -125,9 +125,9 @@ LOWERING = "linalg-to-spirv{target=lavapipe}"
 
 def every_pass() -> list[Any]:
     """
-    (pipeline, module) for each pass that is registered; passes on `spirv` come after the lowering.
+    Returns (pipeline, module) for each registered pass. Passes on `spirv` follow the lowering.
 
-    The lowered modules take turns; the others are left to `make test-long`.
+    Each pass gets one of the lowered modules in turn. `make test-long` runs the others.
     """
     found: list[Any] = []
     for turn, name in enumerate(PASSES):
@@ -148,7 +148,7 @@ def test_no_pass_changes_what_a_module_computes(pipeline: str, module: str, vali
 
 
 class DropSignedness(ModulePass):
-    """MLIR 22 lowers int8 matrices without MatrixASignedComponents and its like."""
+    """Lowers int8 matrices without MatrixASignedComponents etc., like MLIR 22."""
 
     name = "drop-signedness"
 
@@ -158,7 +158,7 @@ class DropSignedness(ModulePass):
 
 
 class SaturateInsteadOfWrap(ModulePass):
-    """IREE 3.13 lowers `acc + a * b` of integers to an instruction that saturates."""
+    """Lowers `acc + a * b` of integers to a saturating instruction, like IREE 3.13."""
 
     name = "saturate-instead-of-wrap"
 
@@ -170,7 +170,7 @@ class SaturateInsteadOfWrap(ModulePass):
 
 
 class StrideInBytes(ModulePass):
-    """A stride counts elements of the pointee (CM-13), here it counts bytes."""
+    """Sets strides in bytes, although CM-13 counts elements of the pointee."""
 
     name = "stride-in-bytes"
 
@@ -184,7 +184,7 @@ class StrideInBytes(ModulePass):
 
 
 class DropScope(ModulePass):
-    """A load that makes memory visible without saying for which scope."""
+    """Makes a load visible without a scope."""
 
     name = "drop-scope"
 
@@ -196,7 +196,7 @@ class DropScope(ModulePass):
 
 
 class WidenTruncation(ModulePass):
-    """Nothing but the type of a value changes, and with it what is cut off."""
+    """Changes only the type of a value, and so the truncated bits."""
 
     name = "widen-truncation"
 
@@ -229,7 +229,7 @@ def test_a_type_that_changes_is_a_change(report_of: ReportOf):
 
 
 class Nothing(ModulePass):
-    """A pass that changes nothing; the fault is in the text of the module."""
+    """Changes nothing. The fault is in the module's text."""
 
     name = "nothing"
 
@@ -287,7 +287,7 @@ def test_an_instruction_without_an_operand_is_found(report_of: ReportOf):
 
 
 def test_a_truncated_instruction_is_found(report_of: ReportOf, monkeypatch: pytest.MonkeyPatch):
-    """The writer, not a pass, forgets the scope that makes memory visible, as MLIR 22 does."""
+    """The encoder, not a pass, omits the scope, like MLIR 22."""
     write = encoder.encode
     broken: list[SPIRVModuleOp] = []
 
@@ -338,7 +338,7 @@ def test_a_reduction_may_be_taken_in_any_order(report_of: ReportOf, seed: int):
 
 def test_a_sum_that_lacks_an_element_is_found(report_of: ReportOf):
     class Shorter(ModulePass):
-        """Adds one element twice and leaves another out."""
+        """Adds one element twice and omits another one."""
 
         name = "shorter"
 
@@ -359,7 +359,7 @@ NEED_MORE = {"assign-schedule", "outline-dispatches", "linalg-to-spirv", "spirv-
 
 
 def test_a_pass_is_compared_where_it_changes_something(report_of: ReportOf):
-    """Every registered pass by itself on one module, which few of them match."""
+    """Few passes match the module."""
     matched: set[str] = set()
     for name in PASSES.keys() - NEED_MORE:
         ctx = context()

@@ -1,8 +1,8 @@
 """
-Random contractions of every form through the whole house: valid, and right wherever they run.
+Random contractions of every form compile to valid kernels with right results.
 
-Matrices, batches, vectors, tensors in any order of dimensions, convolutions of one to three
-dimensions with strides, dilations, groups and padding, in every combination of types.
+They are products of matrices, batches, vectors and tensors in any order of dimensions, and
+convolutions of one to three dimensions with strides, dilations, groups and padding, in all types.
 `make test` runs the first seeds, `make test-long` 2,000.
 """
 
@@ -33,7 +33,7 @@ QUICK_ON_LAVAPIPE = 20
 
 
 def chunks(quick: int) -> list[Any]:
-    """Parameters: ranges of seeds, the ones from `quick` on marked long."""
+    """Returns ranges of seeds as parameters. Ranges from `quick` on are marked long."""
     return [
         pytest.param(range(n, n + CHUNK), marks=[pytest.mark.long] * (n >= quick), id=str(n))
         for n in range(0, SEEDS, CHUNK)

@@ -1,7 +1,7 @@
 """
-The pages of docs/passes say what the passes are and print.
+The pages of docs/passes agree with the passes and their output.
 
-Golden files: `python scripts/update_pass_docs.py` rewrites them, and the difference is read.
+`python scripts/update_pass_docs.py` rewrites the pages. Review the difference.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Every registered pass is tested, validated and documented: this looks for all, and validates.
+Every registered pass is tested, validated and documented.
 
-`testing/pass_programs.py` has a program for each pass on which it changes something; translation
-validation compares what the program computes before and after each. The epilogues and
-prologues that a contraction takes in are validated by name on each kind of instruction.
+`testing/pass_programs.py` has a program for each pass that the pass changes. Translation
+validation compares the results before and after the pass. Epilogues and prologues of contractions
+are validated by name on each kind of instruction.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ ELSEWHERE = {
         "test_every_stage_computes_it",
     ),
 }
-"""Passes that are validated where their programs are made: file and test."""
+"""Passes whose validation is in another test: file and test."""
 
 WITHOUT_VALIDATE = {
     "raise-tiles": ("graph/test_raise_tiles.py", "test_the_function_computes_what_whole_tiles_do"),
 }
-"""A pass that makes results of buffers, which `check-passes` does not compare: file and test."""
+"""A pass that turns results into buffers, which `check-passes` does not compare."""
 
 
 EXAMPLE = re.compile(
@@ -65,7 +65,7 @@ EXAMPLES = {
 }
 """The first documented example of each pass."""
 
-# A pass that is not named above is validated on its documented example.
+# All other passes are validated on their documented examples.
 CASES.update(
     (name, (EXAMPLES[name]["before"], "", EXAMPLES[name]["passes"]))
     for name in PASSES
@@ -75,7 +75,7 @@ CASES.update(
 
 
 def test_every_pass_is_registered():
-    """A class of `ModulePass` in passes/ stands in universe.py, unless it is abstract."""
+    """Abstract subclasses of `ModulePass` in passes/ are not in universe.py."""
     named = {"ModulePass", "KernelPass"}
     classes = {
         f"{path.relative_to(ROOT).with_suffix('')}".replace("/", ".") + f":{node.name}"
@@ -142,7 +142,7 @@ def test_every_option_of_a_pass_is_explained_by_help():
     assert "not explained" not in printed
 
 
-# Epilogues and prologues by name.
+# Epilogues and prologues by name
 
 FUNCTIONS = {
     "scale": "%s = arith.constant 0.125 : T\n    %y = arith.mulf %x, %s : T",
@@ -183,7 +183,7 @@ SCALED = """%i = arith.sitofp %v : i32 to f32
     %x = arith.mulf %i, %k : f32
     """
 PATHS = {
-    # The kind of instruction: types, target, and the operation that shows it.
+    # Kind of instruction: types, target, and an operation that identifies the kind.
     "cooperative-matrix": ("f16", "f32", "lavapipe", "KHR.CooperativeMatrixMulAdd"),
     "fma": ("f32", "f32", "arm-mali", "GL.Fma"),
     "dot": ("i8", "i32", "arm-mali", "SDot"),
@@ -193,7 +193,7 @@ PROLOGUES = ("dequantize", "cast", "elementwise", "pad")
 
 
 def with_epilogue(name: str, path: str) -> tuple[str, str, str]:
-    """The program, its target, and the instruction that must show in it."""
+    """Returns the program, its target, and the operation that must occur."""
     element, result, target, shown = PATHS[path]
     if name == "requantization" and path != "dot":
         if path == "fma":
@@ -223,7 +223,7 @@ def with_epilogue(name: str, path: str) -> tuple[str, str, str]:
 
 
 def with_prologue(name: str, path: str) -> tuple[str, str, str]:
-    """As with_epilogue: the matrix A is made of another."""
+    """Returns the same for a matrix A that is computed from another one."""
     element, result, target, shown = PATHS[path]
     source, body = element, f"%s = arith.constant 3 : {element}\n    %y = arith.addi %x, %s : i8"
     text = matmul(element, result)
@@ -264,7 +264,7 @@ QUICK = ("relu-cooperative-matrix", "requantization-dot", "cast-cooperative-matr
 
 
 def fused() -> list[Any]:
-    """(kind, name, path); but for a few on request only."""
+    """Returns (kind, name, path). Some run only on request."""
     found: list[Any] = []
     for kind, names in (("epilogue", EPILOGUES), ("prologue", PROLOGUES)):
         for name, path in product(names, PATHS):
@@ -285,7 +285,7 @@ def test_fused_operations_keep_their_meaning(kind: str, name: str, path: str, va
 
 
 WHOLE = {"12x20": "16x24", "20x10": "24x16", "12x10": "16x16", "tensor<10x": "tensor<16x"}
-"""Sizes that fragments divide, so that every one is stored as it is."""
+"""Sizes divisible by fragments, so that all fragments are stored directly."""
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_reshapes_behind_a_contraction(part: int, validate: Validate):
 
 
 class ForgetTheFunction(ModulePass):
-    """An epilogue's maximum becomes its first operand."""
+    """Replaces an epilogue's maximum by its first operand."""
 
     name = "forget-the-function"
 

@@ -1,4 +1,4 @@
-"""Chains of operations of any length compile: none is walked deeper than Python recurses."""
+"""Chains of any length compile without recursion errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STEPS: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def softmax_behind(chain: Sequence[tuple[str, int]]) -> str:
-    """A product with a softmax whose scores come from these operations, one after another."""
+    """Returns a product with a softmax whose scores pass a chain of operations."""
     both = 'iterator_types = ["parallel", "parallel"]'
     steps = "\n".join(
         f"""
@@ -84,7 +84,7 @@ func.func @main(%x0: tensor<4x4xf32>, %values: tensor<4x8xf32>) -> tensor<4x8xf3
 
 @pytest.mark.parametrize("seed", range(2))
 def test_scores_of_a_long_chain(seed: int):
-    """Lengths, operations and the earlier tensors that steps read again are drawn."""
+    """Lengths, operations and earlier tensors are random."""
     draw = random.Random(seed)
     chain = [
         (draw.choice(list(STEPS)), max(0, n - draw.choice((0, 1, 2, 30))))

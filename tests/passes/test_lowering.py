@@ -1,12 +1,13 @@
 """
-Every stage of the lowering means what the stage before it meant.
+Every stage of the lowering keeps results.
 
-Random contractions go through the pipeline pass by pass; after each pass the module is printed,
-parsed, verified and interpreted. Half of them carry a random schedule that fits, so that paths are
-taken which the default schedules leave alone: tiles that are not powers of two, moves that do not
-divide by the invocations, copies in a loop, several vectors widths, both rasters.
+Random contractions are lowered pass by pass. After each pass the module is printed, parsed,
+verified and interpreted. Half of them have a random fitting schedule, which covers paths that
+defaults do not use: tiles that are not powers of two, moves that invocations do not divide, copies
+in a loop, several vector widths, both rasters.
 
-Results must be within the bound that compare/check.py derives from K and the types; integers exact.
+Results must be within the bound that compare/check.py derives from K and the types. Integers are
+exact.
 """
 
 from __future__ import annotations
@@ -55,15 +56,15 @@ NUMPY_TYPES: dict[str, Any] = {
 INTEGER_ZERO = {True: "0", False: "0.0"}
 
 QUICK = 6
-"""Cases a target that the normal run takes."""
+"""Number of cases for each target in the normal run."""
 
 ON_LAVAPIPE = 4
-"""Cases that lavapipe runs: it takes seconds to compile a kernel."""
+"""Number of cases that lavapipe runs: it takes seconds to compile a kernel."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """init + A * B on a target, with types of its property list and perhaps a schedule."""
+    """init + A * B on a target, with listed types and an optional schedule."""
 
     m: int
     n: int
@@ -79,7 +80,7 @@ class Case:
         return self.types[2][0] in "su"
 
     def operands(self, seed: int) -> list[Array]:
-        """Where the result is f16 small integers, whose sums are exact in any order."""
+        """Returns operands. For f16 results they are small integers with exact sums."""
         generator = np.random.default_rng(seed)
         shapes = [
             (self.k, self.m) if self.a_transposed else (self.m, self.k),
@@ -178,7 +179,7 @@ def root_of(module: ModuleOp) -> Contraction:
 def random_schedule(
     rng: random.Random, case: Case, listed: CooperativeMatrixProperty, target: Target
 ) -> ContractionAttr:
-    """A schedule that fits, drawn until one does."""
+    """Returns a random schedule that fits."""
     contraction = root_of(parse_text(case.text()))
     while True:
         m, n, k = listed.shape

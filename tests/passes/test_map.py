@@ -1,9 +1,9 @@
 """
-Every module of passes/ is tested by a file that says so.
+Every module of passes/ is tested by a file that names it.
 
-A module passes/FOLDER/NAME.py is tested by tests/passes/FOLDER/test_NAME.py; or by another test
-file whose docstring has it in a line that begins with "Covers:"; or, if it is a pass, by the files
-of tests/filecheck/passes that run the pass.
+A module passes/FOLDER/NAME.py is tested by tests/passes/FOLDER/test_NAME.py; by another test file
+whose docstring lists it in a line that begins with "Covers:"; or, if it is a pass, by the files of
+tests/filecheck/passes that run the pass.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MODULES = frozenset(list_modules())
 
 
 def list_covered(path: Path) -> list[str]:
-    """The modules that a test file's docstring lists."""
+    """Returns the modules that a test file's docstring lists."""
     listed = COVERS.search(path.read_text())
     return re.findall(r"[\w/]+", listed[1]) if listed else []
 
@@ -41,7 +41,7 @@ COVERED = {path: list_covered(path) for path in sorted((ROOT / "tests").rglob("t
 
 
 def own_module(path: Path) -> str:
-    """The module of passes/ that a test file is named after."""
+    """Returns the module of passes/ that a test file is named after."""
     folder = path.parent.relative_to(TESTS)
     return (folder / path.stem.removeprefix("test_")).as_posix()
 
@@ -63,7 +63,7 @@ def test_every_module_of_passes_is_tested():
 
 
 def test_covered_modules_exist():
-    """They are written as FOLDER/NAME, without .py."""
+    """Names have the form FOLDER/NAME without .py."""
     assert {m for modules in COVERED.values() for m in modules} <= MODULES
 
 

@@ -1,5 +1,5 @@
 """
-Patterns are offered each operation once, in order, and a refusal comes out as it was raised.
+Patterns visit each operation once, in order, and their refusals propagate unchanged.
 
 Covers: __init__.
 """
@@ -33,7 +33,7 @@ func.func @f() {
 
 
 class Increment(RewritePattern):
-    """Adds one to each constant, down to the one that is refused."""
+    """Adds one to each constant, and refuses one of them."""
 
     def __init__(self, refused: int = 0):
         self.refused = refused
@@ -81,7 +81,7 @@ def test_a_refusal_ends_the_walk_and_shows_no_module():
 
 
 def test_kernel_code_is_written_by_patterns():
-    """Nothing but a pattern walks a module for collectives."""
+    """No other code searches a module for collectives."""
     walks = [
         path.name
         for stage in ("kernel", "loops")

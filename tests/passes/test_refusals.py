@@ -1,6 +1,6 @@
 """
-A request that a target cannot fulfil is refused by the pass that knows: with the operation, its
-place, the numbers, and the remedy. A schedule that a refusal names does fit.
+Unfulfillable requests are refused with operation, place, numbers and remedy. Suggested schedules
+fit.
 
 Covers: schedule/fit.
 """
@@ -50,7 +50,7 @@ def refused(text: str, passes: str) -> str:
 
 
 SCHEDULES = {
-    # The fault: size, types, schedule, and parts of the message.
+    # Size, types, schedule, and parts of the message
     "types of matrices": (
         32, "f32", "f32", schedule("8, 8, 8", "1, 1", "coopmat 8x8x8"),
         "CM-29: lavapipe has no cooperative matrices of f32 x f32 -> f32; it has f16",
@@ -104,7 +104,7 @@ def test_a_schedule_that_does_not_fit(case: str):
 
 
 def test_the_nearest_schedule_keeps_what_it_can():
-    """The instruction's kind stays where that kind has a schedule, and the tile is nearly as large."""  # noqa: E501
+    """It has the same kind of instruction and a similar tile."""
     given = schedule("64, 64, 16", "2, 2", "coopmat 16x16x16")
     message = refused(matmul(64, "f16", "f32", given), f"{CONTRACTION}{{target=lavapipe}}")
     assert "fits is #schedule.contraction<workgroup_tile = [32, 32, 8], subgroups = [2, 2], " in (
@@ -114,7 +114,7 @@ def test_the_nearest_schedule_keeps_what_it_can():
 
 
 def test_an_accumulation_is_not_narrowed():
-    """Results of bfloat16 would be accumulated in it: no instruction does, and none is put there."""  # noqa: E501
+    """No instruction accumulates in bfloat16."""
     message = refused(matmul(16, "bf16", "bf16"), f"{CONTRACTION}{{target=lavapipe}}")
     assert "bf16" in message
     assert "supports results of f16, f32" in message

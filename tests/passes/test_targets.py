@@ -1,4 +1,4 @@
-"""Every device that the package describes: programs compile for it, validate, fit it, compute."""
+"""Programs for every described device compile, validate, fit and compute right results."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_file_says_where_its_numbers_come_from(name: str):
         assert "Not run here" in target.provenance["how"]
     least, most = target.subgroup_size_range
     assert least <= target.subgroup_size <= most
-    # A feature is called as `xdsl-spirv devices --write-target` would call it.
+    # Features have the names that `xdsl-spirv devices --write-target` writes.
     assert target.features <= {*NAMES, *OPERATIONS}
     assert bool(target.cooperative_matrix) == ("cooperative-matrix" in target.features)
     listed = json.loads((FOLDER / f"{name}.json").read_text())["cooperative_matrix"]
@@ -101,7 +101,7 @@ def test_an_order_of_words_is_by_type(tmp_path: Path):
 
 
 def read_with(path: Path, **fields: object) -> Target:
-    """The target of lavapipe's file with other fields; None leaves one out."""
+    """Returns the target of lavapipe's file with changed fields. None removes a field."""
     data = json.loads((FOLDER / "lavapipe.json").read_text()) | fields
     path.write_text(json.dumps({key: value for key, value in data.items() if value is not None}))
     return load(str(path))

@@ -1,4 +1,4 @@
-"""Pointers to physical memory lead to buffers of the launch, which may be the same."""
+"""Physical pointers refer to buffers of the launch, which may alias."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_copy_between_addresses_needs_two_buffers(tmp_path: Path):
 
 
 def test_elements_that_overlap_race(tmp_path: Path):
-    """Words of addresses with offsets in bytes: neighbours share bytes."""
+    """Addresses have byte offsets, so that adjacent words share bytes."""
     result = prove("Words(source + i * 2).v[0] = i;", tmp_path)
     assert result.verdict == "refuted", result.lines
     assert result.found[0].rule.startswith(("RACE-", "ALIGN-", "BOUNDS-"))
@@ -86,7 +86,7 @@ void main() {{ given.target.v[gl_GlobalInvocationID.x] = bound.w[gl_GlobalInvoca
 
 @pytest.mark.parametrize(("name", "verdict"), [("source", "proved"), ("target", "unknown")])
 def test_an_address_is_not_called_like_a_buffer(name: str, verdict: str, tmp_path: Path):
-    """Else both lengths would have one name."""
+    """Otherwise both lengths would have the same name."""
     path = tmp_path / "address.comp"
     path.write_text(NAMED.format(name))
     result = prove_kernel(KernelTest(path, path), (), LIMITS)

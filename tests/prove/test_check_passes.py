@@ -1,4 +1,4 @@
-"""`check-passes --prove`: proved, refuted with an input that the interpreter confirms, unknown."""
+"""`check-passes --prove` proves, refutes with a confirmed input, or answers unknown."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_loop_over_words_is_proved(kernel: str, capsys: pytest.CaptureFixture[
 def test_a_borrow_lost_is_refuted_with_its_input(
     kernel: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    """A planted rule: the borrow between the words is not subtracted."""
+    """The faulty rule does not subtract the borrow between words."""
     sound = Int64ToWordsPass.apply
 
     def apply(self: Int64ToWordsPass, ctx: Context, op: ModuleOp) -> None:

@@ -1,4 +1,4 @@
-"""Texels are memory: races and bounds of images are proved, or refuted by a launch."""
+"""Races and bounds of texels are proved, or refuted by a launch."""
 
 from __future__ import annotations
 

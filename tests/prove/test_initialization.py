@@ -1,6 +1,7 @@
 """
-The question whether Workgroup memory is written before it is read: what is proved holds in random
-launches, and kernels that are nearly right are not proved.
+Proofs that Workgroup memory is written before it is read hold in random launches.
+
+Kernels that are almost right are not proved.
 """
 
 from __future__ import annotations
@@ -74,9 +75,12 @@ BODIES = {
         "unknown",
     ),
 }
-"""Code, and the answer. Nothing solves indexes that fall where places rise, and only the invocation
-with the reader's place or with 0 is tried where an index says nothing. Without a barrier the
-interpreter finds a race, which is another question."""
+"""
+Code and the expected answer.
+
+Decreasing indexes are not solved. If an index gives no information, only the invocations with the
+reader's index and with 0 are tried. A missing barrier is a race, which is another question.
+"""
 
 KERNEL = """#version 450
 layout(local_size_x = 64) in;

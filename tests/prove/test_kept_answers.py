@@ -1,4 +1,4 @@
-"""An obligation is decided once; the kept answers are bounded, and a broken file is asked anew."""
+"""An obligation is decided once. The cached answers are bounded, and damaged files are ignored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ X, Y = z3.BitVecs("x y", 32)
 
 
 def ask_both(conditions: list[Term], folder: Path, premises: list[Term] | None = None):
-    """The answers of two processes, one after the other, and the answers that the second has."""
+    """Returns the answers of two processes in sequence, and the cached answers of the second."""
     limits = [Limits(answers=KeptAnswers(folder)) for _ in range(2)]
     first, second = (ask(conditions, [X], one, premises or []) for one in limits)
     return first, second, limits[1].answers

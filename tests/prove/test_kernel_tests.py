@@ -1,6 +1,7 @@
 """
-Tests ask for proofs beside their launches: `prove = ["races", "bounds"]`. Only a proof under the
-premises that the test states is a success.
+Kernel tests with `prove = ["races", "bounds"]` also request proofs.
+
+Only a proof under the premises that the test states is a success.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("own_glslang")
 
 
 def write_test(folder: Path, name: str, asked: str, premises: tuple[str, ...] = ()) -> Path:
-    """A copy of a kernel and its test, which asks for proofs."""
+    """Copies a kernel and writes its test with requested proofs."""
     for file in (KERNELS / "reduce-without-barrier").iterdir():
         shutil.copy(file, folder)
     path = folder / f"{name}.kernel.toml"

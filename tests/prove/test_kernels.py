@@ -1,7 +1,4 @@
-"""
-`xdsl-spirv prove`: proved with its premises, refuted with a launch that the interpreter confirms,
-unknown with the reason; never a false proof.
-"""
+"""`xdsl-spirv prove` answers proved with premises, refuted with a confirmed launch, or unknown."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ def prove(name: str) -> Result:
 
 
 def without_launch(premises: tuple[str, ...]) -> Result:
-    """The repaired kernel with premises, and no described launch that could offer others."""
+    """Returns the result for the repaired kernel with premises and without a described launch."""
     test = read_test(KERNELS / "guard-off-by-one/repaired.kernel.toml")
     return prove_kernel(replace(test, grid=None), premises, LIMITS)
 
@@ -69,7 +66,7 @@ PAIRS = {
     "scan-double-buffer": "a loop of known trips is unrolled",
     "transpose-tile": "the sizes of the launch make products of unknown numbers linear",
 }
-"""Kernels whose repair is proved and whose bug is not, with the mechanism that this needs."""
+"""Kernels whose repair is proved and whose bug is not, with the required mechanism."""
 
 
 @pytest.mark.parametrize(
@@ -139,7 +136,7 @@ void main() {{
 
 @pytest.mark.parametrize(("counter", "verdict"), [("used", "proved"), ("own", "refuted")])
 def test_tickets_are_unique_where_their_counter_is_one(counter: str, verdict: str, tmp_path: Path):
-    """The array's length is a guard; the other counter is declared and not used."""
+    """The array's length is a guard. One counter is unused."""
     path = tmp_path / "tickets.comp"
     path.write_text(TICKETS.format(counter=counter))
     result = prove_kernel(KernelTest(path, path), (), LIMITS)
@@ -158,7 +155,7 @@ void main() {
 
 
 def test_a_constant_decides_the_size_of_workgroups(tmp_path: Path):
-    """The built-in vector of it is read as a value, too."""
+    """The built-in vector is also read as a value."""
     path = tmp_path / "sized.comp"
     path.write_text(SIZED)
     result = prove_kernel(KernelTest(path, path), (), LIMITS)
@@ -211,7 +208,7 @@ void main() {
     ],
 )
 def test_two_views_of_a_buffer(view: str, done: str, verdict: str, tmp_path: Path):
-    """An invocation may store to bytes that others read through the other variable."""
+    """An invocation stores to bytes that others read through another variable."""
     path = tmp_path / "views.comp"
     path.write_text(VIEWS.replace("VIEW", view).replace("DONE", done))
     result = prove_kernel(KernelTest(path, path), (), LIMITS)
@@ -283,7 +280,7 @@ void main() {
 
 
 def test_code_that_no_launch_reaches_is_no_gap_of_a_proof(tmp_path: Path):
-    """It is one where a premise excludes the code: such a proof does not cover it."""
+    """Code that a premise excludes is a gap."""
     path = tmp_path / "dead.comp"
     path.write_text(DEAD)
     assert prove_kernel(KernelTest(path, path), (), LIMITS).verdict == "proved"

@@ -1,7 +1,4 @@
-"""
-Instructions mean as terms what they mean to the interpreter: on random numbers and edges, both
-leave the same bytes in every buffer.
-"""
+"""The terms of instructions agree with the interpreter on random and edge values."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-# The solvers are an extra.
+# The solvers are an optional extra.
 pytest.importorskip("z3", reason="z3 is not installed: pip install '.[prove]'")
 
 from xdsl.dialects.builtin import IntegerType
@@ -32,11 +29,11 @@ Array = np.ndarray[Any, Any]
 INEXACT = {
     *("FRem", "FMod", "GL.Round", "GL.Fract", "GL.FSign", "GL.Step"),
 }
-"""Rules on floats whose instructions are uninterpreted functions."""
+"""Rules on floats with instructions that are uninterpreted functions."""
 
 
 class Numbers(Launch):
-    """Executes on contents that are known."""
+    """Executes terms on known contents."""
 
     contents: Mapping[Hashable, Array]
 
@@ -49,7 +46,7 @@ class Numbers(Launch):
 
 
 def compare(kernel: Kernel) -> int:
-    """Counts the numbers on which terms and interpreter agree; undefined ones do not count."""
+    """Returns the number of elements on which terms and interpreter agree."""
     module, compared = module_of(kernel), 0
     launch = Numbers(module, Terms(exact_floats=True), kernel.machine.groups)
     launch.contents = {(0, n): array for n, array in buffers_of(kernel).items()}
@@ -70,7 +67,7 @@ def compare(kernel: Kernel) -> int:
 
 
 def is_known(rule: Rule) -> bool:
-    """Whether terms say what a rule's instruction computes."""
+    """True if terms define the result of a rule's instruction."""
     text = f"spirv.{rule.name.split(' ')[0].split('.')[0]}"
     text = f"spirv.{rule.name.split(' ')[0]}" if rule.name.startswith("GL.") else text
     names = {op.name for table in (COMPUTE, SPECIAL, floats.EXACT) for op in table}
@@ -85,7 +82,7 @@ INTEGERS = [(rule, s) for rule, s in KNOWN if s.startswith("i")]
 
 
 def kernel_of(rule: Rule, scalar: str, seed: int) -> Kernel:
-    """Scalars for even seeds, the longest vectors for odd ones."""
+    """Returns a kernel on scalars for even seeds, on the longest vectors for odd ones."""
     kernel = Kernel("operations", seed)
     apply(kernel, rule, scalar, (max if seed % 2 else min)(rule.counts))
     return kernel
@@ -99,14 +96,12 @@ def test_the_table_is_tested():
 
 
 def test_some_instructions_agree():
-    """A dozen of them on 32 numbers each."""
     compared = sum(compare(kernel_of(rule, s, 7)) for rule, s in KNOWN[3::33])
     assert compared > 300
 
 
 @pytest.mark.long
 def test_every_instruction_agrees():
-    """Every instruction, floats too, on scalars and on vectors."""
     compared = sum(compare(kernel_of(rule, s, seed)) for rule, s in KNOWN for seed in (0, 1))
     assert compared > 40_000
 
@@ -114,7 +109,6 @@ def test_every_instruction_agrees():
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
 def test_integers_agree_on_100_000_operations(part: int):
-    """A quarter of them in each part."""
     seeds = range(3 * part, 3 * part + 3)
     compared = sum(compare(kernel_of(rule, s, seed)) for rule, s in INTEGERS for seed in seeds)
     assert compared > 25_000

@@ -1,6 +1,7 @@
 """
-No proof is false: random launches of proved kernels, within the premises, find nothing; and kernels
-that are wrong in ways that a prover may overlook are not proved.
+No proof is false: random launches within the premises of a proof find nothing.
+
+Kernels with faults that a prover may overlook are not proved.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""
-The kernels of a compiled program are proved as its dispatches launch them: with their grid,
-buffers and sizes, for all contents.
-"""
+"""A compiled program's kernels are proved for the grid, buffers and sizes of their dispatches."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ def only_launch(folder: Path) -> tuple[bytes, Launch]:
 
 
 def prove_with(launch: Launch, binary: bytes, **changes: object) -> Result:
-    """A dispatch that a wrong compiler would write."""
+    """Returns the result for a dispatch with changes, as a wrong compiler would write."""
     dispatch = replace(launch.dispatch, **changes)  # pyright: ignore[reportArgumentType]
     return prove_launch(binary, replace(launch, dispatch=dispatch), LIMITS)
 

@@ -1,4 +1,4 @@
-"""Kernels written in Python are proved by `prove`, with the names of their parameters."""
+"""`prove` proves kernels written in Python, with the names of their parameters."""
 
 # pyright: reportMissingParameterType=false, reportPrivateUsage=false
 

@@ -1,4 +1,4 @@
-"""Ranges hold: z3 finds no numbers for which a random term leaves its range."""
+"""Ranges are right: z3 finds no values for which a random term leaves its range."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_conditions_that_ranges_decide_hold():
 
 
 def test_equal_indexes_have_equal_digits():
-    """A guard compares the column, which is a sum: only the range of the whole is small enough."""
+    """A guard compares the column, and only the whole range is small enough."""
     random, several = Random(5), 0
     for _ in range(40):
         a, b, c, *others = z3.BitVecs("a b c d e f", 12)

@@ -1,7 +1,4 @@
-"""
-The obligations of our rewrites are proved, a wrong rule is refuted by name with its input, and the
-page lists them.
-"""
+"""Obligations of rewrites are proved and listed, and a wrong rule is refuted with an input."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ def ask(chosen: list[Obligation]) -> None:
 
 
 def test_some_obligations_hold():
-    """A few of the families; the rest is asked in the long tests."""
+    """The long tests prove the others."""
     ask(QUICK[4::33])
 
 
@@ -47,13 +44,13 @@ def test_open_obligations_are_not_refuted(name: str):
 
 
 def test_a_wrong_rule_is_refuted_with_its_input():
-    """Rounding toward zero is another number than the nearest, and the input shows it."""
+    """The rule rounds toward zero instead of to nearest."""
     (rule,) = [o for o in bfloat16() if o.what == "FConvert f32 to bf16"]
     passes = f"{rule.passes}{{rounding=toward-zero}}"
     verdict = replace(rule, passes=passes).prove()
     assert verdict.result == "refuted"
     ((_, word),) = verdict.words.items()
-    assert word & 0xFFFF >= 0x8000  # Not below the middle between two.
+    assert word & 0xFFFF >= 0x8000  # The input is not below the midpoint of two numbers.
 
 
 def test_a_wrong_equation_is_refuted():

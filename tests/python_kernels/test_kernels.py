@@ -1,6 +1,6 @@
-"""Kernels in Python: their results beside numpy's, and refusals."""
+"""Kernels in Python give numpy's results, and faulty ones are refused."""
 
-# A parameter's default gives its kind and its type.
+# A parameter's default states its kind and type.
 # pyright: reportMissingParameterType=false, reportPrivateUsage=false
 
 from __future__ import annotations
@@ -230,11 +230,11 @@ def test_a_kernel_computes_as_numpy_without_a_finding(case: str):
 
 @pytest.mark.vulkan
 def test_kernels_compute_the_same_on_a_device(lavapipe: Path):
-    """This file as a program, on the driver that has all extensions."""
+    """This file runs as a program on lavapipe."""
     command = [lavapipe, sys.executable, __file__]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1000, check=False)
     assert done.returncode == 0, done.stderr
-    # lavapipe has no bfloat16: refused by name.
+    # lavapipe has no bfloat16, so the kernel is refused by name.
     assert done.stdout.split() == [case for case in CASES if case != "numbers"]
 
 
@@ -373,7 +373,7 @@ def _examples() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["example_kernels"] = module  # dataclasses ask for it
+    sys.modules["example_kernels"] = module  # dataclasses look up the module.
     spec.loader.exec_module(module)
     return module
 

@@ -1,4 +1,4 @@
-"""A wrong kernel, or a wrong argument, is refused with our own error."""
+"""Faulty kernels and arguments are refused with the package's own errors."""
 
 from __future__ import annotations
 

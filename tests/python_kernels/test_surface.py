@@ -1,4 +1,4 @@
-"""`import xdsl_spirv as xs`: every name is there, code of pages runs, notebooks stay readable."""
+"""All names of `import xdsl_spirv as xs` exist, and documented code runs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_module_goes_round():
 
 
 SIZES = {load(name).subgroup_size: name for name in targets.names() if "." not in name}
-"""A target for each size of subgroups."""
+"""A target for each subgroup size."""
 
 
 @pytest.mark.parametrize("size", SIZES)

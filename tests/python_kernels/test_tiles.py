@@ -1,5 +1,5 @@
 """
-Kernels over tiles: whole, lowered for targets of each kind, and refused.
+Tile kernels give right results as tiles and lowered for each kind of target, or are refused.
 
 Covers: kernel/tile_homes, kernel/tile_products, kernel/tile_program, kernel/tile_reductions,
 kernel/tile_values.
@@ -86,7 +86,7 @@ def integers(
 
 
 def case(name: str) -> tuple[t.TileKernel, list[Any], Array, float]:
-    """A kernel, its arguments (the last is the result), the expected result, the tolerance."""
+    """Returns a kernel, its arguments (the result last), the expected result, and the tolerance."""
     g = np.random.default_rng(1)
     if name == "integers":
         a, b = (g.integers(-128, 128, shape).astype(np.int8) for shape in ((20, 32), (32, 18)))

@@ -1,4 +1,4 @@
-"""Temporaries in shared memory: never two at one place at once, and less than all of them apart."""
+"""Temporaries share memory: live ones do not overlap, and the total is below their sum."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xdsl_spirv.runtime.program import Binding, Buffer, Dispatch, PushConstant
 
 
 def chain(sizes: list[int]) -> tuple[list[Buffer], list[Dispatch]]:
-    """Each dispatch reads the buffer before its own."""
+    """Returns dispatches that each read the previous dispatch's buffer."""
     buffers = [Buffer(f"t{i}", "temporary", "f32", (size,)) for i, size in enumerate(sizes)]
     names = ["x", *(b.name for b in buffers)]
     return buffers, [dispatch(a, b) for a, b in pairwise(names)]
@@ -93,7 +93,7 @@ def test_results_that_depend_on_numbers_of_a_run_are_not_computed_once(
 
 
 def test_long_lives_are_placed_as_short_ones_are(monkeypatch: pytest.MonkeyPatch):
-    """The form of lives changes no offset."""
+    """The representation of lifetimes does not change offsets."""
     rng = np.random.default_rng(5)
     sizes = [int(size) for size in rng.integers(1, 4000, 60)]
     buffers, dispatches = chain(sizes)

@@ -1,4 +1,4 @@
-"""Drivers that compile for devices that are not here: the list, and the effects of a bad one."""
+"""Drivers that compile for missing devices are listed, and failing ones do no harm."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ON_LAVAPIPE = f'shift; exec {LAVAPIPE} "$@"'
 
 
 def folder(place: Path, script: str = "exit 3") -> Path:
-    """A folder of one driver, whose `run` is the script."""
+    """Writes a driver folder whose `run` is the script."""
     row = {"device": "acme:1", "driver": "Acme", "mesa": "99", "target": "lavapipe"}
     (place / "run").write_text(f"#!/bin/sh\n{script}\n")
     (place / "run").chmod(0o755)
@@ -105,7 +105,7 @@ def test_kernels_are_compiled_and_not_run(place: Path):
         assert (code.kernel, code.error) == ("probe", "")
         assert code.seconds > 0
         assert compiler.info.name.startswith("llvmpipe")
-        # A device that has no such subgroups refuses the kernel, and goes on with others.
+        # A device without this subgroup size refuses the kernel and compiles others.
         refused, again = (compiler.compile(w)[0] for w in (_of_subgroups(3), twice))
         assert "subgroups of 3 invocations" in refused.error
         assert again.error == ""
@@ -130,7 +130,7 @@ def _of_subgroups(size: int) -> compilers.Work:
 def test_a_driver_that_crashes_or_hangs_costs_one_kernel(
     place: Path, monkeypatch: pytest.MonkeyPatch, patch: str, said: str
 ):
-    # The driver's process loads this in place of the real command.
+    # The driver's process loads this module instead of the real command.
     hook = place / "hook"
     hook.mkdir()
     (hook / "sitecustomize.py").write_text(

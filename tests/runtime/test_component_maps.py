@@ -1,4 +1,4 @@
-"""Programs that rely on a component map: right on a device that has it, refused on another."""
+"""Programs that depend on a component map run only on devices with that map."""
 
 from __future__ import annotations
 

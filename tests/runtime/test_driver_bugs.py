@@ -1,5 +1,5 @@
 """
-Bugs of Mesa's drivers that docs/targets.md lists: each test fails once a driver no longer has it.
+Mesa's drivers have the bugs in docs/targets.md. A test fails when a driver has fixed its bug.
 
 The kernels are in `tests/vulkan/driver_bugs`; `scripts/fetch_drivers.py` fetches the drivers.
 """

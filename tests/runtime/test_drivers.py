@@ -1,7 +1,4 @@
-"""
-Targets and kernels against the compilers of Mesa's drivers, where `scripts/fetch_drivers.py` put
-them.
-"""
+"""Targets and kernels agree with Mesa's compilers, if `scripts/fetch_drivers.py` fetched them."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from xdsl_spirv.targets import load
 from xdsl_spirv.testing.driver_cases import PROGRAMS, fills_matrices, write_cases
 
 SECONDS = 5.0
-"""Longest that a driver's compiler may take for one kernel."""
+"""Time limit of a driver's compiler for one kernel."""
 
 
 def _drivers() -> list[Driver]:
@@ -30,7 +27,7 @@ def _drivers() -> list[Driver]:
 
 
 QUICK = ("matmul_f16_f32", "matmul_i8_i32", "row_f16_f32", "conv_nhwc_f16", "softmax")
-"""Programs that `make test` compiles, too, on one device of each of two vendors."""
+"""Programs that `make test` also compiles, on one device of each of two vendors."""
 
 
 DEVICES = [driver.device for driver in _drivers()]
@@ -83,7 +80,7 @@ def test_some_kernels_spill_nothing(device: str, tmp_path: Path):
 
 
 def _check_code(compiler: Compiler, program: str, path: Path) -> None:
-    """Checks a program's code by a driver: no spills, matrix instructions, and the time."""
+    """Checks a program's code by a driver: no spills, matrix instructions, compile time."""
     target = load(compiler.driver.target)
     compiled = compile(path, target.name)
     codes = compiler.compile(work_of(compiled))

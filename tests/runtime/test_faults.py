@@ -1,7 +1,7 @@
 """
-Bad luck: processes that are killed, hang or fail, directories that go away, bare machines.
+Killed, hanging and failing processes, removed folders and missing tools give clean errors.
 
-The process of a driver is played by scripts, so that no driver has to break.
+Scripts replace the process of a driver, so that no driver has to fail.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ OUTCOMES: dict[str, tuple[type[Exception], str]] = {
 
 @pytest.mark.parametrize("kind", SCRIPTS)
 def test_the_driver_s_process(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ends in an error that names the fault, and no process is left."""
+    """An error names the fault, and no process remains."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPTS[kind])
     started: list[worker.Worker] = []
@@ -107,7 +107,7 @@ def test_every_failure_ends_with_its_status(
     error: Exception, status: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> int:
-        # As the worker raises it where the pipe is closed.
+        # The worker raises this error when the pipe is closed.
         raise error from BrokenPipeError(32, "Broken pipe")
 
     assert guarded(fail, debug=False) == status

@@ -1,8 +1,8 @@
 """
-Program directories that somebody has made to do harm: refused by name, or run like any other.
+Malicious program folders are refused by name, or run without harm.
 
-Manifests are damaged field by field; files are links, pipes, devices, elsewhere or too large;
-kernels are not what the manifest says.
+Manifests are damaged field by field. Files are links, pipes, devices, outside of the folder or too
+large. Kernels do not match the manifest.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def saved(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def is_small(program: Program) -> bool:
-    """Whether it is done soon; one that takes a year and all memory may be what somebody wants."""
+    """True if the program ends soon. A huge program may be what a user wants."""
     manifest = program.manifest
     grids = [math.prod(dispatch.workgroups) for dispatch in manifest.dispatches]
     return max(grids) < 1000 and sum(b.bytes for b in manifest.buffers) < 1 << 20
 
 
 def outcome(saved: Path, manifest: Json) -> str:
-    """The outcome of a manifest; an unexpected exception passes."""
+    """Returns the outcome for a manifest. Unexpected exceptions propagate."""
     (saved / "program.json").write_text(json.dumps(manifest))
     try:
         program = Program.load(saved)
@@ -112,7 +112,7 @@ def test_names_that_lead_outside(field: str, name: str, program: Program, saved:
 
 
 def test_nothing_is_saved_elsewhere(program: Program, tmp_path: Path) -> None:
-    """A kernel's name is a file's, too, where its text is asked for."""
+    """A kernel's name is also the name of its text file."""
     from dataclasses import replace
 
     kernels = program.manifest.kernels
@@ -161,7 +161,7 @@ def test_files_that_are_none(kind: str, file: str, program: Program, saved: Path
 
 
 def test_a_folder_that_is_a_link(saved: Path, tmp_path: Path) -> None:
-    """One that the user names may be, one inside may not."""
+    """A link to the program's folder is allowed, a link inside is not."""
     (tmp_path / "link").symlink_to(saved)
     Program.load(tmp_path / "link")
     (saved / "kernels").rename(tmp_path / "elsewhere")
@@ -274,7 +274,7 @@ def test_temporaries_that_live_at_once_lie_apart(saved: Path) -> None:
 def test_a_kernel_that_is_not_valid(
     program: Program, saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is refused before a driver sees it, unless it is asked for."""
+    """A kernel is validated before a driver reads it, unless `--unsafe`."""
     path = saved / program.manifest.kernels[0].binary
     words = list(struct.iter_unpack("<I", path.read_bytes()))
     # The last OpReturn becomes OpUnreachable's opposite: a label is missing.
@@ -321,7 +321,7 @@ def test_a_message_does_not_command_the_terminal(
 
 
 def test_readers_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Larger files are refused by their size; nothing of a sparse file of a terabyte is read."""
+    """Files are refused by size before reading, also a sparse terabyte."""
     from xdsl_spirv import targets
     from xdsl_spirv.runtime import modules
 

@@ -1,8 +1,8 @@
 """
-A process that is killed while it saves: at any time a whole program is in its place.
+After a save is killed at any time, the path contains a complete program, old or new.
 
-The process ends itself, without clearing up, at each of the events that Python announces before it
-opens, makes, moves or removes a file.
+The process exits without cleanup at each audit event before a file is opened, created, moved or
+removed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def programs() -> list[Program]:
 
 
 def killed_at(number: int, save: Callable[[], None]) -> int:
-    """The status of a process that saves and is killed before the event of this number."""
+    """Returns the status of a process that exits before the audit event with this index."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -71,7 +71,7 @@ def test_a_save_that_is_killed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where folders cannot be exchanged, the next save brings back what was moved away."""
+    """If folders cannot be exchanged, the next save restores the moved folder."""
     if not exchanges:
         monkeypatch.setattr(files, "_exchange", lambda one, other: 38)
     old, new = programs
@@ -103,7 +103,7 @@ def _failing_save(program: Program, place: Path) -> None:
 
 
 def test_saves_at_once(programs: list[Program], tmp_path: Path) -> None:
-    """None is refused, and one of them is there at last, whole and alone."""
+    """Each save succeeds, and one complete program remains."""
     with ThreadPoolExecutor(8) as pool:
         for done in [pool.submit(programs[n % 2].save, tmp_path / "p") for n in range(100)]:
             done.result()

@@ -1,5 +1,5 @@
 """
-Loops of a program: any number of steps, and the checks of a reader.
+Loops of a program run any number of steps, and a reader checks them.
 
 Covers: graph/outline_loops.
 """
@@ -41,7 +41,7 @@ def test_any_number_of_steps(program: Program, steps: int):
     for at in reversed(range(steps)):
         rows[at] = state = state @ given["w"] + given["x"][at]
     checks = Checks.all()
-    # A second run begins anew: nothing that a loop carries is computed once.
+    # A second run starts again: values that a loop carries are not `once` values.
     for _ in range(2):
         results = run(program, given, checks=checks)
         np.testing.assert_allclose(results["result0"], rows, 1e-5, 1e-6)

@@ -1,4 +1,4 @@
-"""The limit of time: it ends what does not end, and leaves other timers alone."""
+"""The time limit ends endless work and does not affect other timers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xdsl_spirv.runtime.errors import LateError
 from xdsl_spirv.runtime.patience import time_limit
 
 LONG = 1000.0
-"""Seconds, far beyond the test."""
+"""Seconds, far longer than the test."""
 
 
 def test_endless_code_is_interrupted():
@@ -25,7 +25,7 @@ def test_endless_code_is_interrupted():
 
 
 def test_a_timer_of_others_goes_on():
-    """As pytest-timeout's: it has what is left of its time, and its own handler."""
+    """pytest-timeout's timer keeps its remaining time and its handler."""
 
     def handler(number: int, frame: FrameType | None) -> None:
         raise AssertionError

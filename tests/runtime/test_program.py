@@ -1,4 +1,4 @@
-"""A program on disk: written whole or not at all, read with checks, run with checks."""
+"""A program is written to disk completely or not at all, and checked when read and run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHAPE = (9, 5, 17)
 
 
 def matmul(m: int, n: int, k: int, weights: str = "") -> str:
-    """A matmul f16 x f16 -> f32; `weights` is a literal that stands for the second operand."""
+    """Returns an f16 x f16 -> f32 matmul. `weights` is a literal for the second operand."""
     b = f"tensor<{k}x{n}xf16>"
     argument = "" if weights else f", %B: {b}"
     constant = f"%B = arith.constant {weights} : {b}" if weights else ""
@@ -72,7 +72,7 @@ def test_there_and_back(program: Program, saved: Path):
 
 
 def test_the_text_of_kernels_is_for_readers(program: Program, tmp_path: Path):
-    """It is written on request, and says the same as the binary; it is never read back."""
+    """The text is written on request, equals the binary, and is never read."""
     program.save(tmp_path / "plain")
     assert not list((tmp_path / "plain" / "kernels").glob("*.mlir"))
     assert '"text"' not in (tmp_path / "plain" / "program.json").read_text()
@@ -135,7 +135,7 @@ def test_constants_become_weights(tmp_path: Path):
 
 
 def test_kernels_of_several_shapes_have_names_of_their_own(monkeypatch: pytest.MonkeyPatch):
-    """Two of no dimension, `elementwise` and `elementwise_1`, and one of 1 element."""
+    """Two kernels have rank 0, and one has one element."""
     bodies = {"%a": "addf", "%b": "mulf", "%c": "subf"}
     types = {
         "%a": ("f32", "()", ""),
@@ -158,7 +158,7 @@ def test_kernels_of_several_shapes_have_names_of_their_own(monkeypatch: pytest.M
     returned = ", ".join(f"{name}_r" for name in types)
     text = f"func.func @main({arguments}) -> ({results}) {{{''.join(lines)}\n"
     text += f"      return {returned} : {results}\n    }}"
-    # They would be one launch otherwise.
+    # Otherwise they would be one launch.
     monkeypatch.setattr(join_dispatches, "SMALL", 0)
     program = compile_module(parse_text(text), "lavapipe")
     assert len({d.entry_point for d in program.manifest.dispatches}) == 3

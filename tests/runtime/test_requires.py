@@ -1,4 +1,4 @@
-"""`requires` of program.json: what a device must have, derived from the kernels."""
+"""`requires` of program.json lists what a device must have, derived from the kernels."""
 
 from __future__ import annotations
 
@@ -82,10 +82,7 @@ def test_a_program_needs_nothing_that_its_target_lacks(target: str):
 
 
 def test_a_newer_vulkan_makes_ways_plain():
-    """
-    Features that Vulkan 1.3 has for certain are asked for once; features of a later one are named
-    with it.
-    """
+    """Features mandatory in Vulkan 1.3 are listed once, later ones with their version."""
     structure = "VkPhysicalDeviceShaderSubgroupRotateFeatures"
     (rotate,) = requirements(["GroupNonUniformRotateKHR"], [], vulkan=(1, 3))
     assert [way.structure for way in rotate.any] == ["VkPhysicalDeviceVulkan14Features", structure]

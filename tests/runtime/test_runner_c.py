@@ -1,4 +1,4 @@
-"""The runner in C, written from docs/program.md: it builds without a warning and runs programs."""
+"""The runner in C follows docs/program.md, builds without warnings, and runs programs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Runner = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def runner(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Runner:
-    """`runner(*words)` runs the program built of runner.c, on lavapipe."""
+    """`runner(*words)` runs the compiled runner.c on lavapipe."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler (Debian: gcc)")
@@ -45,7 +45,7 @@ def runner(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Runner:
     def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [lavapipe, built, *words],
-            env=os.environ | {"VVL": "1"},  # the validation layer, where it is there
+            env=os.environ | {"VVL": "1"},  # The validation layer, if installed.
             capture_output=True,
             text=True,
             timeout=1000,
@@ -58,7 +58,7 @@ def runner(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Runner:
 
 
 def matmul(rows: str, element: str, result: str, factor: float = 1.0) -> str:
-    """A module: `x w` of so many rows, times a factor, then its negative with another factor."""
+    """Returns `x w` of `rows` rows times a factor, and its negative times another factor."""
     open_size = "%d" if rows == "?" else ""
     a, b, c = (
         f"tensor<{rows}x70x{element}>",
@@ -271,7 +271,7 @@ def test_missing_features_are_reported_before_the_device_sees_a_kernel(
 
 @pytest.fixture
 def product(tmp_path: Path, product_of_f16: Program) -> Path:
-    """The folder of a program with cooperative matrices, and of its input."""
+    """Returns the folder of a program with cooperative matrices, and of its input."""
     product_of_f16.save(tmp_path / "p")
     return tmp_path / "p"
 

@@ -1,4 +1,4 @@
-"""The runner in JavaScript, over naga and Dawn: its results, and its refusals."""
+"""The runner in JavaScript gives right results with naga and Dawn, or refuses programs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Runner = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def runner(lavapipe: Path) -> Runner:
-    """`runner(*words)` runs it on lavapipe, the one device that Dawn finds there."""
+    """`runner(*words)` runs the runner on lavapipe, Dawn's only device there."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed (Debian: nodejs)")
@@ -47,7 +47,7 @@ def runner(lavapipe: Path) -> Runner:
 def results(
     runner: Runner, program: Program, inputs: Mapping[str, Array], folder: Path
 ) -> dict[str, Array]:
-    """The runner's results, which the interpreter must have computed as well."""
+    """Returns the runner's results, after comparing them with the interpreter's."""
     program.save(folder / "program")
     words: list[str] = []
     for name, array in inputs.items():
@@ -75,7 +75,7 @@ def test_instructions_that_naga_does_not_write_or_writes_wrongly(runner: Runner,
 
 
 def matmul(element: str, result: str, target: str) -> Program:
-    """`x w` of open rows."""
+    """Returns a program for `x w` with a dynamic number of rows."""
     a, b, c = f"tensor<?x70x{element}>", f"tensor<70x45x{element}>", f"tensor<?x45x{result}>"
     text = f"""
     func.func @main(%x: {a}, %w: {b}) -> {c} {{
@@ -91,7 +91,7 @@ def matmul(element: str, result: str, target: str) -> Program:
 
 
 def elementwise(type: str, body: str) -> Program:
-    """`y` of each element `%a` of `x`, of open sizes."""
+    """Returns a program that computes `y` from each element `%a` of `x`, of dynamic sizes."""
     x = f"tensor<?x8x{type}>"
     text = f"""
     #id = affine_map<(i, j) -> (i, j)>
@@ -194,7 +194,7 @@ def test_it_computes_what_the_interpreter_does(runner: Runner, tmp_path: Path, n
 
 @pytest.mark.long
 def test_runs_that_share_a_state(runner: Runner, tmp_path: Path):
-    """Open sizes, scalars, push constants, two functions."""
+    """The program has dynamic sizes, scalars, push constants, two functions."""
     compiled(target="webgpu").save(tmp_path / "program")
     words: list[str | Path] = [tmp_path / "program"]
     past, steps = 0, (("prefill", 5), ("decode", 1), ("prefill", 3))

@@ -1,4 +1,4 @@
-"""docs/program.schema.json: current, and true of written manifests and of refused ones."""
+"""docs/program.schema.json is current, accepts written manifests and refuses invalid ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Programs with states and several functions: what a session keeps, refuses, saves and loads.
-"""
+"""Sessions of programs with states and several functions keep, save and load states."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ STEPS = (("prefill", 5), ("decode", 1), ("decode", 1), ("prefill", 3), ("prefill
 
 
 def assert_steps(session: Session, checks: bool) -> None:
-    """Several runs give what numpy gives, and leave in the state what they should."""
+    """Checks that several runs give numpy's results and leave numpy's state."""
     cache, past = np.zeros((32, 8), "f4"), 0
     for function, n in STEPS:
         x = rows(n, past)
@@ -258,7 +256,7 @@ func.func @main(%a: tensor<4xf32> {{{STATE.replace("= 0", "= 2")}}},
 
 
 def test_states_that_need_each_others_old_values() -> None:
-    """Fibonacci: the first state becomes the sum, the second what the first was."""
+    """Fibonacci: one state becomes the sum, the other the old first."""
     program = compile_module(parse_text(COUNTERS), "lavapipe")
     a, b = 1.0, 2.0
     with program.session() as session:
@@ -289,7 +287,7 @@ def found(
     layered: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Any]:
-    """The results of the runs on a device, under the validation layer if it is there."""
+    """Returns the results of runs on a device, under the validation layer if it is installed."""
     folder = tmp_path_factory.mktemp("session")
     program.save(folder / "program")
     script = Path(__file__).parent / "vulkan" / "session_steps.py"
@@ -326,7 +324,7 @@ def test_a_device_gives_what_numpy_gives(
 def test_a_device_keeps_what_a_session_needs(found: dict[str, Any]) -> None:
     assert found["reset"] == 0
     assert not found["in one go"]
-    # Commands are written anew for other grids only.
+    # Command buffers are recorded again only for other grids.
     assert found["written"][-3:] == [found["written"][-1]] * 3
     assert found["all rows"][1:3] == found["rows"]
     assert len(found["all rows"]) == 4

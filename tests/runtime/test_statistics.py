@@ -1,4 +1,4 @@
-"""Drivers' statistics of kernels' code, in their own words, and their interpretation."""
+"""Drivers' statistics of kernels are read in their own formats and interpreted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ANV = {
 }
 
 
-# Statistics of a matmul 1024^3 from newer ones of Mesa's drivers.
+# Statistics of a 1024^3 matmul from newer Mesa drivers.
 ANV_26 = {
     "Instructions": 12389,
     "Cycles": 1125620,
@@ -98,7 +98,7 @@ def test_the_heaviest_of_several_programs():
         (Resources(255, 48), Resources(255, 48), ""),
         (Resources(99, 0, 24577), Resources(99, 0, 9000), "uses 24577 bytes of Workgroup memory"),
         (Resources(99, 0, 24576), Resources(99, 0, 9000), ""),
-        # The default holds as much, so that cannot be what is slow.
+        # The default uses as many registers, so that they are not the cause.
         (Resources(99, 0, 30000), Resources(99, 0, 30000), ""),
         (Resources(subgroups=3), Resources(subgroups=8), "allows 3 concurrent subgroups, not 8"),
         (Resources(subgroups=4), Resources(subgroups=8), ""),

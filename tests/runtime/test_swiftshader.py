@@ -1,8 +1,8 @@
 """
-A second Vulkan driver: what runs on lavapipe and the interpreter runs on SwiftShader, too.
+SwiftShader, a second Vulkan driver, gives the results of lavapipe and the interpreter.
 
-Its subgroups are of four, it has no cooperative matrices and nothing but 32 bits: programs for it
-are compiled for the target's file that `devices --write-target` makes of it.
+It has subgroups of four, no cooperative matrices and only 32-bit types. Programs are compiled for
+the target file that `devices --write-target` writes on it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ FAMILIES = ROOT / "tests" / "runtime" / "vulkan" / "families.py"
 MAIN = (sys.executable, "-m", "xdsl_spirv.tools.main")
 CONTRACTIONS = 40
 OF_THE_DRIVER = ("Exp", "Log", "Sigmoid", "Selu", "Cosh", "Atanh", "ReduceLogSum")
-"""Exp and Log, and functions computed by them: this driver has them of finite numbers only, as
-Vulkan lets it."""
+"""Functions that this driver supports on finite arguments only, as Vulkan allows."""
 NARROW = ("Cast to uint8",)
 SMALL = ("magika", "centerface", "minilm", "ppocr_cls")
 
@@ -49,7 +48,7 @@ Start = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
-    """`start(program, argument, ...)` runs a program with this driver alone."""
+    """`start(program, argument, ...)` runs a program with this driver only."""
     library = swiftshader.library()
     if library is None:
         pytest.skip(f"no SwiftShader: install Chromium, or set {swiftshader.VARIABLE}")
@@ -80,7 +79,7 @@ def target(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_driver_that_refuses_newer_versions_is_found(start: Start, target: Path):
-    """It refuses instances of Vulkan 1.4, which a driver must not."""
+    """It refuses Vulkan 1.4 instances, against the specification."""
     done = start(*MAIN, "devices", "--json")
     assert "SwiftShader" in done.stdout, done.stderr
     described = json.loads(target.read_text())
@@ -97,7 +96,7 @@ def test_generated_kernels(start: Start, target: Path):
 def executed(
     start: Start, folder: Path, programs: dict[str, tuple[Program, dict[str, Any]]]
 ) -> dict[str, dict[str, Any]]:
-    """The programs' results there, by name."""
+    """Returns the programs' results on SwiftShader by name."""
     for name, (program, inputs) in programs.items():
         program.save(folder / name)
         np.savez(folder / f"{name}.npz", **inputs)
@@ -126,7 +125,7 @@ def test_random_contractions(start: Start, target: Path, tmp_path: Path):
 
 
 def test_operators_at_edges(start: Start, target: Path, tmp_path: Path):
-    """NaN, infinities, extremes: what docs/numerics.md says, as on the interpreter."""
+    """NaN, infinities and extremes give the results of docs/numerics.md."""
     pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
     programs: dict[str, tuple[Program, dict[str, Any]]] = {}
     refused: list[str] = []
@@ -135,7 +134,7 @@ def test_operators_at_edges(start: Start, target: Path, tmp_path: Path):
             programs[name.replace(" ", "_")] = edge_program(name, str(target)), dict(edge.inputs())
         except (ProgramError, DiagnosticException):
             refused.append(name)
-    # It has no integers of 64 bits and no floats of 16 and 64.
+    # SwiftShader has no 64-bit integers and no 16-bit or 64-bit floats.
     assert len(programs) > 80, refused
     differ: list[str] = []
     for name, results in executed(start, tmp_path, programs).items():
@@ -148,7 +147,7 @@ def test_operators_at_edges(start: Start, target: Path, tmp_path: Path):
 
 
 def test_small_models(start: Start, target: Path, tmp_path: Path):
-    """Models that it runs in a minute, beside onnxruntime: text, faces, sentences, lines."""
+    """Models that take less than a minute give onnxruntime's results."""
     onnxruntime = pytest.importorskip("onnxruntime")
     sys.path.insert(0, str(ROOT / "benchmarks"))
     zoo = importlib.import_module("model_zoo")
@@ -171,7 +170,7 @@ def test_small_models(start: Start, target: Path, tmp_path: Path):
 
 
 def test_a_page_is_read(start: Start, target: Path):
-    """Detector, classifier and recogniser of real OCR read what onnxruntime reads."""
+    """Detector, classifier and recogniser read the same text as with onnxruntime."""
     pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
     script = (
         "import sys, json; sys.path.insert(0, 'benchmarks'); import ocr;"

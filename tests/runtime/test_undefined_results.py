@@ -1,4 +1,4 @@
-"""Integers that the contents of buffers leave undefined: a run without checks names them."""
+"""A run without checks names integer results that buffer contents make undefined."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ CASES = {
     "shrsi": "UNDEF-03",
     "fptosi": "UNDEF-06",
 }
-"""By operation: the rule that says that its result is undefined."""
+"""Rule that makes an operation's result undefined."""
 
 GIVEN = {"a": [7, 7, 8], "b": [1, 0, 2], "c": [1, 32, 2], "d": [7, 3e9, 8]}
-"""Operands of divisions (a, b), of shifts (a, c) and of conversions, the second undefined."""
+"""Operands of divisions (a, b), shifts (a, c) and conversions, whose second element is faulty."""
 
 
 def program_of(guarded: bool) -> Program:
-    """The operations on each element, chosen where they are defined only, if it is guarded."""
+    """Returns the operations on each element. If `guarded`, only defined results are selected."""
     maps = ", ".join(["affine_map<(i) -> (i)>"] * 5)
     whole, floats = "tensor<3xi32>", "tensor<3xf32>"
     results = ""

@@ -1,4 +1,4 @@
-"""Numbers that a driver answers and no header of this package knows are read all the same."""
+"""Unknown enumerants in a driver's answers are accepted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNKNOWN = 99
 
 
 class StrangeDriver:
-    """The commands of a driver whose every enumerant is unknown."""
+    """A driver that returns only unknown enumerants."""
 
     def __call__(self, name: str, *arguments: Any) -> None:
         if name == "vkGetPhysicalDeviceProperties":

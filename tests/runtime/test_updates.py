@@ -1,6 +1,4 @@
-"""
-Programs of random updates of states: what is left in memory is what tensors would hold.
-"""
+"""Programs with random updates of states leave the same memory as tensor semantics."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ ID = "affine_map<(i, j) -> (i, j)>"
 
 
 def program(seed: int) -> str:
-    """Slices of states, old and new, go through arithmetic into slices of states."""
+    """Returns arithmetic on slices of old and new states, stored to slices of states."""
     random = np.random.default_rng(seed)
     versions = {state: [f"%s{state}"] for state in range(2)}
     rows = {"%x": 2}
@@ -30,7 +28,7 @@ def program(seed: int) -> str:
     for step in range(int(random.integers(3, 8))):
         state = int(random.integers(2))
         n = int(random.integers(1, 4))
-        # Offsets of 0 to `past`, which is at most 2, or of numbers.
+        # Offsets are 0, `past` (at most 2), or constants.
         offset = "%past" if random.random() < 0.4 else str(random.integers(0, ROWS - n + 1))
         if random.random() < 0.55:
             of_these = [name for name, count in rows.items() if count == n]
@@ -94,7 +92,7 @@ def assert_same(seed: int, runs: int = 3) -> None:
 
 
 TELLING = (16, 27, 33, 43, 51)
-"""Seeds whose results are wrong if a state is written before the last reader of its old value."""
+"""Seeds that give wrong results if a state is written before its old value's last reader."""
 
 
 @pytest.mark.parametrize("seed", [0, *TELLING])

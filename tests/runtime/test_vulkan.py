@@ -1,4 +1,4 @@
-"""The Vulkan runtime on lavapipe, with the validation layer listening."""
+"""The Vulkan runtime works on lavapipe without messages of the validation layer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ func.func @main(%A: tensor<{m}x{k}x{a}>, %B: tensor<{k}x{n}x{a}>) -> tensor<{m}x
 
 @pytest.fixture(scope="module")
 def on_lavapipe(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """`on_lavapipe(*arguments)` runs Python on the driver; its cache is its own."""
+    """`on_lavapipe(*arguments)` runs Python on the driver with a separate cache."""
     cache = tmp_path_factory.mktemp("cache")
 
     def run(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -80,7 +80,7 @@ def _facts(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def facts(on_lavapipe: Run, layered: dict[str, str]) -> dict[str, Any]:
-    """The results of the scenarios, all in one process, under the layer if it is there."""
+    """Returns the results of all scenarios in one process, under the layer if it is installed."""
     return _facts(on_lavapipe(SCENARIOS, *SAFE, *(CONTROLS if layered else []), **layered))
 
 
@@ -99,7 +99,7 @@ def test_steps_in_one_submission(facts: dict[str, Any]):
     assert tracks["device"][-1][2] + tracks["device"][-1][3] == pytest.approx(start + waited)
     assert len(found["times_of_runs"]) == 3
     assert all(0 < time < 1e9 for time in found["times_of_runs"])
-    # Input, output and two of the five temporaries, which take turns.
+    # Input, output and two buffers for the five temporaries.
     assert found["allocated"] == 4 * 4096
     assert found["live"]["Buffer"] == 8
     assert found["live"]["Memory"] == 2
@@ -181,7 +181,7 @@ def test_the_validation_layer_says_nothing(
     if not layered:
         pytest.skip("no validation layer: delete .lavapipe and run `make lavapipe`")
     assert facts[name]["messages"] == []
-    # It is heard where there is something to say.
+    # The layer's message is received.
     assert "has not been destroyed" in "".join(facts["leak"]["messages"])
     assert "READ_AFTER_WRITE hazard detected" in "".join(facts["no_barriers"]["messages"])
 
@@ -189,7 +189,7 @@ def test_the_validation_layer_says_nothing(
 def test_messages_about_other_layers_are_dropped(
     on_lavapipe: Run, layered: dict[str, str], tmp_path: Path
 ):
-    """Desktops have implicit layers, and one for another C library cannot be loaded."""
+    """Desktops have implicit layers that may fail to load."""
     if not layered:
         pytest.skip("no validation layer beside lavapipe")
     layer = {
@@ -208,7 +208,7 @@ def test_messages_about_other_layers_are_dropped(
     variables = {
         "XDG_DATA_HOME": str(tmp_path),
         "VK_LOADER_DEBUG": "error",
-        "VK_LOADER_LAYERS_ALLOW": layer["name"],  # `run` turns implicit layers off
+        "VK_LOADER_LAYERS_ALLOW": layer["name"],  # `run` disables implicit layers.
     }
     done = on_lavapipe(SCENARIOS, "one_submission", **layered, **variables)
     assert "nowhere.so" in done.stderr, "the loader did not try to load the layer"
@@ -220,7 +220,7 @@ def test_jobs_of_all_tests_run_under_the_layer(
 ):
     if not layered:
         pytest.skip("no validation layer: delete .lavapipe and run `make lavapipe`")
-    # A kernel that ends at once, and the same with a pointer to something else than it points to.
+    # A kernel that ends immediately, and the same with a pointer of the wrong type.
     ends = (SCENARIOS.parent / "forever.spvasm").read_text().replace("4294967295", "0")
     invalid = ends.replace("%flags %zero %zero", "%flags %zero")
     assert invalid != ends
@@ -237,7 +237,7 @@ def test_jobs_of_all_tests_run_under_the_layer(
 
 @pytest.fixture(scope="module")
 def hazards(on_lavapipe: Run) -> dict[str, Any]:
-    """The results of kernels and drivers that misbehave."""
+    """Returns the results of misbehaving kernels and drivers."""
     return _facts(on_lavapipe(SCENARIOS, *HAZARDOUS))
 
 
@@ -269,7 +269,7 @@ Programs = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
-    """`programs(target, types, shape)` is the folder of a compiled matmul."""
+    """`programs(target, types, shape)` returns the folder of a compiled matmul."""
     made: dict[object, str] = {}
 
     def program(target: str, types: tuple[str, str], shape: tuple[int, int, int]) -> str:
@@ -309,11 +309,11 @@ def test_run_on_vulkan(
     arguments.append("--statistics")
     done = on_lavapipe(*MAIN, program, *arguments, **layered)
     assert done.returncode == 0, done.stderr
-    # The validation layer's messages would be there.
+    # Messages of the validation layer would be on standard error.
     assert done.stderr == ""
     assert "within the bound" in done.stdout
     assert "us in 1 dispatches" in done.stdout
-    # As much as lavapipe says.
+    # lavapipe reports this value.
     assert ": the driver gives no statistics" in done.stdout
     there = tmp_path / "i.npz"
     assert main(["run", program, "--random", "3", "--device", "interpreter", "-o", str(there)]) == 0
@@ -323,7 +323,7 @@ def test_run_on_vulkan(
 
 @pytest.mark.parametrize("module", ["idle_subgroups", "idle_subgroups_of_one_loop"])
 def test_open_sizes_that_leave_subgroups_idle(module: str, on_lavapipe: Run, tmp_path: Path):
-    """The driver crashes where a subgroup never enters a loop around loops."""
+    """The driver crashes if a subgroup skips a loop around loops."""
     path = str(Path(__file__).parent / "vulkan" / f"{module}.mlir")
     program = str(tmp_path / "p")
     assert main(["compile", path, "--target", "lavapipe", "-o", program]) == 0
@@ -347,7 +347,7 @@ def test_a_program_for_another_target(on_lavapipe: Run, programs: Programs):
     assert done.stderr.startswith("error: llvmpipe")
     assert "it is compiled for nvidia-h200" in done.stderr
     assert "subgroups of 32 invocations (it has 8)" in done.stderr
-    # Without a name the interpreter steps in, and says why.
+    # Without --device, the interpreter runs the program and prints the reason.
     done = on_lavapipe(*MAIN, program, "--random", "3", "--check")
     assert done.returncode == 0
     assert done.stderr.startswith("note: llvmpipe")
@@ -411,7 +411,7 @@ def test_no_loader(
     said = capsys.readouterr().err
     assert "there is no Vulkan loader (libnothing.so: cannot open" in said
     assert "XDSL_SPIRV_VULKAN_LIBRARY" in said
-    # Without a name the interpreter runs it, and says so.
+    # Without --device, the interpreter runs the program and prints so.
     assert main(["run", program, "--random", "3"]) == 0
     said = capsys.readouterr().err
     assert said.startswith("note: there is no Vulkan loader")
@@ -468,7 +468,7 @@ def test_calls_keep_their_device_and_program(on_lavapipe: Run):
     assert done.returncode == 0, done.stderr
     first, again, seconds = json.loads(done.stdout)
     assert first != again
-    assert seconds < 0.01  # A driver process for each call takes 0.4 s.
+    assert seconds < 0.01  # A separate driver process for each call takes 0.4 s.
     for process in (first, again):
         with pytest.raises(ProcessLookupError):
             os.kill(process, 0)

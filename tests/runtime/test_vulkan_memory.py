@@ -1,4 +1,4 @@
-"""Where buffers lie: buffers that live at once do not overlap, others share their places."""
+"""Buffers with overlapping lifetimes do not overlap in memory, others share memory."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _alone(name: str) -> list[str]:
 
 def test_a_barrier_stands_where_a_step_touches_what_an_earlier_one_did():
     chain = _work(("i0", "t0"), ("i0", "o0"), ("t0", "o1"), ("w0", "o2"), ("o1", "o3"))
-    # t0 is read by the third step; the fourth touches nothing of anyone; o1 is read by the fifth.
+    # The third step reads t0, the fourth reads no shared buffer, the fifth reads o1.
     assert barriers(chain, _alone) == [False, False, True, False, True]
 
 

@@ -1,4 +1,4 @@
-"""Needs of kernels, and missing features of a device, without any device."""
+"""Needs of kernels and missing features of a device are found without a device."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ func.func @main(%a: tensor<7x64x{type}>, %i: tensor<7x{type}>) -> tensor<7x{type
     [("f16", "arith.maximumf", True), ("i8", "arith.addi", True), ("f32", "arith.addf", False)],
 )
 def test_group_operations_on_other_than_32_bits(type: str, op: str, narrow: bool):
-    """No capability says so (Vulkan, VUID-RuntimeSpirv-None-06275)."""
+    """No capability states this (VUID-RuntimeSpirv-None-06275)."""
     text = SUMS.format(type=type, op=op)
     (code,) = compile_module(parse_text(text), "nvidia-h200").code.values()
     assert "GroupNonUniform" in code.text
@@ -380,7 +380,7 @@ def test_every_feature_of_the_table_has_a_structure():
 
 
 def test_capabilities_stand_in_the_table_by_the_name_that_modules_declare():
-    """The registry has some by another name of the same number."""
+    """The registry uses aliases for some."""
     named = [name for name in tables()["capabilities"] if name in Capability.__members__]
     assert [name for name in named if Capability[name].name != name] == []
     assert "CooperativeMatrixPerElementOperationsNV" in named
@@ -396,7 +396,7 @@ def test_results_have_names_and_remedies():
 
 
 def test_a_failing_call_raises_its_result():
-    """A driver that loses its device, played by a function of this process."""
+    """A Python function replaces a driver that loses its device."""
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
     lost = kind(lambda device: int(Result.ERROR_DEVICE_LOST))
     address = ctypes.cast(lost, ctypes.c_void_p).value
@@ -448,7 +448,7 @@ def test_a_target_file_says_that_a_driver_executes_on_a_processor(tmp_path: Path
 def test_clocks_of_an_infinite_period_are_not_listed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """RADV's null device has a frequency of 0, which is a period of inf ns."""
+    """RADV's null device has a frequency of 0, a period of inf ns."""
     for period, said in ((1.0, "64 bits of 1 ns"), (float("inf"), "none")):
         info = dataclasses.replace(DEVICE, timestamp_period=period)
         offered = Offered("", (1, 3, 0), (info,))

@@ -1,4 +1,4 @@
-"""The runtime's tables of Vulkan match the registry: member by member, number by number."""
+"""The runtime's tables of Vulkan agree with the registry in every member and number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    """scripts/generate_vulkan.py, which reads the installed registry."""
+    """Returns scripts/generate_vulkan.py, which reads the installed registry."""
     path = ROOT / "scripts" / "generate_vulkan.py"
     spec = importlib.util.spec_from_file_location("generate_vulkan", path)
     assert spec is not None
@@ -39,7 +39,7 @@ def _executed(text: str) -> dict[str, Any]:
 
 
 def _laid_out(kind: type[Plain]) -> list[tuple[str, int, int]]:
-    """Each member's name, offset and size."""
+    """Returns each member's name, offset and size."""
     return [
         (name, getattr(kind, name).offset, getattr(kind, name).size) for name, *_ in kind._fields_
     ]
@@ -60,9 +60,7 @@ def _is_structure(kind: Any) -> bool:
 
 
 def test_structures_have_the_c_compilers_sizes():
-    """
-    The sizes are as in vulkan_core.h on a 64-bit machine, by the layout rules of C.
-    """
+    """Sizes are equal to vulkan_core.h on a 64-bit machine."""
     for kind, size in (
         (structures.PhysicalDeviceLimits, 504),
         (structures.PhysicalDeviceProperties, 824),
@@ -75,7 +73,7 @@ def test_structures_have_the_c_compilers_sizes():
 
 
 def test_enumerations(generator: ModuleType):
-    """A newer registry may know more than is written here, but nothing otherwise."""
+    """A newer registry may have more enumerants, but no different ones."""
     fresh = _executed(generator.enums())
     for name, kind in vars(enums).items():
         if isinstance(kind, type) and kind.__module__ == enums.__name__:

@@ -1,4 +1,4 @@
-"""A parser, Khronos' tools as functions, and the shaders of `glsl/` as glslang compiles them."""
+"""Fixtures: a parser, Khronos' tools as functions, and the compiled shaders of `glsl/`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xdsl_spirv.tools import khronos
 
 HERE = Path(__file__).resolve().parent
 GLSL_OPTIONS = ((), ("-g",), ("-gVS",))
-"""Without debug information, with names and lines, with NonSemantic.Shader.DebugInfo."""
+"""No debug information; names and lines; NonSemantic.Shader.DebugInfo."""
 
 Assemble = Callable[[str, str], bytes]
 Disassemble = Callable[..., str]
@@ -32,7 +32,7 @@ def _found(name: str) -> str:
 
 @pytest.fixture(scope="session")
 def parse() -> Callable[[str], ModuleOp]:
-    """The module of a text."""
+    """Returns a function that parses a module."""
     context = Context()
     for dialect in (Builtin, Arith, SPIRV):
         context.load_dialect(dialect)
@@ -41,7 +41,7 @@ def parse() -> Callable[[str], ModuleOp]:
 
 @pytest.fixture(scope="session")
 def spirv_as() -> Assemble:
-    """`spirv-as` of a text and further options; a failure is a `ValueError` with its message."""
+    """Returns `spirv-as` as a function of text and options, which raises `ValueError`."""
     path = _found("spirv-as")
 
     def run(text: str, *options: str) -> bytes:
@@ -57,7 +57,7 @@ def spirv_as() -> Assemble:
 
 @pytest.fixture(scope="session")
 def spirv_dis() -> Disassemble:
-    """`spirv-dis` of a binary and further options; a failure is a `ValueError`."""
+    """Returns `spirv-dis` as a function of a binary and options, which raises `ValueError`."""
     path = _found("spirv-dis")
 
     def run(data: bytes, *options: str) -> str:
@@ -72,7 +72,7 @@ def spirv_dis() -> Disassemble:
 
 @pytest.fixture(scope="session")
 def glsl_modules(glslang: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Name -> binary of every shader in `glsl/` in every form of debug information."""
+    """Returns the binary of every shader in `glsl/`, in every form of debug information."""
     folder = tmp_path_factory.mktemp("glsl")
     modules: dict[str, bytes] = {}
     for source in sorted((HERE / "glsl").glob("*.comp")):

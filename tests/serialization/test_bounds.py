@@ -1,8 +1,8 @@
 """
-Time and memory are bounded, whatever the bytes say.
+Time and memory of all readers are bounded for any input.
 
-Time is counted in runs of a loop of about a twentieth of a second, measured beside it, so that a
-slow or busy machine slows both. Memory is what Python allocates at most, over the input's size.
+Time is measured in runs of a loop of about a twentieth of a second, so that a slow or busy machine
+slows both. Memory is Python's peak allocation divided by the input's size.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from xdsl_spirv.testing.hostile import (
 from xdsl_spirv.upstream.collection import without_collection
 
 UNITS = 40
-"""Runs of `unit` that an input of 100 kB takes at most: a second is 20, the rest is for noise."""
+"""Limit of time for 100 kB in runs of `unit`: a second is 20 runs, the rest is tolerance."""
 
 
 def text(data: bytes) -> object:
@@ -81,13 +81,14 @@ def validator(data: bytes) -> object:
 Reader = Callable[[bytes], object]
 MEMORY: dict[Reader, int] = {text: 50, dialect: 150, validator: 100}
 """
-Peak of memory over the input's size.
+Peak memory divided by the input's size.
 
-An operation of xDSL takes 400 bytes and more, an instruction of the validator 170, and the
-shortest instructions take 4: around 50 is what has 20 bytes an instruction, as kernels have.
+An xDSL operation takes at least 400 bytes, a validator's instruction 170, and the shortest
+instructions
+4. With 20 bytes per instruction, as in kernels, the quotient is about 50.
 """
 
-# Inputs that once took the square of their size, or longer, or have most objects for their size.
+# Inputs that once took quadratic time or more, or that have the most objects for their size.
 WORST: dict[Reader, tuple[Maker, ...]] = {
     text: (a_long_name, one_name_for_all),
     dialect: (
@@ -111,7 +112,7 @@ LARGEST: dict[Reader, tuple[Maker, ...]] = {
 
 
 def unit() -> float:
-    """Seconds of the processor that a loop takes."""
+    """Returns the processor seconds of a loop."""
     start, total = time.process_time(), 0
     for k in range(1_000_000):
         total += k & 3
@@ -121,9 +122,9 @@ def unit() -> float:
 def check_time(reader: Reader, maker: Maker) -> None:
     data = build(maker(SIZE))
     assert 0.4 * SIZE < len(data) < 1.4 * SIZE
-    reader(build(ENTRY + END))  # Objects that are made once exist now.
+    reader(build(ENTRY + END))  # Objects that are created once exist now.
     before = unit()
-    # A collection looks at all that other tests have left, too.
+    # A garbage collection would also examine objects of other tests.
     with without_collection():
         start = time.process_time()
         assert reader(data) is not None
@@ -132,7 +133,7 @@ def check_time(reader: Reader, maker: Maker) -> None:
 
 
 def peak(reader: Reader, data: bytes) -> float:
-    """Memory over the input's size."""
+    """Returns peak memory divided by the input's size."""
     reader(data)
     tracemalloc.start()
     kept = reader(data)
@@ -164,7 +165,7 @@ def test_time_of_all_is_bounded(reader: Reader, maker: Maker):
     ids=lambda f: f.__name__,
 )
 def test_memory_is_bounded(reader: Reader, maker: Maker):
-    # A window of the text's printer is a few thousand instructions.
+    # The printer's window is a few thousand instructions.
     size = SIZE if reader is text else SIZE // 5
     assert peak(reader, build(maker(size))) < MEMORY[reader]
 
@@ -177,7 +178,7 @@ def test_memory_of_all_is_bounded(reader: Reader, maker: Maker):
 
 
 def held(make: Callable[[], object]) -> int:
-    """Bytes of new objects, without the ones that stay from run to run."""
+    """Returns the bytes of new objects, without objects that remain between runs."""
     kept = make()
     tracemalloc.start()
     kept = make()
@@ -189,7 +190,7 @@ def held(make: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("reader", [dialect, validator], ids=lambda f: f.__name__)
 def test_memory_of_sums_is_fifty_times_the_input(reader: Reader):
-    """Sums of instructions as long as a kernel's are on average."""
+    """The instructions have the average length of a kernel's."""
     data = build(a_chain_of_sums(SIZE // 5))
     assert held(lambda: reader(data)) < 50 * len(data)
 
@@ -209,7 +210,7 @@ def test_an_operation_takes_little_more_than_xdsl_needs():
 
 
 def test_groups_stand_for_no_more_than_the_limit():
-    """Groups that are given to groups: the decorations double with every line."""
+    """Nested groups double the decorations with every line."""
     notes = [of("OpDecorate", 100, 44, k) for k in range(10)]
     groups = [of("OpDecorationGroup", 100 + k) for k in range(40)]
     doubled = [of("OpGroupDecorate", 100 + k, 101 + k, 101 + k) for k in range(39)]
@@ -219,7 +220,7 @@ def test_groups_stand_for_no_more_than_the_limit():
 
 
 def test_a_switch_gives_no_more_values_than_the_limit():
-    """Two cases that go to one block give its phis their values twice, a hundred too often."""
+    """Cases with a common target repeat their phi values."""
     assert "above the limit of 20000 plus the module" in str(dialect(build(many_phis(SIZE))))
     assert isinstance(dialect(build(many_phis(SIZE // 50))), ModuleOp)
 

@@ -1,8 +1,9 @@
 """
-Every valid module of the FileCheck tests as a binary: accepted by spirv-val, and equal to MLIR's.
+Every valid FileCheck module is encoded to a binary that spirv-val accepts and MLIR's serializer
+makes.
 
-A chunk without a `spirv.module` becomes the body of a function: what `test.op` stands for are its
-parameters.
+A chunk without a `spirv.module` becomes the body of a function, with parameters for the results of
+`test.op`.
 """
 
 import re
@@ -43,7 +44,7 @@ TESTS = ROOT / "tests" / "filecheck"
 FILES = sorted(f for part in ("dialects", "rules") for f in (TESTS / part).rglob("*.mlir"))
 SPLIT = re.compile(r"^// -----.*$", re.MULTILINE)
 SYMBOL_VALUES = {"scope": 3, "layout": 0}
-"""Values of a chunk's undefined symbols as specialization constants; 16 otherwise."""
+"""Values of undefined symbols, as specialization constants. The default is 16."""
 
 
 MODULE_LEVEL = (FuncOp, GlobalVariableOp, SpecConstantOp, SpecConstantCompositeOp, EntryPointOp)
@@ -58,7 +59,7 @@ def context() -> Context:
 
 @cache
 def modules(file: Path) -> list[tuple[str, SPIRVModuleOp]]:
-    """The complete shader modules that a file's valid chunks amount to, each with its own text."""
+    """Returns the complete shader modules made from a file's valid chunks, with their texts."""
     found: list[tuple[str, SPIRVModuleOp]] = []
     for chunk in SPLIT.split(file.read_text()):
         try:
@@ -75,14 +76,14 @@ def modules(file: Path) -> list[tuple[str, SPIRVModuleOp]]:
             try:
                 module.verify()
             except VerifyException:
-                # A fragment: with the parts that make it a whole shader, other rules apply.
+                # A fragment: in a complete shader, further rules apply.
                 continue
             found.append((chunk, module))
     return found
 
 
 def wrapped(program: ModuleOp) -> SPIRVModuleOp:
-    """A chunk of operations as the body of a function, beside the functions it has itself."""
+    """Returns a module with the chunk's operations as a function body, next to its functions."""
     block = Block()
     own: list[Operation] = []
     for op in program.clone().body.block.ops:
@@ -105,7 +106,7 @@ def wrapped(program: ModuleOp) -> SPIRVModuleOp:
 
 
 def symbols(op: Operation) -> set[str]:
-    """The symbols that an operation's types and properties name."""
+    """Returns the symbols that an operation's types and properties name."""
     found: set[str] = set()
 
     def visit(attribute: Attribute) -> None:
@@ -124,7 +125,7 @@ def symbols(op: Operation) -> set[str]:
 
 
 def complete(module: SPIRVModuleOp) -> None:
-    """Gives a module without an entry point one that does nothing."""
+    """Adds an empty entry point to a module without one."""
     block = module.body.block
     if any(isinstance(op, EntryPointOp) for op in block.ops):
         return
@@ -138,11 +139,11 @@ def complete(module: SPIRVModuleOp) -> None:
 
 class Canonical:
     """
-    A module in words that two serializers agree on.
+    A module in words on which two serializers agree.
 
-    Types, constants and variables stand for themselves, ids of a function are numbered by
-    definition, and unordered parts (annotations, a phi's pairs) are sorted. Block is left out: MLIR
-    22 marks the struct behind any pointer, nested ones too, but not that of an array of buffers.
+    Types, constants and variables are expanded, ids in functions are numbered by definition, and
+    unordered parts (annotations, pairs of a phi) are sorted. Block is omitted: MLIR 22 decorates
+    the struct of any pointer, also nested ones, but not the struct of an array of buffers.
     """
 
     def __init__(self, binary: bytes):
@@ -225,26 +226,26 @@ def test_the_corpus_is_not_empty():
 
 
 REFUSED = (
-    # The fragment's meaning, not its form, is against rules outside the dialect's.
+    # The fragment breaks semantic rules that the dialect does not have.
     "AtomicCompareExchangeWeak requires SPIR-V version 1.3 or earlier",
     "Logical addressing not supported: ConvertUToPtr",
     "Scope ids must be OpConstant when Shader capability is present",
     "OpPtrAccessChain must have a Base whose type is decorated with ArrayStride",
     "LinkageAttributes",
     "In SPIR-V 1.4 or earlier, Direction must be a constant instruction",
-    # A carrier's requirements are declared in the module that it was read from.
+    # The module of a carrier declares its requirements.
     "Opcode MemoryNamedBarrier requires one of these capabilities: NamedBarrier",
     "Execution mode can only be used with the Kernel execution model",
-    # SPV_INTEL_cache_controls has one for each cache level; spirv-val 2025.5 takes only one.
+    # SPV_INTEL_cache_controls allows one per cache level; spirv-val 2025.5 accepts only one.
     "decorated with CacheControlLoadINTEL multiple times",
-    # The extension says "a scalar or vector of float"; spirv-val 2025.5 takes bfloat16 for none.
+    # The extension allows "a scalar or vector of float"; spirv-val 2025.5 refuses bfloat16.
     "GroupNonUniformRotateKHR doesn't support BFloat16 type",
 )
-"""Messages of spirv-val that are not faults of the encoder's."""
+"""Messages of spirv-val that are not caused by the encoder."""
 
 
 VALIDATED = [f for f in FILES if f.parent.name != "families"]
-"""The others are validated by test_families.py, each by a validator that knows it."""
+"""Files validated here. test_families.py validates the others with suitable validators."""
 
 
 @pytest.mark.parametrize("file", VALIDATED, ids=[str(f.relative_to(TESTS)) for f in VALIDATED])
@@ -266,7 +267,7 @@ def test_ids_are_dense_and_bytes_the_same_every_time(file: Path):
 
 @pytest.mark.parametrize("file", FILES, ids=[str(f.relative_to(TESTS)) for f in FILES])
 def test_same_as_mlir(file: Path, mlir_translate: str, spirv_val: str):
-    """Modules that MLIR cannot read, or not serialize to a valid binary, are not compared."""
+    """Modules that MLIR cannot parse or serialize validly are skipped."""
     command = [mlir_translate, "--no-implicit-module", "--serialize-spirv"]
     for chunk, module in modules(file):
         done = subprocess.run(command, input=str(module).encode(), capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""Binaries through the dialect and back: real modules, our own, and control flow by hand."""
+"""Binaries survive a round trip through the dialect: real modules, ours, and control flow."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Assemble = Callable[[str], bytes]
 
 
 def accepted(data: bytes) -> bool | None:
-    """Whether spirv-val accepts a module; None without spirv-val."""
+    """True if spirv-val accepts a module. None without spirv-val."""
     path = khronos.find("spirv-val")
     if path is None:
         return None
@@ -69,7 +69,7 @@ def accepted(data: bytes) -> bool | None:
 
 
 def check_round_trip(data: bytes, *, text: bool = True) -> ModuleOp:
-    """Decodes to a module that verifies, and from the second trip on nothing changes."""
+    """Decodes to a module that verifies. A second round trip must change nothing."""
     module = decode(data)
     module.verify()
     valid = accepted(data)
@@ -117,7 +117,7 @@ def test_modules_of_spirv_opt_decode(glsl_modules: dict[str, bytes]):
 
 
 def test_our_own_modules_come_back():
-    """The encoder's output is in canonical form, except where the text uses another form."""
+    """The encoder's output is canonical, unless the text has another form."""
     same = total = 0
     refused: list[str] = []
     for path in sorted(FILECHECK.rglob("*.mlir")):
@@ -283,7 +283,7 @@ def test_control_flow(body: str, expected: dict[str, int], spirv_as: Assemble):
 
 
 def test_a_block_of_one_loop_and_values_behind_it(spirv_as: Assemble):
-    """A header that is its own continue target is split; its values become results."""
+    """A header that is its own continue target is split."""
     module = decode(spirv_as(HEAD + TYPES + MAIN + LOOP_VALUES))
     (loop,) = (op for op in module.walk() if op.name == "spirv.mlir.loop")
     assert len(loop.results) == 2
@@ -429,7 +429,7 @@ def test_a_lowered_matmul_computes_the_same(target: str):
         for entry in entry_points(module):
             before, after = _buffers(module), _buffers(again)
             for which, buffers in ((module, before), (again, after)):
-                size = load(target).subgroup_size  # The binary does not say it.
+                size = load(target).subgroup_size  # The binary does not contain this information.
                 dispatch(which, entry.fn.string_value(), (2, 2, 1), buffers, subgroup_size=size)
             assert before.keys() == after.keys()
             for place, array in before.items():
@@ -438,7 +438,7 @@ def test_a_lowered_matmul_computes_the_same(target: str):
 
 
 def _buffers(module: ModuleOp) -> dict[tuple[int, int], NDArray[np.float16]]:
-    """The same numbers for the same bindings."""
+    """Returns equal contents for equal bindings."""
     found: dict[tuple[int, int], NDArray[np.float16]] = {}
     for op in module.body.block.ops:
         if not isinstance(op, GlobalVariableOp):

@@ -1,4 +1,4 @@
-"""Damaged modules: `decode` gives a module that verifies or raises `SPIRVDecodeError`."""
+"""`decode` of damaged modules returns a module that verifies, or raises `SPIRVDecodeError`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from xdsl_spirv.testing.mutation import check_dialect, mutate
 from xdsl_spirv.testing.sampling import sample_module
 
 SECONDS = 2.0
-"""Far above what any of these modules takes; test_bounds.py has those that take long."""
+"""Time limit, far above the needed time. test_bounds.py has slow inputs."""
 
 
 def survive(data: bytes) -> str:
-    """The outcome for some bytes; anything but a module or a decode error is raised."""
-    # Garbage of earlier tests is not collected in this one's time.
+    """Returns the outcome for some bytes. Any exception except a decode error propagates."""
+    # Garbage of earlier tests must not be collected during this test.
     gc.disable()
     begin = time.process_time()
     try:
@@ -53,7 +53,6 @@ def test_many_damaged_shaders(seed: int, glsl_modules: dict[str, bytes]):
 @given(st.integers(0, 1 << 32), st.integers(1, 60))
 @settings(max_examples=60, deadline=None)
 def test_any_instructions_of_the_grammar(seed: int, count: int):
-    """Instructions whose operands fit the grammar and nothing else."""
     survive(sample_module(random.Random(seed), count).encode())
 
 

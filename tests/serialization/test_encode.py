@@ -1,4 +1,4 @@
-"""The encoder's output: the binary rules of the extensions, types and functions."""
+"""The encoder follows the binary rules of extensions, types and functions."""
 
 import pytest
 from xdsl.context import Context
@@ -27,7 +27,7 @@ def parse(text: str):
 
 
 def binary(body: str, signature: str = "()", before: str = "", version: str = "1.6") -> bytes:
-    """A module with one function."""
+    """Returns the encoded module with one function."""
     return encode(
         parse(f"""
         spirv.module Logical Vulkan requires #spirv.vce<v{version}, [Shader], []> {{
@@ -55,7 +55,7 @@ A, B, C = (
 POINTER = "!spirv.ptr<i8, StorageBuffer>"
 
 
-# The binary rules of the four extensions, with the specifications' own numbers.
+# Binary rules of the four extensions, with numbers from the specifications
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_cm_03_opcodes():
     (length,) = rows(data, "OpCooperativeMatrixLengthKHR")
     types = rows(data, "OpTypeCooperativeMatrixKHR")
     assert length.words[3] == types[-1].words[1]
-    # Scope, rows, columns and use are constants: Subgroup is 3, the accumulator's use 2.
+    # Scope, rows, columns and use are constants: Subgroup is 3, MatrixAccumulator is 2.
     assert [constants[w] for w in types[-1].words[3:]] == [3, 16, 16, 2]
 
 
@@ -180,7 +180,7 @@ def test_float8_encodings():
     assert [row.words[3] for row in rows(data, "OpConstant")] == [0x3C, 0x3E]
 
 
-# Types and constants.
+# Types and constants
 
 
 def test_types_are_declared_once_whatever_their_spelling():
@@ -315,7 +315,7 @@ def test_a_struct_that_points_to_itself():
     assert forward.words[1] == pointer.words[1] == node_row.words[3]
 
 
-# Functions and control flow.
+# Functions and control flow
 
 
 def test_loop_and_selection():
@@ -360,7 +360,7 @@ def test_loop_and_selection():
         (only(data, "OpIAdd").words[2], then),
     }
     assert at["OpReturnValue"].words[1] == phi_i.words[2]
-    # A merge instruction stands just before its branch.
+    # A merge instruction directly precedes its branch.
     order = [row.name for row in inside]
     assert order[order.index("OpLoopMerge") + 1] == "OpBranchConditional"
     assert order[order.index("OpSelectionMerge") + 1] == "OpBranchConditional"
@@ -463,7 +463,7 @@ def test_attributes_that_are_decorations():
     ]
 
 
-# Errors name the operation and say what to do.
+# Errors name the operation and a remedy
 
 
 @pytest.mark.parametrize(

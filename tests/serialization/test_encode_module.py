@@ -1,4 +1,4 @@
-"""The encoder's output for a module as a whole: interfaces, sections, names, header."""
+"""The encoder writes interfaces, sections, names and header of a module correctly."""
 
 import struct
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Encoded = Callable[..., bytes]
 
 @pytest.fixture
 def encoded(parse: Callable[[str], ModuleOp]) -> Encoded:
-    """The binary of a module's text, with the encoder's options."""
+    """Returns a function that encodes a module's text with the encoder's options."""
     return lambda text, **options: encode(find_module(parse(text)), **options)
 
 

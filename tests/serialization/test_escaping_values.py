@@ -1,4 +1,4 @@
-"""Values that leave constructs by every edge keep their meaning, on the interpreter and encoded."""
+"""Values used after constructs keep their meaning for every kind of exit."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ OpStore %cp %v
 KEYS = np.array([3, 5, 3, 7, 5, 3, 3, 1], np.uint32)
 
 BODIES = {
-    # A value of the outer of two selections, of which the inner one breaks.
+    # A value of the outer of two selections. The inner one breaks.
     "break from two selections": (
         COUNTED
         + """
@@ -120,7 +120,7 @@ OpBranch %done
         + STORE,
         KEYS * 3,
     ),
-    # Lanes whose key is that of the first lane that is left leave together.
+    # Lanes with the same key as the first remaining lane leave together.
     "break of some lanes": (
         """
 OpLoopMerge %done %next None
@@ -141,7 +141,7 @@ OpBranch %head
         + STORE,
         np.array([4, 2, 4, 1, 2, 4, 4, 1], np.uint32),
     ),
-    # One arm goes to the continue target, the other breaks; nothing comes to the merge block.
+    # One arm continues and the other breaks, so the merge block is unreachable.
     "continue with a value": (
         """
 %i = OpPhi %u32 %u0 %entry %n %next
@@ -167,7 +167,7 @@ OpBranch %head
         + STORE,
         KEYS * 3,
     ),
-    # The continue target breaks, too: two edges bring one value to the merge block.
+    # The continue target breaks, too, so two edges carry one value to the merge block.
     "two edges with one value": (
         """
 %i = OpPhi %u32 %u0 %entry %v %next
@@ -190,7 +190,7 @@ OpBranchConditional %c3 %done %head
         + STORE,
         np.minimum(KEYS, 4),
     ),
-    # A pointer cannot be a phi: its chain is repeated, with the index that leaves the loop.
+    # A pointer cannot be a phi, so its access chain is repeated with the loop's last index.
     "a pointer": (
         COUNTED
         + """

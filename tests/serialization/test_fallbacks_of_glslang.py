@@ -1,6 +1,4 @@
-"""
-Shaders that glslang compiles for an extension become valid for Vulkan 1.2 without the extension.
-"""
+"""Extension shaders compiled by glslang become valid for Vulkan 1.2 without the extension."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """
-Every family of instructions as a module that Khronos' validator accepts.
+Every family of instructions is encoded to modules that Khronos' validator accepts.
 
-The modules come from the FileCheck tests in `families/`: the capabilities and extensions that
-`spirv-update-vce` deduces, and the binary that the encoder writes. One that uses what the validator
-of PyPI does not know yet says so, `// SINCE: SPIRV-Tools 2026.1`, and takes the newer one of `make
-glslang`; one for an older version of SPIR-V says `// VERSION: 1.5`.
+The modules come from the FileCheck tests in `families/`, with the capabilities and extensions that
+`spirv-update-vce` deduces. `// SINCE: SPIRV-Tools 2026.1` marks modules that PyPI's validator does
+not support: `make glslang` fetches a newer one. `// VERSION: 1.5` requests an older version of
+SPIR-V.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def modules(text: str) -> list[ModuleOp]:
 
 @cache
 def validators() -> dict[tuple[int, ...], list[str]]:
-    """Version -> command of every spirv-val: PyPI's, and the newer one of `make glslang`."""
+    """Returns the command of every spirv-val by version: PyPI's, and that of `make glslang`."""
     found: list[list[str]] = []
     if (installed := khronos.find("spirv-val")) is not None:
         found.append([str(installed)])
@@ -59,7 +59,7 @@ def validators() -> dict[tuple[int, ...], list[str]]:
 
 
 def version_of(command: list[str]) -> tuple[int, ...]:
-    """Year and number of SPIRV-Tools, as in `SPIRV-Tools v2025.5`."""
+    """Returns year and number of SPIRV-Tools, as in `SPIRV-Tools v2025.5`."""
     shown = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
     found = re.search(r"v(\d+)\.(\d+)", shown.stdout)
     return tuple(int(number) for number in found.groups()) if found else (0, 0)
@@ -84,7 +84,7 @@ def test_validates(text: str):
 
 @pytest.mark.parametrize("text", MODULES)
 def test_is_read_without_carriers(text: str):
-    """Every instruction becomes its operation again, and the second trip changes no byte."""
+    """Every instruction is decoded to its operation, and a second trip changes no byte."""
     version = re.search(r"// VERSION: (\d+\.\d+)", text)
     for module in modules(text):
         update(module, parse_version(version.group(1) if version else "1.6"))

@@ -1,4 +1,4 @@
-"""The grammar table agrees with Khronos' package and answers by name."""
+"""The grammar table agrees with Khronos' package, and finds entries by name."""
 
 import importlib.metadata
 import subprocess

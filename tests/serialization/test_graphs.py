@@ -1,4 +1,4 @@
-"""Graphs and TOSA: text and binary both ways, for every operator of the grammar."""
+"""Graphs and TOSA survive text and binary round trips, for every operator of the grammar."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ VALUES: dict[str, Any] = {
 
 @cache
 def every_operator() -> ModuleOp:
-    """A module with a graph of every operator, with its capabilities."""
+    """Returns a module with a graph of every operator, and its capabilities."""
     graph = GraphOp("g", ([TENSOR] * 5, [TENSOR]), entry_point=True)
     block = graph.body.block
     for cls in OPERATORS:
@@ -68,7 +68,7 @@ def every_operator() -> ModuleOp:
 
 
 def read(text: str) -> ModuleOp:
-    """The module of a text."""
+    """Returns the parsed module."""
     (module,) = xs.parse(text).body.block.ops
     assert isinstance(module, ModuleOp)
     return module

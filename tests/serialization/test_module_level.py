@@ -1,4 +1,4 @@
-"""Instructions outside of functions are carried whole, or refused by name: none vanishes."""
+"""Instructions outside of functions are carried completely, or refused by name."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_an_instruction_is_carried(name: str, parts: dict[str, str]):
     data = module(**parts)
     decoded = decode(data)
     assert name in opcodes(encode(decoded))
-    # Its text is a module, too.
+    # The instruction's text is a module, too.
     assert encode(find_module(parse_text(print_text(decoded)))) == encode(decoded)
 
 
@@ -107,7 +107,7 @@ ARGUMENTS = {"LiteralInteger": "7", "LiteralString": '"a b"', "LiteralFloat": "1
 
 
 def decoration(name: str) -> str:
-    """A decoration of a variable with all its parameters, as an instruction that takes them."""
+    """Returns an instruction that decorates a variable, with all parameters."""
     kinds = [p.kind for p in grammar().kind("Decoration")[name].parameters]
     of_id, of_text = any(k.startswith("Id") for k in kinds), "LiteralString" in kinds
     words = [
@@ -129,7 +129,7 @@ def test_a_decoration_is_carried(name: str):
 
     def list_decorations(data: bytes) -> list[list[int]]:
         rows = [(i.name or "", i.words) for i in binary.decode(data)]
-        # Ids have other numbers behind the trip.
+        # The round trip renumbers ids.
         ends = {"OpDecorateId": 3}
         return [[*words[2 : ends.get(n)]] for n, words in rows if n.startswith("OpDecorate")]
 
@@ -138,7 +138,7 @@ def test_a_decoration_is_carried(name: str):
 
 
 def test_a_copy_between_ids_of_one_type():
-    """SPIR-V wants OpCopyLogical between ids of types; the dialect has one type for both."""
+    """SPIR-V requires OpCopyLogical if two type ids differ. The dialect has one type."""
     declared = "%a = OpTypeArray %u32 %four\n%b = OpTypeArray %u32 %four\n%null = OpConstantNull %a"
     text = MODULE.replace("DECLARATION", declared)
     text = text.replace("%entry = OpLabel", "%entry = OpLabel\n%copy = OpCopyLogical %b %null")
@@ -150,7 +150,7 @@ def test_a_copy_between_ids_of_one_type():
 
 
 def draw_size(drawn: random.Random) -> tuple[str, tuple[int, int, int]]:
-    """Constants that make a workgroup's size, in any of the ways, and the size."""
+    """Returns constants that define a workgroup's size in a random way, and the size."""
     lines, spec = list[str](), drawn.choice(["", "Spec"])
 
     def number(name: str) -> int:
@@ -192,7 +192,7 @@ def test_a_workgroup_size_of_any_constants(seed: int):
 
 
 def test_any_other_instruction_is_refused_by_name():
-    """Every instruction of the grammar that nothing else reads, outside of functions."""
+    """Covers all instructions that no other code reads."""
     for name in grammar().instruction_names:
         if not name.startswith(READ_BY_OTHERS) or name.endswith("ContinuedINTEL"):
             refuse_by_name(name)
@@ -211,7 +211,7 @@ def refuse_by_name(name: str) -> None:
 
 
 def assemble_row(name: str) -> bytes:
-    """The first word of an OpFunction."""
+    """Returns the first word of an OpFunction."""
     return (5 << 16 | grammar().instruction(name).opcode).to_bytes(4, "little")
 
 

@@ -1,4 +1,4 @@
-"""Every operation of the dialect has a binary form: its declaration and the grammar agree."""
+"""Every operation of the dialect has a binary form that agrees with the grammar."""
 
 import pytest
 from xdsl.ir import Operation
@@ -49,7 +49,7 @@ HANDWRITTEN = {
     "spirv.RawGlobal",
     "spirv.RawTerminator",
 }
-"""The structure of a module, for which the encoder has code of its own."""
+"""Operations of a module's structure, which the encoder handles by special code."""
 
 ORDINARY = [cls for cls in OPERATIONS if cls.name not in HANDWRITTEN]
 NOT_ENCODED = {"arg_attrs", "res_attrs"}
@@ -62,7 +62,7 @@ def test_the_handwritten_operations_exist():
 
 @pytest.mark.parametrize("cls", ORDINARY, ids=[cls.name for cls in ORDINARY])
 def test_declaration_agrees_with_the_grammar(cls: type[IRDLOperation]):
-    """Every grammar operand has a field, optional where the grammar says so, and vice versa."""
+    """Fields and operands match in both directions, with quantifiers."""
     instruction = instruction_for(cls)
     definition = cls.get_irdl_definition()
     names = {**dict(definition.operands), **definition.properties, **definition.attributes}
@@ -73,7 +73,7 @@ def test_declaration_agrees_with_the_grammar(cls: type[IRDLOperation]):
         for field, operand in fields(cls).items()
         if not isinstance(getattr(cls, field, None), property) or field in declared
     }
-    # A memory scope is an operand of a barrier, and a parameter of a load's memory operand.
+    # A memory scope is an operand of a barrier, but a parameter of a load's memory operand.
     assert set(declared) - (parameters - set(by_grammar)) == set(by_grammar)
     optional = (OptOperandDef, VarOperandDef, OptPropertyDef)
     for field, operand in by_grammar.items():
@@ -91,5 +91,5 @@ def test_plan_can_be_made(cls: type[Operation]):
     in_set, name = instruction_of(cls)
     assert instruction_for(cls).name == name
     assert (in_set is None) == name.startswith("Op")
-    # `create` leaves a class's operands out: a plan asks only the class.
+    # `create` omits the operands, because a plan reads only the class.
     assert callable(encoder_of(cls.create()))

@@ -1,4 +1,4 @@
-"""A pointer that is made inside a construct may be used behind it, though no region yields it."""
+"""A pointer made in a construct may be used after it, although no region yields a pointer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.text.assembler import assemble
 
-# The code that spirv-opt -O makes of `while (atomicAdd(turn[i + 1], 0) != 0) {} turn[i + 1] = 1;`.
+# spirv-opt -O of `while (atomicAdd(turn[i + 1], 0) != 0) {} turn[i + 1] = 1;`.
 WAITING = """
 OpCapability Shader
 OpExtension "SPV_KHR_storage_buffer_storage_class"

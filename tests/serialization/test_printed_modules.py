@@ -1,7 +1,4 @@
-"""
-The dialect reads its own printed modules, and encodes them to the same words: any string, any
-damage.
-"""
+"""The dialect parses its printed modules to the same words, for any string and damage."""
 
 from __future__ import annotations
 
@@ -21,9 +18,7 @@ from xdsl_spirv.testing.semantic_mutation import mutate_meaning
 
 HERE = Path(__file__).resolve().parent
 MODULES = sorted((HERE / "printed").glob("*.spv"))
-"""
-Small modules that were damaged once, and modules that were damaged again where something broke.
-"""
+"""Small modules that were damaged once. Modules that once failed were damaged again."""
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)

@@ -1,4 +1,4 @@
-"""The raw layer gives back the bytes it was given, and says where bytes are not SPIR-V."""
+"""The raw layer reproduces bytes, and reports the position of invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers in assembly: every type, read and printed as Khronos' assembler and disassembler do."""
+"""Numbers of every type are assembled and printed as by Khronos' tools."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def declaration(number: NumberType) -> str:
 
 
 def texts(number: NumberType, rng: random.Random) -> list[str]:
-    """Spellings near the edges of a type and all over it."""
+    """Returns spellings of numbers, near the edges of a type and in its range."""
     if not number.is_float:
         top = 1 << number.width
         values = [0, 1, top // 2 - 1, top // 2, top - 1, -1, -(top // 2), rng.randrange(top)]
@@ -89,7 +89,7 @@ def test_decimals_round_to_the_nearest_float():
     single = NumberType(32, True)
     rng = random.Random(2)
     for _ in range(300):
-        # Halfway between two floats, and just beside it: through a double this rounds twice.
+        # The midpoint of two floats, and its neighbours, which would round twice via a double.
         bits = rng.randrange(1 << 23, 0x7F000000)
         low, high = (struct.unpack("<f", struct.pack("<I", b))[0] for b in (bits, bits + 1))
         half = (low + high) / 2

@@ -1,4 +1,4 @@
-"""No bytes break the reader: they are refused with a place, or come back as they were."""
+"""The raw reader refuses any bytes with a position, or reproduces them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """
-Our assembly against Khronos': the same text, and the same bytes from either assembler.
+Our assembler and disassembler give the same text and bytes as Khronos' tools.
 
-Where our disassembler writes words (`!0x...`), spirv-dis refuses the module or prints what spirv-as
-does not read; there only the bytes are compared.
+If our disassembler writes words (`!0x...`), spirv-dis refuses the module or prints text that
+spirv-as cannot read. Then only the bytes are compared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NEW_NAMES = frozenset(
     + [e["enumerant"] for k in ADDITIONS["operand_kinds"] for e in k["enumerants"] if "value" in e]
     + [i["opname"] for rows in ADDITIONS["extended"].values() for i in rows]
 )
-"""Instructions that the PyPI package's tools do not know, or know with other operands."""
+"""Instructions that the PyPI package's tools do not support, or with other operands."""
 
 SETS = (
     "GLSL.std.450",
@@ -48,7 +48,7 @@ SETS = (
 NAMES = [
     name
     for name in grammar().instruction_names
-    # Declared beforehand: spirv-dis refuses a second set, and invalid widths.
+    # Declared first, because spirv-dis refuses a second set and invalid widths.
     if name not in NEW_NAMES | {"OpExtInstImport", "OpTypeInt", "OpTypeFloat"}
 ]
 KINDS = [
@@ -66,12 +66,12 @@ def sampler(seed: int) -> Sampler:
 
 
 def body(data: bytes) -> bytes:
-    """All but the header, whose generator, version and bound are the assembler's own."""
+    """Returns all words after the header, which each assembler writes differently."""
     return data[4 * HEADER_WORDS :]
 
 
 def check_both_ways(module: RawModule, spirv_as: Assemble, spirv_dis: Disassemble) -> None:
-    """The module through both disassemblers and both assemblers."""
+    """Compares the module through both disassemblers and both assemblers."""
     data = module.encode()
     major, minor = module.header.version
     options = ("--preserve-numeric-ids", "--target-env", f"spv{major}.{minor}")
@@ -201,7 +201,7 @@ def test_unknown_content_stands_as_words(spirv_as: Assemble):
     printed = disassemble(module)
     assert "OpDecorate %7 !0x00007777 !0x00000003\n" in printed
     assert "!0x0003270f !0x00000001 !0x00000007\n" in printed
-    # The load could have one more operand, which the words behind it would be taken for.
+    # The following words could be read as an optional operand of the load.
     assert "OpLoad" not in printed
     assert assemble(printed).encode() == module.encode()
     assert body(spirv_as(printed, "--preserve-numeric-ids")) == body(module.encode())

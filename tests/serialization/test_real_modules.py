@@ -1,14 +1,14 @@
 """
-Modules of real producers: bytes, text, dialect and verdict.
+Modules of real producers survive round trips and get spirv-val's verdict.
 
-For every module: the raw layer gives the same bytes back; spirv-as and our assembler make the same
-bytes of our text; the dialect gives back a canonical form, the same from the second trip on; and
-the validator's verdict is spirv-val's, outside the table of differences.
+For every module, the raw layer reproduces the bytes; spirv-as and our assembler make the same
+bytes from our text; the dialect gives a canonical form that a second round trip does not change;
+and the validator's verdict is spirv-val's, except for documented differences.
 
-`make test` takes what glslang, mlir-translate-22 and our encoder make here and now, a part of it;
-`make test-long` takes all that scripts/make_corpus.py has put into `.corpus` (or the folder that
-XDSL_SPIRV_CORPUS names), and makes a corpus without the peers from PyPI if there is none. For a
-table by producer:
+`make test` uses some modules compiled now by glslang, mlir-translate-22 and our encoder. `make
+test-long` uses all modules that scripts/make_corpus.py wrote to `.corpus` (or the folder
+XDSL_SPIRV_CORPUS), and makes a corpus without PyPI's producers if there is none. For a table by
+producer:
 
     python tests/serialization/test_real_modules.py .corpus
 """
@@ -36,7 +36,7 @@ from xdsl_spirv.tools import khronos
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = "vulkan1.3"
 OPTIONS = ["--scalar-block-layout", "--allow-localsizeid"]
-"""Options for modules that are valid all the same: for whether a trip leaves it valid."""
+"""Options of spirv-val for modules that are valid with relaxed rules."""
 
 WAYS = ("bytes", "text", "spirv-as", "dialect", "verdict")
 
@@ -48,7 +48,7 @@ def make(folder: Path, *options: str) -> list[Path]:
 
 
 def check(data: bytes, ways: Iterable[str] = WAYS) -> dict[str, str]:
-    """The ways in which a module fails, and how; empty if it passes all."""
+    """Returns the failed checks of a module with messages. Empty if it passes all."""
     failed: dict[str, str] = {}
     for way in ways:
         try:
@@ -81,15 +81,15 @@ def check_spirv_as(data: bytes) -> None:
     done = subprocess.run(command, input=text, capture_output=True, check=False)
     message = done.stderr.decode(errors="replace")
     if "Invalid capability" in message:
-        return  # The tool is older than the capability; a newer one is named by SPIRV_AS.
+        return  # The tool is too old for the capability. SPIRV_AS may name a newer one.
     assert not done.returncode, message
-    # The tool puts its own number into the header, and the lowest bound that holds all ids.
+    # The tool writes its own generator number and the least bound into the header.
     assert done.stdout[:8] + done.stdout[16:] == data[:8] + data[16:], "other bytes"
 
 
 def check_dialect(data: bytes) -> None:
     valid = accepted(data)
-    # A module that breaks a rule of SPIR-V may break one of the dialect's.
+    # An invalid SPIR-V module may break a rule of the dialect.
     once = encode(decode(data, unchecked=not valid))
     assert encode(decode(once, unchecked=not valid)) == once, "the second trip differs"
     assert not valid or accepted(once), "a valid module is not valid after a trip"
@@ -132,7 +132,7 @@ def test_every_module_of_the_corpus(tmp_path: Path, spirv_val: str):
 
 
 def main() -> int:
-    """A table by producer: modules, and how many pass in each way."""
+    """Prints a table by producer: number of modules, and how many pass each check."""
     totals: Counter[str] = Counter()
     passed: Counter[tuple[str, str]] = Counter()
     valid: Counter[str] = Counter()

@@ -1,8 +1,8 @@
 """
-Structs that point to themselves and to each other, also by way of arrays, and the
-instructions that name them.
+Recursive structs, also through arrays, and the instructions that name them survive round trips.
 
-Each is one declaration of a binary and stays one, whichever of them the dialect meets first.
+Each struct is declared once in a binary and stays one declaration, whichever struct is decoded
+first.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ OpExecutionMode %main LocalSize 1 1 1
 
 
 def write_module(seed: int, named: bool) -> str:
-    """Assembly of a few structs whose members point to structs, or to arrays of them."""
+    """Returns assembly with a few structs whose members point to structs or arrays of them."""
     rng = random.Random(seed)
     count = rng.randint(1, 4)
     structs = [f"s{n}" for n in range(count)]
     pointers = [f"p_{struct}" for struct in structs]
-    # A struct may point to an array of an earlier one.
+    # A struct may point to an array of an earlier struct.
     arrays = {f"a_{s}": s for s in structs[1:] if rng.random() < 0.4}
     rows = {f"r{n}": rng.choice(pointers) for n in range(rng.randint(0, 2))}
     members = {

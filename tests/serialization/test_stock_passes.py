@@ -1,8 +1,8 @@
 """
-xDSL's own passes keep the meaning of kernels that glslang compiled.
+xDSL's own passes keep the results of kernels that glslang compiled.
 
-`canonicalize`, `cse` and `dce` run on the decoded module; the result verifies, encodes to a valid
-binary, and gives what the kernel's description expects.
+`canonicalize`, `cse` and `dce` run on the decoded module. The result verifies, encodes to a valid
+binary, and gives the results that the kernel's test expects.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KERNELS = [
 
 
 def simplify(binary: bytes, *, freeze: bool = False) -> tuple[bytes, int, int]:
-    """The binary behind stock passes, and how many operations it had and has."""
+    """Returns the binary after stock passes, and the number of operations before and after."""
     module = decode(binary)
     before = count(module.walk())
     if freeze:

@@ -1,4 +1,4 @@
-"""The target `spirv-binary` as `xdsl-opt` runs it: bytes on standard output or in a whole file."""
+"""`xdsl-opt -t spirv-binary` writes bytes to standard output, or a complete file."""
 
 import shutil
 import subprocess

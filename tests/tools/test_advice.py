@@ -1,4 +1,4 @@
-"""Advice is a command that works as it is pasted."""
+"""Commands in advice work when pasted."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-`xdsl-spirv compile`, `run`, `translate`, `interpret`: the files they write, and their refusals.
-"""
+"""`compile`, `run`, `translate` and `interpret` write their files, or refuse."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ SCHEDULED = """linalg.matmul {{schedule = #schedule.contraction<
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory, with a matmul and its inputs in it."""
+    """Returns the working directory with a matmul and its inputs."""
     monkeypatch.chdir(tmp_path)
     Path("x.mlir").write_text(MATMUL)
     generator = np.random.default_rng(3)
@@ -170,7 +168,7 @@ def test_missing_files(folder: Path, capsys: pytest.CaptureFixture[str]):
 
 
 def test_the_command_itself():
-    """As a process: the version, and exit status 2 with the usage where no command is given."""
+    """As a process, it prints its version, and returns 2 without a command."""
     command = [sys.executable, "-m", "xdsl_spirv.tools.main"]
     version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
     assert version.stdout.startswith("xdsl-spirv ")

@@ -1,4 +1,4 @@
-"""Shell completion, in a shell."""
+"""Shells complete the commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A PATH on which the command is."""
+    """Returns a PATH that contains the command."""
     script = tmp_path / "bin" / "xdsl-spirv"
     script.parent.mkdir()
     code = "import sys; from xdsl_spirv.tools.main import main; sys.exit(main())"

@@ -1,4 +1,4 @@
-"""`xdsl-spirv convert`: models of another type that we run, and how far off their results are."""
+"""`xdsl-spirv convert` writes models in other types that run with reported errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RNG = np.random.default_rng(2)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small perceptron, and with samples of its inputs."""
+    """Returns a folder with a small perceptron and samples of its inputs."""
     made = tmp_path_factory.mktemp("convert")
     helper, numpy_helper = onnx.helper, onnx.numpy_helper
     weights = {

@@ -1,4 +1,4 @@
-"""`xdsl-spirv interpret`: entry points over buffers, checks, printed values, traces."""
+"""`xdsl-spirv interpret` runs entry points with checks, printed values and traces."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DOUBLED = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 @pytest.fixture
 def kernel(tmp_path: Path) -> list[str]:
-    """The arguments that run the kernel above, which divides 0 by 0 in its first invocation."""
+    """Returns the arguments for the kernel above, whose first invocation divides 0 by 0."""
     source, data = tmp_path / "kernel.mlir", tmp_path / "out.npy"
     source.write_text(KERNEL)
     np.save(data, np.full(8, -1, np.int32))
@@ -73,7 +73,7 @@ def test_findings_as_json(kernel: list[str]) -> None:
 
 
 def test_a_value_of_a_body(tmp_path: Path) -> None:
-    """A function on tensors has values, too: it has no invocations, but all points of its loops."""
+    """A function on tensors has loop points instead of invocations."""
     source = tmp_path / "x.mlir"
     source.write_text(DOUBLED)
     trace = tmp_path / "t.jsonl"
@@ -90,7 +90,7 @@ PUSH = "!spirv.ptr<!spirv.struct<PC, (i32 [0], vector<2xf32> [8]), Block>, PushC
 
 @pytest.fixture
 def pushed(tmp_path: Path) -> list[str]:
-    """The arguments that run a kernel which divides by a push constant."""
+    """Returns the arguments for a kernel that divides by a push constant."""
     source, data = tmp_path / "pushed.mlir", tmp_path / "out.npy"
     struct = PUSH.removeprefix("!spirv.ptr<").removesuffix(", PushConstant>")
     declared = f"""spirv.GlobalVariable @pc : {PUSH}
@@ -268,7 +268,7 @@ def test_a_compiled_program_is_checked(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_steps_after_a_breakpoint(kernel: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A pointer to a variable has no number to show; the last step is behind the store."""
+    """Pointers are not shown as numbers. The last step follows the store."""
     assert main([*kernel, "--break", "%p", "--step", "3", "--invocation", "0:5"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("#")]
     names = ["spirv.mlir.addressof", "spirv.mlir.addressof", "spirv.Load", "spirv.UDiv"]

@@ -1,4 +1,4 @@
-"""`xdsl-spirv devices` and `doctor`: with a device, with a loader and no driver, with no loader."""
+"""`devices` and `doctor` work with a device, without a driver, and without a loader."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="module")
 def run(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """`run(*arguments)` is Python with lavapipe's driver."""
+    """`run(*arguments)` runs Python with lavapipe's driver."""
     cache = tmp_path_factory.mktemp("cache")
 
     def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -94,7 +94,7 @@ def test_a_target_file_of_a_device(run: Run, tmp_path: Path):
     assert mine.subgroup_size == known.subgroup_size
     assert mine.cooperative_matrix == known.cooperative_matrix
     assert mine.workgroup_memory_bytes == known.workgroup_memory_bytes
-    # The package's file for lavapipe agrees with lavapipe.
+    # The package's target file for lavapipe agrees with lavapipe.
     assert known.features <= mine.features
     assert mine.schedules
     done = run(*COMMAND, "devices", "--device", "vulkan:4")

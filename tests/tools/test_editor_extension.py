@@ -1,4 +1,4 @@
-"""The folder of VS Code's extension becomes a file that can be installed, by one command."""
+"""One command packages the VS Code extension into an installable file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "editors" / "vscode"
 
 @pytest.mark.long
 def test_the_extension_is_packaged(tmp_path: Path) -> None:
-    """vsce checks the manifest; the file has the extension and the client that it loads."""
+    """vsce checks the manifest. The file has the extension and its client."""
     npm = shutil.which("npm")
     if npm is None:
         assert "XDSL_SPIRV_REQUIRE_TOOLS" not in os.environ

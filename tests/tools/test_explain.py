@@ -1,4 +1,4 @@
-"""`xdsl-spirv explain`: the records come from the deciding code, and the three forms agree."""
+"""`xdsl-spirv explain` reports the compiler's decisions equally in all three formats."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ func.func @main(%A: tensor<8x8xf64>) -> tensor<8x8xf64> {
 
 @pytest.fixture
 def matmuls(tmp_path: Path) -> str:
-    """A file with a contraction of f16 and one of f32."""
+    """Returns a file with a contraction of f16 and one of f32."""
     path = tmp_path / "matmuls.mlir"
     path.write_text(MATMULS)
     return str(path)
 
 
 def explained(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    """The JSON of an explanation."""
+    """Returns the JSON of an explanation."""
     assert main(["explain", *arguments, "--format", "json"]) == 0
     return json.loads(capsys.readouterr().out)
 
@@ -198,7 +198,7 @@ def test_a_dispatch_by_loops_has_the_reasons_of_its_largest_operation(
 
 
 class Page(HTMLParser):
-    """Checks that tags nest, and collects what a page refers to."""
+    """Checks that tags are nested, and collects references of a page."""
 
     VOID = ("meta", "br")
 
@@ -258,7 +258,7 @@ def test_ranges():
 
 
 def table(text: str) -> list[list[str]]:
-    """The cells of the text's table, without its head."""
+    """Returns the cells of the text's table without its head."""
     _, _, behind = text.partition("#  path")
     lines = behind.split("\n\n")[0].splitlines()
     return [re.split(r"  +", line.strip()) for line in lines[1:]]

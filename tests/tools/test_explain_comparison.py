@@ -1,4 +1,4 @@
-"""`explain A --against B`: layers in pairs by their nodes, and their cost on both sides."""
+"""`explain A --against B` pairs layers by their nodes, and compares their costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that `explain` writes for other tools: traces of events, node data, times from a file."""
+"""`explain` writes files for other tools: event traces, node data, times from a file."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ FIELDS = {
     "X": {"name", "cat", "ph", "ts", "dur", "pid", "tid", "args"},
     "C": {"name", "ph", "ts", "pid", "tid", "args"},
 }
-"""The Trace Event Format's fields of metadata, complete and counter events."""
+"""Fields of metadata, complete and counter events in the Trace Event Format."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program of two dispatches."""
+    """Returns a program of two dispatches."""
     base = tmp_path_factory.mktemp("exports")
     (base / "x.mlir").write_text(MATMUL)
     compile_program(base / "x.mlir", "nvidia-h200").save(base / "program")
@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def times(folder: Path) -> Path:
-    """A file of times: 3 and 5 microseconds in the middle of three runs."""
+    """Returns a file of times: 3 and 5 microseconds as medians of three runs."""
     dispatches = Program.load(folder).manifest.dispatches
     taken = [
         DispatchTime(d.kernel, d.entry_point, (1000.0, middle, 9000.0))

@@ -1,4 +1,4 @@
-"""Failures end with one message and the status of those who can mend them."""
+"""Failures end with one message and a status that tells who can fix them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_an_exception_has_a_status(
     def run() -> int:
         raise error
 
-    # pytest still needs its standard output.
+    # pytest needs its standard output later.
     monkeypatch.setattr(failing, "_drop_output", lambda: None)
     assert failing.guarded(run, debug=False) == status
     printed = capsys.readouterr().err
@@ -94,7 +94,7 @@ def test_special_files_are_written_to(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_while_a_class_is_made(capsys: pytest.CaptureFixture[str]) -> None:
-    """Python 3.11 raises it as an error of the class."""
+    """Python 3.11 wraps the interrupt in an error of the class."""
 
     def interrupted() -> int:
         raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
@@ -106,7 +106,7 @@ def test_an_interrupt_while_a_class_is_made(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("words", ["opt x.mlir", "--help", "compile --help", "opt --help"])
 def test_a_full_disk(words: str, tmp_path: Path) -> None:
-    """argparse, which prints the help, does not report it."""
+    """argparse ignores the error when it prints the help."""
     (tmp_path / "x.mlir").write_text(MODULE)
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -129,7 +129,7 @@ def test_a_full_disk(words: str, tmp_path: Path) -> None:
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
 def test_signals_while_modules_are_imported(number: int, status: int, said: str) -> None:
-    """In the middle of numpy's import, where no handler may begin one of its own."""
+    """The signal arrives during numpy's import."""
     script = (
         "import builtins, os, signal, sys\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's & ignores it
@@ -170,7 +170,7 @@ def test_a_reader_that_has_read_enough(tmp_path: Path) -> None:
 def test_signals_while_options_are_declared_have_a_status(
     error: type[BaseException], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are declared by modules that take a while to load."""
+    """Options are declared by modules that load slowly."""
 
     def declare(parser: object) -> None:
         raise error
@@ -209,7 +209,7 @@ sys.exit(failing.guarded(run, debug=False))
 
 @pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
 def test_a_signal_where_python_drops_exceptions(name: str, status: int) -> None:
-    """While an object is destroyed, say: it ends the process all the same, and quietly."""
+    """For example, during the destruction of an object."""
     code = DROPPED.replace("SIGNUMBER", name)
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
@@ -230,7 +230,7 @@ def test_a_closed_output_is_nowhere(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_two_hundred_faults() -> None:
-    """Hostile files, wrong lines, broken surroundings, signals: each ends as it should."""
+    """Hostile files, wrong options, broken surroundings and signals are handled."""
     root = Path(__file__).resolve().parents[2]
     command = [sys.executable, root / "scripts" / "faults.py", "--jobs", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""The launcher of drivers that `scripts/fetch_drivers.py` writes, and the compiler of its shims."""
+"""The drivers' launcher of `scripts/fetch_drivers.py` works, and its shims' compiler is found."""
 
 from __future__ import annotations
 

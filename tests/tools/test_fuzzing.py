@@ -1,4 +1,4 @@
-"""Readers refuse or read what the fuzzer has made; and the fuzzer finds what is wrong with one."""
+"""Readers handle the fuzzer's inputs, and the fuzzer finds planted faults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from xdsl_spirv.testing.fuzzing.seeds import KINDS
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "tests" / "fuzzing"
 QUICK = 16
-"""One in so many inputs of a kind is read in the quick tests."""
+"""The quick tests read one in this many inputs of a kind."""
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ READERS = {"faulty": Reader("expression", lambda rng, seeds: rng.randbytes(2), r
 
 
 def test_faults_are_found_and_kept(tmp_path: Path):
-    """An exception, a process that dies and one that asks for too much; each is kept twice."""
+    """Two inputs each for an exception, a dying process and excessive memory."""
     (tmp_path / "faulty_readers.py").write_text(FAULTY)
     script = [sys.executable, "scripts/fuzz.py", "660", "--readers", "faulty_readers:READERS"]
     command = [*script, "--out", str(tmp_path), "--store", str(tmp_path / "fuzz.db")]

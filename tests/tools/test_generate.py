@@ -1,4 +1,4 @@
-"""`xdsl-spirv generate` prints the answer alone, and refuses before anything long starts."""
+"""`xdsl-spirv generate` prints only the answer, and refuses wrong requests early."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Compiled:
-    """A program whose sessions are computed by numpy; `sessions` are those that were opened."""
+    """A program whose sessions are computed by numpy. `sessions` lists the opened ones."""
 
     def __init__(self) -> None:
         self.weights: dict[str, Any] = {}
@@ -76,7 +76,7 @@ class Compiled:
     def session(self, device: str, isolated: bool) -> NumpySession:
         assert device == "interpreter"
         session = NumpySession(SHAPE.vocabulary, CONTEXT)
-        session.output[:, 256:259] = 0  # No stop token is ever likeliest.
+        session.output[:, 256:259] = 0  # A stop token is never the likeliest one.
         if self.interrupts:
             run = session.run
 
@@ -98,7 +98,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Compiled:
 
 
 def answer_to(prompt: str, model: str, **options: Any) -> str:
-    """The answer that the loop gives."""
+    """Returns the answer that the generation loop gives."""
     file = ModelFile.read(model)
     session = Compiled().session("interpreter", True)
     return "".join(LanguageModel(file.prompts, session, CONTEXT).generate(prompt, **options))
@@ -121,7 +121,7 @@ def test_the_answer_is_all_that_standard_output_has(
 def test_the_answer_stays_on_a_terminal(
     model: str, compiled: Compiled, monkeypatch: pytest.MonkeyPatch
 ):
-    """Progress that is told while tokens are computed takes no line of the answer back."""
+    """Progress messages do not overwrite the answer."""
     run = NumpySession.run
 
     def slow(self: NumpySession, *arguments: Any, **inputs: Any) -> Any:
@@ -151,7 +151,7 @@ def test_an_answer_as_json(
     assert (found["end"], found["seed"], found["device"]) == ("limit", None, "interpreter")
     assert main(words) == 0
     said = capsys.readouterr().err
-    # Another run takes other times.
+    # Times differ between runs.
     timeless = re.sub(r"[\d.]+ s, [\d.]+ tokens/s", "", said)
     assert timeless != said
     assert not missing_figures(timeless, found)

@@ -1,4 +1,4 @@
-"""A stranger's first steps: help with examples that can be typed, and short errors."""
+"""Help has examples that can be typed, and errors are short."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """
-MLIR text that somebody has damaged: read, or refused by name; never a fault of ours, never a hang.
+Damaged MLIR text is read, or refused by name, without defects and hangs.
 
-The texts are the FileCheck inputs, damaged token by token with a seed. Each goes through the passes
-of its own `RUN` line, so that what a damaged module does to a pass shows, too.
+The texts are FileCheck inputs with randomly damaged tokens. Each passes the pipeline of its `RUN`
+line, so that passes get damaged modules, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def inputs() -> tuple[tuple[str, str], ...]:
 
 
 def outcome(number: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> str | None:
-    """The fault in how the damaged text of this number ends; None if there is none."""
+    """Returns the fault caused by the damaged text with this index, or None."""
     rng = random.Random(number)
     text, passes = rng.choice(inputs())
     path = folder / "damaged.mlir"

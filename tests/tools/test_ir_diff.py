@@ -1,4 +1,4 @@
-"""The diff of modules' texts: renumbering is not a change, a wire that moved is one."""
+"""The diff of modules ignores renumbering and shows changed operands."""
 
 from __future__ import annotations
 

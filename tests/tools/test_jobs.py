@@ -1,4 +1,4 @@
-"""`xdsl-spirv worker`, `results` and `--scheduler`: what they print, and one message each."""
+"""`xdsl-spirv worker`, `results` and `--scheduler` print results or one error message."""
 
 from __future__ import annotations
 

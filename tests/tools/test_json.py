@@ -1,4 +1,4 @@
-"""`--json`: one object on standard output, and nothing else, whatever a command finds."""
+"""`--json` prints exactly one object to standard output, whatever the outcome."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def said(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """`said(command)`: the object that a command prints."""
+    """`said(command)` returns the object that a command prints."""
     monkeypatch.chdir(folder)
 
     def run(command: str, status: int = 0) -> Any:
@@ -97,7 +97,7 @@ def test_explained_layers(folder: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def json_and_text_of_explain(path: str) -> Any:
-    """The object, which has the rows that the text has."""
+    """Returns the object, whose rows equal the text's."""
     words = ["explain", path, "--target", "nvidia-h200"]
     texts: list[str] = []
     for option in ((), ("--json",)):
@@ -130,7 +130,7 @@ WITHOUT_FIGURES = {
     "worker", "translate", "disassemble", "assemble", "completion", "opt", "serve", "debug",
     "language-server", "reduce",
 }  # fmt: skip
-"""Commands that write files, another language or to clients, without an object about them."""
+"""Commands without a JSON object: they write files or other formats."""
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - WITHOUT_FIGURES))

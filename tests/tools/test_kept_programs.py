@@ -1,4 +1,4 @@
-"""`run` and `compile` keep the programs they make, and reuse one only for the same request."""
+"""`run` and `compile` cache programs, and reuse one only for the same request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lives of buffers, and their charts of a run and its memory."""
+"""Lifetimes of buffers are computed and drawn as charts of a run and its memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEP = """
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """Four products, each of the one before."""
+    """Returns four products, each of the previous one."""
     steps = "".join(STEP.format(n=n, m=n - 1) for n in range(1, 5))
     source = tmp_path_factory.mktemp("chain") / "chain.mlir"
     source.write_text(

@@ -1,4 +1,4 @@
-"""Pictures and text as inputs: given settings are used, missing ones are asked for."""
+"""Images and text become inputs with the given settings; missing settings are refused."""
 
 from __future__ import annotations
 

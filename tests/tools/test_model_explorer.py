@@ -1,4 +1,4 @@
-"""Compiled kernels open in Model Explorer, by its adapter for SPIR-V."""
+"""Model Explorer opens compiled kernels by its SPIR-V adapter."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def test_a_kernel_is_a_graph_of_its_buffers(adapter: Any, target: str, tmp_path:
     (binary,) = (folder / "kernels").glob("*.spv")
     (graph,) = adapter.convert(str(binary), {})["graphs"]
     assert "matmul_16x16x32" in graph.id
-    # The dispatch, two operands and the result.
+    # The nodes are the dispatch, two operands and the result.
     assert len(graph.nodes) == 4

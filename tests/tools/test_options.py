@@ -1,4 +1,4 @@
-"""Options of commands, from the texts that declare them."""
+"""Options of commands are parsed from their declarations."""
 
 from __future__ import annotations
 

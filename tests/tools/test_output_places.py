@@ -1,4 +1,4 @@
-"""Places that cannot be written are refused before anything is read or computed."""
+"""Outputs that cannot be written are refused before anything is read or computed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_places(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     if command == "compile" and place != "file/x":
-        # It makes folders, and replaces an empty one.
+        # The command creates folders, and replaces an empty one.
         return
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("")
@@ -56,7 +56,7 @@ def test_places(
 def test_a_place_that_may_not_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The superuser may write anywhere: who runs the tests may be one.
+    # The tests may run as the superuser, who may write anywhere.
     monkeypatch.setattr(os, "access", lambda place, mode: mode != os.W_OK)  # pyright: ignore
     assert main(["translate", "none.mlir", "-o", str(tmp_path / "x.spv")]) == 3
     assert "Permission denied" in capsys.readouterr().err
@@ -107,7 +107,7 @@ func.func private @other(tensor<4xf32>)
 def test_every_pass_on_a_function_of_several_blocks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is done, or refused by the function's name."""
+    """A pass succeeds or refuses with the function's name."""
     from xdsl_spirv.universe import UNIVERSE
 
     (tmp_path / "x.mlir").write_text(BLOCKS)

@@ -1,4 +1,4 @@
-"""Progress: what takes long is said on a terminal, and nowhere in the way."""
+"""Long operations report progress on a terminal, and nowhere else."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 class Listener(list[str]):
-    """A display that keeps what it hears, and a clock that tests set."""
+    """A display that records messages, with a clock that tests set."""
 
     now = 0.0
     ticker: Ticker
@@ -47,7 +47,7 @@ class Listener(list[str]):
         self.append("")
 
     def wait(self, seconds: float) -> None:
-        """Time passes, and the ticker ticks."""
+        """Advances the clock and ticks."""
         self.now += seconds
         self.ticker.tick()
 
@@ -107,7 +107,7 @@ def test_without_a_listener_nothing_is_kept():
 
 
 def compile_slowly(heard: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One pass takes a minute."""
+    """Compiles with one pass that takes a minute."""
     from xdsl_spirv.compiler.compiler import compile_module
     from xdsl_spirv.runtime.modules import parse_text
     from xdsl_spirv.upstream import passes_on_demand
@@ -199,7 +199,7 @@ def test_long_silent_stages_are_reported(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_fork_is_silent():
-    """While its parent speaks, which stops for a fork."""
+    """Only the parent prints, and stops during a fork."""
     listener = Listener()
     with shown_on(listener):
         child = os.fork()
@@ -229,7 +229,7 @@ def test_a_terminal_sees_a_line_that_is_taken_away(tmp_path: Path):
     assert re.search(r"compiling \([a-z-]+\), \d+ s", said)
     assert said.endswith("\r\x1b[K")
     assert "compiling" not in done.stdout
-    # Without a terminal nothing is shown.
+    # Nothing is shown without a terminal.
     quiet = subprocess.run(
         [sys.executable, "-c", COMMAND, *words], capture_output=True, check=True, text=True
     )

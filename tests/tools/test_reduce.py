@@ -1,6 +1,7 @@
 """
-`xdsl-spirv reduce`: what it finds is small, fails as the original, and is the same after an
-interruption. The long test measures it on failures planted in large kernels and models.
+`xdsl-spirv reduce` finds small files with the original failure, also after an interruption.
+
+The long test measures it on failures planted in large kernels and models.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ OpStore %q %y
 OpReturn
 OpFunctionEnd
 """
-"""Invocations write one place, behind a selection and a loop that have nothing to do with it."""
+"""A race on one element after an unrelated selection and loop."""
 
 
 def save(path: Path, text: str) -> Path:
@@ -117,7 +118,7 @@ def script(path: Path, text: str) -> str:
 
 
 class InThisProcess(Engine):
-    """Tries candidates without the start of another process, which takes seconds."""
+    """Tries candidates in this process, because another one takes seconds to start."""
 
     def __init__(self, cores: int):
         self.cores = cores
@@ -143,7 +144,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_kernel_with_its_launch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], quick: None
 ) -> None:
-    """Control flow, calculation and launch go; only the racing store remains."""
+    """Only the racing store remains of control flow, arithmetic and launch."""
     path = save(tmp_path / "race.spv", RACE)
     launch = ["--grid", "2", "--buffer", "B=u32:8:zeros", "--jobs", "1", "--failure", "RACE-01"]
     assert main(["reduce", str(path), *launch]) == 0
@@ -157,7 +158,7 @@ def test_a_kernel_with_its_launch(
 
 
 def test_an_interrupted_search_goes_on(tmp_path: Path) -> None:
-    """It is killed on its way; no candidate is tried again, and the result is the same."""
+    """No candidate is tried twice, and the result is the same."""
     path = save(tmp_path / "race.spv", RACE)
     log = tmp_path / "log"
     wrapped = script(
@@ -176,7 +177,7 @@ def test_an_interrupted_search_goes_on(tmp_path: Path) -> None:
                 break
         assert process.wait(60) == (0 if count is None else -signal.SIGKILL)
     tried = log.read_text().split()
-    # The one that was being tried when the search was killed is tried again.
+    # The candidate that was running when the search was killed is tried again.
     assert len(tried) - len(set(tried)) <= 1
     first = (tmp_path / "race.reduced.spv").read_bytes()
     assert "OpUDiv" in rows(tmp_path / "race.reduced.spv")
@@ -185,7 +186,7 @@ def test_an_interrupted_search_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_model(tmp_path: Path, quick: None) -> None:
-    """A node deep in a model crashes a tool; nothing else is left."""
+    """A node deep in a model crashes a tool, and only that node remains."""
     path = tmp_path / "m.onnx"
     onnx.save(large_model("Erf", 8), str(path))
     wrapped = script(tmp_path / "crashes.sh", "! grep -q Erf $1")
@@ -199,7 +200,7 @@ def test_a_model(tmp_path: Path, quick: None) -> None:
 def test_wrong_beside_a_device(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A device that stores nothing: a store remains, and the launch becomes small."""
+    """A device stores nothing. One store remains, and the launch is small."""
     monkeypatch.setattr(judging, "_run_on", lambda device, plan, size: None)
     monkeypatch.setattr(device, "open_device", lambda name, timeout: nullcontext())
     path = save(tmp_path / "wrong.spv", RACE.replace("OpUDiv %u %i %c3", "OpIAdd %u %i %c3"))
@@ -214,7 +215,7 @@ def test_wrong_beside_a_device(
 def test_a_model_beside_a_device(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], quick: None
 ) -> None:
-    """The model is run on the device that is named, not on the interpreter."""
+    """The model runs on the named device, not on the interpreter."""
     onnx.save(large_model("Erf", 1), str(tmp_path / "m.onnx"))
     assert main(["reduce", str(tmp_path / "m.onnx"), "--device", "nowhere", "--jobs", "1"]) == 0
     said = capsys.readouterr().out
@@ -247,7 +248,7 @@ def test_refusals(
     assert not list(tmp_path.glob("race.reduced*"))
 
 
-# The measurement: each failure is reduced to at most 1.5 times the smallest known size.
+# Each failure must be reduced to at most 1.5 times the smallest known size.
 
 SHARE = 1.5
 SECONDS = 600.0
@@ -256,7 +257,7 @@ WRONG_TOOL = ["--status", "3", "--command"]
 
 
 def reduced_size(path: Path, options: list[str]) -> int:
-    """The size of the reduced file in instructions or nodes; the search ends in time."""
+    """Returns the size of the reduced file in instructions or nodes."""
     start = time.monotonic()
     assert main(["reduce", str(path), "--jobs", "2", *options]) == 0
     assert time.monotonic() - start < SECONDS
@@ -270,7 +271,7 @@ def size_of(binary: bytes) -> int:
 
 
 def launch_of(text: str) -> list[str]:
-    """Both buffers, if a kernel reads the first."""
+    """Returns both buffers if a kernel reads the first one."""
     first = ["--buffer", "0.0=f32:128:random"] if " a[" in text or "(a[" in text else []
     return ["--grid", "2", "--buffer", "0.1=f32:128:zeros", *first]
 
@@ -287,8 +288,9 @@ def check_seed(
     launch: Callable[[str], list[str]] = no_launch,
 ) -> None:
     """
-    A failure in a large kernel is reduced to the size of the smallest known one: a kernel that is
-    written by hand, after `spirv-opt -O`, or that kernel reduced.
+    Reduces a failure in a large kernel to about the size of the smallest known one.
+
+    The smallest known kernel is handwritten, after `spirv-opt -O`, or that kernel reduced.
     """
     small = compile_glsl(small_kernel(seed), folder / "small")
     known = [reduced_size(small, [*options, *launch(seed.small)])]

@@ -1,4 +1,4 @@
-"""`opt --interactive`: forth and back through passes, and nothing that fails changes anything."""
+"""`opt --interactive` steps through passes in both directions, and failures change nothing."""
 
 from __future__ import annotations
 

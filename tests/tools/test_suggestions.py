@@ -1,4 +1,4 @@
-"""Names that are nearly right: what was probably meant is said, in one way everywhere."""
+"""Misspelled names get a suggestion in a uniform way."""
 
 from __future__ import annotations
 

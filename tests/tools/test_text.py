@@ -1,4 +1,4 @@
-"""`xdsl-spirv disassemble` and `assemble`: whole files or none, and errors with a place."""
+"""`disassemble` and `assemble` write complete files or none, and errors have a position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--trace-passes`: every pass that changed something has its text, and the page says what."""
+"""`--trace-passes` records the text after every pass that changed something."""
 
 from __future__ import annotations
 

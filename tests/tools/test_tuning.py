@@ -1,5 +1,5 @@
 """
-The tuner: its candidates, its treatment of bad ones, and the table that passes read.
+The tuner makes candidates, survives failing ones, and writes the table that passes read.
 
 Covers: schedule/tuned.
 """
@@ -76,7 +76,7 @@ def test_a_measured_schedule_is_taken(tmp_path: Path, monkeypatch: pytest.Monkey
     after = compile_module(parse_text(TEXT), "lavapipe").manifest.dispatches[0].grid
     assert after == (N // 8, M // 8, 1)
     assert after != before
-    # Another contraction's entry, and one that does not fit, are passed over.
+    # Entries of another contraction, and entries that do not fit, are ignored.
     table(tmp_path, SMALL, "s8 x s8 -> s32, loops 1x1x1")
     assert lookup(contraction(), LAVAPIPE) is None
     table(tmp_path, SMALL.replace("coopmat 8x8x8", "coopmat 8x8x4"))
@@ -146,7 +146,7 @@ def test_neighbours_differ_in_one_decision():
             if getattr(each, name) != getattr(schedule, name)
         ]
         raster = (each.raster, each.group) != (schedule.raster, schedule.group)
-        # A path and the number of stages go together.
+        # The path determines the possible numbers of stages.
         assert 1 <= len(changed) + raster <= 3
         assert schedule not in near
 
@@ -167,7 +167,7 @@ def test_an_interrupt_leaves_nobody_behind(seconds: float, lavapipe: Path, tmp_p
 
     arguments = ["--contraction", "40x36x50:f16->f32", "--target", "lavapipe", "--jobs", "2"]
     code = (
-        # Tests that were started in the background may have had interrupts ignored.
+        # Tests started in the background ignore interrupts.
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from xdsl_spirv.tools.main import main\n"
         "print('begun', flush=True); sys.exit(main(sys.argv[1:]))"
@@ -184,13 +184,13 @@ def test_an_interrupt_leaves_nobody_behind(seconds: float, lavapipe: Path, tmp_p
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         time.sleep(seconds)
-        # As a terminal does: to everyone in the foreground.
+        # A terminal sends the signal to all foreground processes.
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=1000)
     assert process.returncode == 130
     assert said.splitlines()[-1] == "error: interrupted"
     assert "Traceback" not in said
-    # Children end when they see that their parent has: soon, but not at once.
+    # Children end soon after their parent, but not immediately.
     end = time.monotonic() + 600
     while left() and time.monotonic() < end:
         time.sleep(0.1)
@@ -206,7 +206,7 @@ def test_a_modules_own_table_is_asked_first(tmp_path: Path, monkeypatch: pytest.
     assert isinstance(module, ModuleOp)
     give_schedules(module, {key_of(found): parse_schedule(SMALL)})
     assert lookup(found, LAVAPIPE) == parse_schedule(SMALL)
-    # The attribute is text like any other, so that `xdsl-opt` takes the same schedule.
+    # The attribute can be printed, so that `xdsl-opt` accepts the same schedule.
     (dispatch,) = compile_module(parse_text(str(module)), "lavapipe").manifest.dispatches
     assert dispatch.grid == (N // 8, M // 8, 1)
     assert lookup(contraction(), LAVAPIPE) != parse_schedule(SMALL)
@@ -258,7 +258,7 @@ def test_tune_on_lavapipe(lavapipe: Path, tmp_path: Path):
     assert "2 candidates: 2 ok" in done.stdout
     with Store(tmp_path / "s.db") as store:
         records = list(store.records(MEASURE))
-    # Both, more runs for one, and both again.
+    # Measures both, then one with more runs, then both again.
     assert {(r.data["turn"], r.result.status) for r in records} == {(0, "ok"), (1, "ok")}
     assert all(r.result.value["reference"] > 0 for r in records)
     assert {r.result.device for r in records} == {records[0].result.device}
@@ -269,11 +269,11 @@ def test_tune_on_lavapipe(lavapipe: Path, tmp_path: Path):
     assert again.returncode == 0, again.stderr
     references = sorted(r.result.value["reference"] for r in records)
     if references[-1] < (1 + OTHER_CLOCK) * references[0]:
-        # Times follow the median clock now; their ratios are compared.
+        # Times are scaled to the median clock. Their ratios are compared.
         assert without_times(again.stdout) == without_times(done.stdout)
         with Store(tmp_path / "s.db") as store:
             assert len(list(store.records(MEASURE))) == len(records)
-    # Else the machine was busy meanwhile: such times are not compared, but measured anew.
+    # Otherwise the machine was busy, and the times are measured again.
 
 
 def test_a_contraction_beyond_the_target_is_refused_by_its_sizes():

@@ -1,4 +1,4 @@
-"""Schedules that a driver's code estimates, and the registers that candidates must fit into."""
+"""Drivers' statistics give estimates of schedules, and candidates must fit the registers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_loops_are_found_in_every_driver_s_machine_code(driver: str):
 
 
 def test_a_loop_counts_by_its_own_iterations():
-    """RADV counts a body 8 times: half of the lines of code are 8 of 9 parts of its cycles."""
+    """RADV counts a loop body 8 times."""
     code = Code("k", 0.1, ({"Latency": 900},), {"Assembly": LOOPS["RADV"]})
     assert cycles_of(code, 8) == 900
     assert cycles_of(code, 1) == 200
@@ -55,7 +55,7 @@ def source(target: str) -> Source:
 
 
 def test_candidates_that_would_spill_are_refused_with_the_number():
-    """ANV spills 170 values of the first schedule on Battlemage, and none of the second."""
+    """ANV spills 170 values of one on Battlemage."""
     pricing = pricing_of(source("intel-xe2"))
     text = (
         "#schedule.contraction<workgroup_tile = [128, 128, 16], subgroups = [{}, 4], instruction = "
@@ -78,7 +78,7 @@ def test_candidates_that_would_spill_are_refused_with_the_number():
 
 @pytest.mark.parametrize("types", ["f32->f32", "f16->f32", "i8->i32"])
 def test_tiles_along_k_are_no_deeper_than_a_target_says(types: str):
-    """PanVK keeps an address in registers for each vector of a tile that is read, and spills."""
+    """PanVK keeps an address per vector, and spills."""
     [one] = sources_of(matmul(f"1024x1024x1024:{types}"), "arm-mali", (), print)
     pricing = pricing_of(one)
     tiles = {
@@ -92,7 +92,7 @@ def test_tiles_along_k_are_no_deeper_than_a_target_says(types: str):
 
 
 def test_a_tile_that_waits_to_be_staged_fits_the_held_registers():
-    """ANV spilled 6 values of products of 24 rows by one subgroup, which reads a tile ahead."""
+    """ANV spilled 6 values with a prefetched tile."""
     sizes = {"m": 24, "n": 120, "k": 120, "a": "f32", "c": "f32", "zero": "0.0"}
     module = parse_text(MATMUL.format(**sizes))
     for target, ahead in (("intel-xe2", False), ("amd-rdna3", True)):
@@ -101,7 +101,7 @@ def test_a_tile_that_waits_to_be_staged_fits_the_held_registers():
 
 
 def test_sums_of_few_rows_fit_the_held_registers():
-    """8 rows of 8 columns that lie side by side were 64 sums, of which PanVK spilled 69 values."""
+    """PanVK spilled 69 values of 8 x 8 sums."""
     sizes = {"m": 8, "n": 4096, "k": 4096, "a": "f16", "c": "f32", "zero": "0.0"}
     [layer] = compile(parse_text(MATMUL.format(**sizes)), "arm-mali").layers
     assert layer.schedule.startswith("#schedule.rows<rows = 2, columns = 8,")

@@ -1,4 +1,4 @@
-"""The jobs of a search, on a played device: compare, prune, warm up, time beside the default."""
+"""A search's jobs on a simulated device compare, prune, warm up and time next to the default."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TEXT = SOURCE.format(m=M, n=N, k=K, a="f16", b="f16", c="f32", zero="0.0")
 
 @dataclass
 class Loaded:
-    """Work that takes so many microseconds at a full clock, and is wrong by so much."""
+    """Work with a given time in microseconds at full clock, and a given error."""
 
     device: Played
     work: Work
@@ -60,7 +60,7 @@ class Loaded:
 
 @dataclass(eq=False)
 class Played:
-    """A device of this process, whose clock is low until it was asked `cold` times to run."""
+    """A simulated device, whose clock is low for the first `cold` runs."""
 
     works: list[tuple[float, float, dict[str, float]]]
     cold: int = 0
@@ -78,7 +78,7 @@ class Played:
 
 @pytest.fixture(scope="module")
 def data() -> dict[str, Any]:
-    """A job's data but for the default's work."""
+    """Returns a job's data without the default's work."""
     (source,) = sources_of(TEXT, "lavapipe", ("B",), print)
     schedule = str(candidates(kinds.pricing_of(source).contraction, load("lavapipe"), 1)[0])
     compiled = kinds.compile_candidate(source_data(source) | {"schedule": schedule})
@@ -98,7 +98,7 @@ def data() -> dict[str, Any]:
 
 @pytest.fixture
 def measured(data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The result of a measurement on a device with these works: the default's, the candidate's."""
+    """Returns the result of measuring two works: the default's and the candidate's."""
 
     def measure(device: Played, **other: Any) -> dict[str, Any]:
         monkeypatch.setattr(child, "open_own_device", lambda: device)
@@ -118,7 +118,7 @@ def test_a_candidate_is_timed_beside_the_default(measured: Any, data: dict[str, 
     assert result["microseconds"] == 3.0 * steps
     assert result["drift"] == 0.0
     assert result["statistics"] == [FINE]
-    # The default stays loaded for the next one.
+    # The default stays loaded for the next candidate.
     assert [loaded.microseconds for loaded in device.open] == [5.0]
     device.works.append((2.0, 0.0, FINE))
     assert measured(device)["microseconds"] == 2.0 * steps
@@ -161,11 +161,11 @@ def test_a_driver_compiles_ahead_without_the_buffers(
 def test_a_wrong_result_is_none(measured: Any):
     with pytest.raises(Wrong, match="BEYOND"):
         measured(Played([(5.0, 0.0, FINE), (3.0, 1.0, FINE)]))
-    # The same holds for the default's, where it is held against the source.
+    # The same holds for the default, which is compared with the source.
     assert measured(Played([(5.0, 1.0, FINE)]), reference=None, is_default=True)["digests"]
     with pytest.raises(Wrong, match="BEYOND"):
         measured(Played([(5.0, 1.0, FINE)]), reference=None, is_default=True, verify=True)
-    # A difference that the types allow is right.
+    # A difference within the types' tolerance is right.
     assert measured(Played([(5.0, 0.0, FINE), (3.0, 1e-6, FINE)]))["microseconds"]
 
 
@@ -192,7 +192,7 @@ def test_without_a_right_default_a_time_stands_alone(measured: Any):
 
 @dataclass
 class Inline(Engine):
-    """Performs jobs here, as if they had come from elsewhere."""
+    """Runs jobs in this process as if they came from elsewhere."""
 
     kinds: Counter[str] = field(default_factory=Counter[str])
 

@@ -1,6 +1,7 @@
 """
-The search on invented devices: their truth differs from the estimates by decisions, their clocks
-drift, and their measurements are searched again from a store.
+The search works on simulated devices, and can be repeated from a store.
+
+The devices' times deviate from estimates by an error of each decision, and their clocks drift.
 
 Covers: schedule/space.
 """
@@ -51,9 +52,9 @@ DEFAULT = "/".join(choices[0] for choices in CHOICES.values())
 @dataclass
 class Invented(Bench):
     """
-    216 candidates, whose times are the estimates' times an error of each decision.
+    216 candidates, whose times are the estimates times an error for each decision.
 
-    `clock` slows everything by a factor that depends on how many candidates were timed before.
+    `clock` maps the number of timed candidates to a factor of all times.
     """
 
     seed: int = 0
@@ -80,7 +81,7 @@ class Invented(Bench):
 
     @cached_property
     def truth(self) -> dict[str, float]:
-        """Seconds of each candidate under the first clock."""
+        """Returns the seconds of each candidate at the first clock."""
         generator = random.Random(f"errors {self.world}")
         errors: dict[tuple[str, Hashable], float] = {
             (name, choice): generator.gauss(0, 0.2)
@@ -143,7 +144,7 @@ def searched(bench: Invented, **options: float) -> tuple[list[Outcome], Search]:
 
 
 def lost(bench: Invented, outcomes: Sequence[Outcome]) -> float:
-    """Excess of the best found time over the best possible one."""
+    """Returns the relative excess of the best found time over the best possible one."""
     best = best_of(outcomes)
     assert best is not None
     return bench.truth[best.schedule] / min(bench.truth.values()) - 1
@@ -158,7 +159,7 @@ def test_halving_finds_the_best_with_a_fraction_of_the_measurements(world: str):
     assert bench.truth[favourite] > 1.1 * min(bench.truth.values())
     assert lost(bench, outcomes) < 0.02
     assert len(outcomes) <= 72
-    # Measuring all of them with all runs would take more than ten times as many.
+    # Measuring all candidates with all runs would take more than ten times as many runs.
     assert 10 * bench.runs < 20 * len(bench.truth)
 
 
@@ -167,7 +168,7 @@ def test_candidates_far_behind_get_few_runs():
     outcomes, _ = searched(bench)
     assert ladder(20) == [3, 7, 20]
     assert ladder(2) == [2]
-    # Runs that take less than loading a candidate are made at once.
+    # If runs take less time than loading a candidate, all runs follow the first load.
     assert ladder(20, 10) == [10, 20]
     assert ladder(20, 100) == [20]
     runs = {o.schedule: o.runs for o in outcomes}
@@ -177,12 +178,12 @@ def test_candidates_far_behind_get_few_runs():
 
 
 def slowing(count: int) -> float:
-    """A device that gets hot."""
+    """Returns the clock of a device that gets hot."""
     return 1 + count / 30
 
 
 def jumping(count: int) -> float:
-    """A device that somebody else uses now and then."""
+    """Returns the clock of a device with another user."""
     return 1.6 if (count // 7) % 2 else 1.0
 
 
@@ -198,7 +199,7 @@ def test_a_drifting_clock_misleads_only_without_the_reference(
 
 def test_a_reference_that_changed_meanwhile_flatters_nobody():
     outcome = Outcome("key", "s", "d", "1", "ok", 10.0, 20.0, drift=3.0)
-    # It took 8 before and 32 after the candidate.
+    # The default took 8 before and 32 after the candidate.
     assert outcome.ratio == pytest.approx(10 / 8)
     assert replace(outcome, drift=-0.75).ratio == pytest.approx(10 / 8)
     assert replace(outcome, drift=0.01).ratio == 0.5
@@ -226,8 +227,7 @@ def test_steps_that_bring_less_than_they_promise_are_believed_less():
     assert learned.believed(3.0) == pytest.approx(3.0)
     learned.settle(3.0, 10.0, 10.0)
     assert 0 < learned.believed(3.0) < 0.15
-    # One that keeps what it promised makes up for it in part; more than that is not a reason for
-    # more.
+    # A fulfilled prediction partly compensates. Exceeding it does not raise the factor further.
     trusting = Learned()
     trusting.settle(0.1, 10.0, 5.0)
     assert trusting.believed(0.1) == pytest.approx(0.1)
@@ -247,7 +247,7 @@ def test_contractions_learn_from_one_another(world: str):
         firsts.append(lost(bench, search.run()))
     alone = Invented(2, world)
     without, _ = searched(alone, most=13)
-    # The same budget finds something better once others have been searched.
+    # The same budget finds a better candidate after other searches.
     assert firsts[2] < 0.02 < lost(alone, without)
 
 
@@ -295,11 +295,11 @@ def test_predictions_follow_measurements():
     errors = [float(np.median(np.abs(p.mean - truth))) for p in (before, after)]
     assert errors[1] < 0.3 * errors[0]
     assert (after.deviation < before.deviation).all()
-    # Two in three lie within a deviation, or nearly: it is neither far too wide nor too narrow.
+    # About two in three values are within one deviation, so that it is realistic.
     assert 0.5 < float(np.mean(np.abs(after.mean - truth) < after.deviation)) < 1.0
 
 
-# ---- from a store
+# Searches from a store
 
 TEXT = SOURCE.format(m=16, n=24, k=32, a="f16", b="f16", c="f32", zero="0.0")
 
@@ -312,9 +312,7 @@ def source() -> Source:
 
 @pytest.fixture
 def stored(source: Source, tmp_path: Path) -> Path:
-    """
-    Measurements of an invented device: the third candidate is 1.4 times as fast as the default.
-    """
+    """Returns a store in which the third candidate is 1.4 times as fast as the default."""
     (contraction,) = contractions_of(TEXT, "nvidia-h200")
     listed = list(map(str, candidates(contraction, load("nvidia-h200"), 5)))
     times = [10.0, 12.0, 10 / 1.4, 9.9]
@@ -337,7 +335,7 @@ def stored(source: Source, tmp_path: Path) -> Path:
             add(schedule, time, 20)
             add(schedule, time, 20, 1)
         add(listed[3], 1.0, 20, clock="another")
-        # The default is the default under any clock.
+        # The default is recognized under any clock.
         add(listed[0], 180.0, 20, clock="another")
         add(listed[1], 0.1, 20, driver="2")
     return path
@@ -367,7 +365,7 @@ def test_a_search_is_replayed_from_a_store(
     assert row["entered"]
     assert not missing_figures(again.partition(source.key)[2], [row, found["outcomes"]])
     assert (tmp_path / "p.html").read_text() == page
-    # A contraction that its module does not have, by this version's lowering, is passed over.
+    # A contraction that this version's lowering does not find in the module is skipped.
     with Store(stored) as store:
         data = source_data(replace(source, key="of another version"))
         data |= {"schedule": "s", "runs": 1, "turn": 0}
@@ -376,7 +374,7 @@ def test_a_search_is_replayed_from_a_store(
     said = capsys.readouterr()
     assert said.out == out
     assert "of another version: the lowered module no longer has this contraction" in said.err
-    # Another device has measured nothing.
+    # The store has no measurements of another device.
     assert main([*replay, "--device", "another"]) == 1
     assert "no measurement for this target and device" in capsys.readouterr().err
 
@@ -402,7 +400,7 @@ def test_a_replay_has_everything_that_was_measured(
     stored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     replay = ["tune", "--target", "nvidia-h200", "--replay", str(stored)]
-    # It would itself measure two: the others are in the store, one under another clock alone.
+    # The search would measure two: the others are stored, one of them only at another clock.
     with Store(stored) as store:
         (record, *_) = (r for r in store.records(MEASURE) if r.data["turn"])
         value = record.result.value | {"reference": 30.0}
@@ -413,7 +411,7 @@ def test_a_replay_has_everything_that_was_measured(
     out = capsys.readouterr().out
     assert "2 times under unusual clock or load" in out
     assert "5 candidates: 5 ok" in out
-    # It ends where a step has nothing that was measured.
+    # The search ends when a step has no measured candidate.
     assert main([*replay, "--until-gain", "0", "-o", str(tmp_path / "t.json")]) == 0
     said = capsys.readouterr()
     missing = re.search(r"candidates: 5 ok, (\d+) not measured", said.out)

@@ -1,4 +1,4 @@
-"""`xdsl-spirv validate`: its output, its exit status, and its refusals."""
+"""`xdsl-spirv validate` prints findings, and returns an exit status."""
 
 from __future__ import annotations
 

@@ -1,19 +1,18 @@
 """
-Dispatches that other programs describe, on the best Vulkan device there is: runtime/vulkan as a
-program of its own.
+Runs dispatches that other programs describe, on the best Vulkan device, with runtime/vulkan.
 
-A driver that is given something it does not support may crash or hang, so a test never runs it in
-its own process: it writes jobs into a folder, starts this program on the driver with a timeout, and
-reads what came out. Beside the checkout it needs numpy only.
+An unsupported dispatch may crash or hang a driver. So a test writes jobs into a folder, starts
+this program on the driver with a timeout, and reads the results. The program needs only the
+checkout and numpy.
 
     device.py describe        the device as JSON, its cooperative matrices among it
     device.py run FOLDER      FOLDER/jobs.json; buffers in N.npz, results in N.out.npz
 
 A job is `{"spirv": file, "entry_point": name, "groups": [x, y, z], "bindings": [[set, binding]],
-"spec_constants": {id: number}, "push_constants": hex, "subgroup_size": size or null,
-"repeat": number, "time": number}`. A job that says "repeat" is submitted that often, on the same
-buffers, and N.seconds.json has how long each took; one that says "time" is run that often more, and
-N.nanoseconds.json has the device's own times.
+"spec_constants": {id: number}, "push_constants": hex, "subgroup_size": size or null, "repeat":
+number, "time": number}`. With "repeat" a job is submitted that many times on the same buffers, and
+N.seconds.json contains the time of each. With "time" it runs that many more times, and
+N.nanoseconds.json contains the device times.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from xdsl_spirv.testing.dispatches import SECONDS, Dispatch, load_jobs, loaded, 
 
 
 def run_job(device: VulkanDevice, job: Dispatch, table: dict[str, Any], base: Path) -> None:
-    """Run one job; `base` is its files' path without the suffixes."""
+    """Runs one job. `base` is the path of its files without suffixes."""
     with loaded(device, job) as work:
         seconds: list[float] = []
         for _ in range(table.get("repeat", 1)):
@@ -52,9 +51,7 @@ def run_job(device: VulkanDevice, job: Dispatch, table: dict[str, Any], base: Pa
 
 
 def run_jobs(folder: Path) -> list[str]:
-    """
-    Run every job of the folder, in order, on one device; returns the validation layer's messages.
-    """
+    """Runs all jobs of the folder on one device. Returns the validation layer's messages."""
     said: list[str] = []
     device = open_device()
     with device:
@@ -62,12 +59,12 @@ def run_jobs(folder: Path) -> list[str]:
             run_job(device, job, table, folder / str(number))
             new = device.messages[len(said) :]
             said += [f"job {number} ({job.entry_point}): {message}" for message in new]
-    # Messages while everything is destroyed count too.
+    # Messages during destruction count, too.
     return said + device.messages[len(said) :]
 
 
 def describe() -> dict[str, Any]:
-    """The device's name, and the products it can compute."""
+    """Returns the device's name, and its supported matrix products."""
     with open_device() as device:
         info = device.info
         return {

@@ -1,5 +1,5 @@
 """
-Seeded bugs: each test's marker `bug` says what one kernel does wrong and which finding it must get.
+Fixtures for seeded bugs. A test's marker `bug` describes a kernel's bug and the expected finding.
 
 The markers are also the table of docs/checks.md (test_docs.py).
 """
@@ -21,13 +21,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Find(Protocol):
-    """`find(kernel, ...)` runs a kernel with all checks on: its only finding, the marker's."""
+    """`find(kernel, ...)` runs a kernel with all checks. The only finding must be the marker's."""
 
     def __call__(self, kernel: Kernel, /, *arguments: Any, **options: Any) -> Finding: ...
 
 
 class Clean(Protocol):
-    """`clean(kernel, ...)` runs a kernel with all checks on, which find nothing."""
+    """`clean(kernel, ...)` runs a kernel with all checks, which must find nothing."""
 
     def __call__(self, kernel: Kernel, /, *arguments: Any, **options: Any) -> None: ...
 

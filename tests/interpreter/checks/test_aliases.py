@@ -1,4 +1,4 @@
-"""One memory behind several bindings: races across them, and the promises of variables."""
+"""Races through several bindings of one memory are found, and alias promises are checked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STORE, LOAD = "spirv.Store", "spirv.Load"
 
 
 class Twice:
-    """A kernel with one array at two bindings, or an array and a part of it."""
+    """A kernel with one array at two bindings, or an array and a part of the array."""
 
     def __init__(self, kernel: Kernel, part: slice | None = None):
         self.kernel = kernel
@@ -31,22 +31,20 @@ class Twice:
         self.second = kernel.buffer("i32", self.array if part is None else self.array[part])
 
     def load(self, buffer: int, index: str, operand: str = SHARED) -> str:
-        """An element."""
         pointer = self.kernel.pointer(buffer, index)
         return self.kernel.op(f'spirv.Load "StorageBuffer" {pointer} {operand} : i32')
 
     def store(self, buffer: int, index: str, value: str = "%id", operand: str = SHARED) -> None:
-        """Write an element."""
         pointer = self.kernel.pointer(buffer, index)
         self.kernel(f'spirv.Store "StorageBuffer" {pointer}, {value} {operand} : i32')
 
     def next(self) -> str:
-        """The number of the next invocation."""
+        """Returns the index of the next invocation."""
         return self.kernel.op("spirv.IAdd %id, %one : i32")
 
 
 def decorated(kernel: Kernel, which: int, word: str) -> None:
-    """Decorate one of the buffers."""
+    """Adds a decoration to one of the buffers."""
     plain = kernel.text
     old = f"bind(0, {which}) :"
     kernel.text = lambda local: plain(local).replace(old, f"bind(0, {which}) {{{word}}} :")
@@ -72,7 +70,7 @@ def test_a_race_through_overlapping_bindings(kernel: Kernel, find: Find) -> None
     "a place written through one variable and read through another", rule="ALIAS-01", op=LOAD
 )
 def test_a_second_reference(kernel: Kernel, find: Find) -> None:
-    """No barrier makes visible for one reference what was written through another."""
+    """No barrier makes writes through one reference visible to another one."""
     twice = Twice(kernel)
     twice.store(twice.first, "%id", operand=AVAILABLE)
     kernel(BARRIER)
@@ -94,7 +92,7 @@ def test_restrict(kernel: Kernel, find: Find) -> None:
 
 
 def test_in_place(kernel: Kernel, clean: Clean) -> None:
-    """Each invocation reads an element before it writes it, through another variable."""
+    """Each invocation reads an element before writing it through another variable."""
     twice = Twice(kernel)
     value = twice.load(twice.first, "%id")
     twice.store(twice.second, "%id", value)
@@ -145,7 +143,7 @@ def test_the_same_value_is_said_to_be_one(kernel: Kernel) -> None:
 
 
 def test_the_same_vectors_are_said_to_be_one_value(kernel: Kernel) -> None:
-    """A vector whose components are accessed one by one, too, is several granules."""
+    """A vector with component accesses has several granules."""
     vector = "vector<4xi32>"
     buffer = kernel.buffer(vector, np.zeros(12, np.int32), components=4)
     component = kernel.op(
@@ -166,7 +164,7 @@ def test_the_same_vectors_are_said_to_be_one_value(kernel: Kernel) -> None:
 
 
 def test_workgroup_blocks_share_one_memory(kernel: Kernel) -> None:
-    """Memory that one block's variable reads, only the other one's writes."""
+    """One block's variable reads memory that only another one writes."""
     block = "!spirv.ptr<!spirv.struct<(!spirv.array<32 x i32, stride=4> [0]), Block>, Workgroup>"
     part = "!spirv.ptr<i32, Workgroup>"
     kernel.globals += [

@@ -1,4 +1,4 @@
-"""Results that depend on an implementation's choice, and results that only seem to."""
+"""Results that depend on an implementation's choice are found, and no others."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ BARRIER = (
 
 
 def coop(use: str = "Acc", element: str = "f32") -> str:
-    """An 8x8 matrix type."""
+    """Returns an 8x8 matrix type."""
     return f"!spirv.coopmatrix<8x8x{element}, Subgroup, Matrix{use}>"
 
 
 def load(kernel: Kernel, values: Any, use: str) -> str:
-    """An 8x8 matrix of a new buffer of f32."""
+    """Adds a buffer of f32. Returns its 8x8 matrix."""
     buffer = kernel.buffer("f32", values)
     pointer, eight = kernel.pointer(buffer, "%zero"), kernel.constant(8)
     return kernel.op(
@@ -41,7 +41,6 @@ def load(kernel: Kernel, values: Any, use: str) -> str:
 
 
 def store(kernel: Kernel, buffer: int, matrix: str, operand: str = "") -> None:
-    """Store an 8x8 matrix of f32."""
     pointer, eight = kernel.pointer(buffer, "%zero"), kernel.constant(8)
     kernel(
         f"{OPS}Store {pointer}, {matrix}, {eight}, <RowMajor>{operand} "
@@ -77,7 +76,7 @@ def test_elementwise_functions_do_not_depend_on_the_mapping(kernel: Kernel, clea
 
 
 def total(kernel: Kernel, use: str) -> None:
-    """The sum of all components of a 16x16 matrix, over the components of 32 invocations."""
+    """Adds the sum of all components of a 16x16 matrix over the components of 32 invocations."""
     matrix = f"!spirv.coopmatrix<16x16xi8, Subgroup, Matrix{use}>"
     data = kernel.buffer("i8", np.arange(256, dtype=np.int8) % 3)
     pointer, stride = kernel.pointer(data, "%zero"), kernel.constant(16)
@@ -115,7 +114,7 @@ def total(kernel: Kernel, use: str) -> None:
 @pytest.mark.bug("a kernel that assumes that only one invocation holds a component",
                  rule="CHOICE-01", op=f"{OPS}Length")  # fmt: skip
 def test_components_that_several_hold(kernel: Kernel, find: Find) -> None:
-    """Only RDNA 3 gives each component of A to two invocations."""
+    """RDNA 3 stores each component of A in two invocations."""
     total(kernel, "A")
     assert "amd-rdna3" in find(kernel).message
 
@@ -155,7 +154,7 @@ def test_the_maps_of_devices_that_have_such_matrices_are_tried(
 
 
 def product(kernel: Kernel, rng: np.random.Generator) -> tuple[str, Any]:
-    """A product whose last bits depend on the order of its sums, and it in binary64."""
+    """Returns a product whose last bits depend on the summation order, and its binary64 result."""
     a, b = (rng.standard_normal(64).astype(np.float32) for _ in range(2))
     first, second = load(kernel, a, "A"), load(kernel, b, "B")
     zero = kernel.op(f"spirv.Constant dense<1.0> : {coop()}")
@@ -189,7 +188,7 @@ def test_order(kernel: Kernel, find: Find, rng: np.random.Generator) -> None:
 def test_order_through_untyped_pointers(
     kernel: Kernel, find: Find, rng: np.random.Generator
 ) -> None:
-    """No instruction makes an integer of a float: the same bytes are stored as one, read as one."""
+    """The bytes of a float are stored and read as an integer."""
     matrix, _ = product(kernel, rng)
     raw = "!spirv.untyped_ptr<StorageBuffer>"
     array = "!spirv.struct<(!spirv.rtarray<i32, stride=4> [0]), Block>"

@@ -1,4 +1,4 @@
-"""No false report: with all checks on nothing is found in the kernels that the passes make."""
+"""All checks find nothing in the kernels that the passes make."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_matmuls(
 
 @pytest.mark.parametrize("start", range(0, 48, 12))
 def test_generated_kernels(start: int) -> None:
-    """Kernels of all families, with matrices not aligned and remainders of negative numbers."""
+    """Kernels of all families include unaligned matrices and negative remainders."""
     for seed in range(start, start + 12):
         kernel = generate(seed)
         module = module_of(kernel)
@@ -76,7 +76,7 @@ def test_generated_kernels(start: int) -> None:
 def test_checks_reach_the_kernels_of_a_host_function(
     parse: Parse, rng: np.random.Generator
 ) -> None:
-    """`interpret` with checks on a lowered module, and on the module before: nothing is found."""
+    """`interpret` with checks finds nothing before or after lowering."""
     from xdsl.passes import PassPipeline
     from xdsl.universe import Universe
 

@@ -1,6 +1,4 @@
-"""
-The table of docs/checks.md is the tests' markers; `XDSL_SPIRV_WRITE_DOCS=1 pytest` writes it anew.
-"""
+"""The table of docs/checks.md equals the tests' markers. XDSL_SPIRV_WRITE_DOCS=1 rewrites it."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ EXEMPT = {
 
 
 def bugs() -> Iterator[tuple[str, str, str, str]]:
-    """(what, rule, op, test) of every marker, in the order of the rules."""
+    """Yields (what, rule, op, test) of every marker, in the order of the rules."""
     for path in sorted(HERE.glob("test_*.py")):
         tree = ast.parse(path.read_text())
         names = _strings(tree)
@@ -34,7 +32,6 @@ def bugs() -> Iterator[tuple[str, str, str, str]]:
 
 
 def _strings(tree: ast.Module) -> dict[str, str]:
-    """The module's string constants."""
     names: dict[str, str] = {}
     for statement in tree.body:
         if isinstance(statement, ast.Assign):
@@ -60,7 +57,7 @@ def _text(node: ast.expr, names: dict[str, str]) -> str:
 
 
 def table() -> str:
-    """The table in Markdown."""
+    """Returns the table in Markdown."""
     rows = sorted(bugs(), key=lambda bug: bug[1])
     lines = ["| bug | rule | reported at |", "|---|---|---|"]
     for what, rule, op, _ in rows:

@@ -1,4 +1,4 @@
-"""Races, bounds and undefined values of images, each with a kernel that is right beside it."""
+"""Races, bounds and undefined values of images are found. A right kernel accompanies each bug."""
 
 from __future__ import annotations
 

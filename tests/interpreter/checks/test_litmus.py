@@ -1,4 +1,4 @@
-"""Litmus tests of the Vulkan memory model: the race check agrees with the formal model."""
+"""The race check agrees with the Vulkan memory model on litmus tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCOPES["device"] = "Device"
 STORAGES = {"b": "UniformMemory", "w": "WorkgroupMemory"}
 
 APPROXIMATED: dict[str, str] = {}
-"""Tests whose verdict the race check does not give, and its verdict instead."""
+"""Tests with a wrong verdict of the race check, and that verdict."""
 
 
 @dataclass
@@ -38,11 +38,11 @@ class Event:
     words: list[str]
 
     def scope(self) -> str:
-        """The event's scope in SPIR-V."""
+        """Scope of the event in SPIR-V."""
         return next(SCOPES[word] for word in self.words if word in SCOPES)
 
     def semantics(self) -> str:
-        """The event's memory semantics in SPIR-V."""
+        """Memory semantics of the event in SPIR-V."""
         order = [word for word in ("acquire", "release") if word in self.words]
         if not order:
             return "None"
@@ -53,7 +53,7 @@ class Event:
         return "|".join(names)
 
     def operand(self) -> str:
-        """A plain access's memory operand."""
+        """Memory operand of a plain access."""
         if "private" in self.words:
             return ""
         made = {"write": "MakePointerAvailable", "read": "MakePointerVisible"}[self.kind]
@@ -72,7 +72,7 @@ class Litmus:
     events: list[Event] = field(default_factory=list)
 
     def shared(self) -> dict[str, bool]:
-        """The locations, and whether each is Workgroup memory."""
+        """Locations, with True for Workgroup memory."""
         found: dict[str, bool] = {}
         for name in sorted({event.location for event in self.events if event.location}):
             users = [e for e in self.events if e.location == name]
@@ -83,7 +83,7 @@ class Litmus:
 
 
 def parse(text: str) -> list[Litmus]:
-    """The programs of a file."""
+    """Returns the programs of a file."""
     found: list[Litmus] = []
     for line in text.splitlines():
         if line.startswith("#") or not line.strip():
@@ -101,7 +101,7 @@ def parse(text: str) -> list[Litmus]:
 
 
 def instruction(event: Event, pointer: str, type: str, number: int) -> str:
-    """The event in SPIR-V."""
+    """Returns the event in SPIR-V."""
     if event.kind == "barrier":
         scope = event.scope()
         return f"spirv.ControlBarrier <{scope}>, <{scope}>, <{event.semantics()}>"
@@ -128,7 +128,7 @@ BLOCK = "!spirv.ptr<!spirv.struct<(i32 [0]), Block>, StorageBuffer>"
 
 
 def module_of(litmus: Litmus) -> str:
-    """The program as a module: each event in a selection of those who take part."""
+    """Returns the program as a module with each event in a selection of its invocations."""
     lines = ["spirv.module Logical Vulkan {"]
     body: list[str] = []
     types: dict[str, str] = {}
@@ -190,12 +190,11 @@ def module_of(litmus: Litmus) -> str:
 
 
 def subgroups_of(litmus: Litmus) -> int:
-    """Number of subgroups in a workgroup."""
+    """Returns the number of subgroups in a workgroup."""
     return 1 + max(s for event in litmus.events for _, s, _ in event.who)
 
 
 def find_races(litmus: Litmus, parse: Parse) -> Checks:
-    """The race check's findings."""
     module = find_module(parse(module_of(litmus)))
     buffers: dict[tuple[int, int], Any] = {}
     names: dict[str, Any] = {}
@@ -226,7 +225,7 @@ def test_agrees_with_the_formal_model(litmus: Litmus, parse: Parse) -> None:
 
 
 def test_the_missing_synchronization_is_named(parse: Parse) -> None:
-    """Memory barriers of workgroups between two workgroups."""
+    """Barriers of workgroup scope do not order two workgroups."""
     (litmus,) = (program for program in PROGRAMS if program.name == "fencefencebroken")
     (finding,) = find_races(litmus, parse).report
     assert finding.rule == "RACE-03"

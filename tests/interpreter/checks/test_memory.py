@@ -18,7 +18,6 @@ MATRIX = "!spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>"
 
 
 def load(kernel: Kernel, buffer: int, start: int, stride: int, type: str = MATRIX) -> str:
-    """A row-major cooperative load."""
     element = kernel.buffers[buffer][1]
     pointer, step = kernel.pointer(buffer, kernel.constant(start)), kernel.constant(stride)
     return kernel.op(
@@ -28,7 +27,6 @@ def load(kernel: Kernel, buffer: int, start: int, stride: int, type: str = MATRI
 
 
 def store(kernel: Kernel, buffer: int, value: str, start: str, stride: int) -> Any:
-    """A row-major cooperative store."""
     pointer, step = kernel.pointer(buffer, start), kernel.constant(stride)
     return kernel(
         f"{STORE} {pointer}, {value}, {step}, <RowMajor> "
@@ -37,7 +35,6 @@ def store(kernel: Kernel, buffer: int, value: str, start: str, stride: int) -> A
 
 
 def numbers(count: int) -> Any:
-    """Different floats."""
     return np.arange(count, dtype=np.float32)
 
 

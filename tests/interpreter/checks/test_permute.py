@@ -1,4 +1,4 @@
-"""Orders of invocations other than lockstep: races change results there, and nothing else does."""
+"""Permuted orders of invocations change the results of races, and of nothing else."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Tile:
 
 
 def mirrored(kernel: Kernel) -> str:
-    """63 - the invocation's number."""
+    """Returns 63 - the invocation's index."""
     return kernel.op(f"spirv.ISub {kernel.constant(63)}, %local : i32")
 
 
 def missing(kernel: Kernel) -> None:
-    """A value that another invocation writes is read without a barrier."""
+    """Reads a value that another invocation writes, without a barrier."""
     tile = Tile(kernel)
     tile.store("%local", "%id")
     kernel.store(tile.out, tile.load(mirrored(kernel)))
@@ -66,7 +66,7 @@ def present(kernel: Kernel) -> None:
 
 
 def loop(kernel: Kernel, last: str) -> None:
-    """The sum of the values that another invocation wrote in each of three rounds."""
+    """Sums the values that another invocation wrote in each of three iterations."""
     tile = Tile(kernel)
     mine, other = tile.at("%local"), tile.at(mirrored(kernel))
     total = kernel.name()
@@ -94,7 +94,7 @@ def loop(kernel: Kernel, last: str) -> None:
 
 
 def neighbours(kernel: Kernel) -> None:
-    """A workgroup reads what another one writes."""
+    """Reads an element that another workgroup writes."""
     data = kernel.buffer("i32", np.zeros(256, np.int32))
     out = kernel.buffer("i32", np.zeros(256, np.int32))
     kernel.store(data, "%id")
@@ -104,7 +104,7 @@ def neighbours(kernel: Kernel) -> None:
 
 
 def subgroups(kernel: Kernel) -> None:
-    """The same between subgroups, in a kernel whose subgroups stay together."""
+    """Reads an element that another subgroup writes. Subgroups stay converged."""
     tile = Tile(kernel)
     total = kernel.op("spirv.GroupNonUniformIAdd <Subgroup> <Reduce> %id : i32 -> i32")
     tile.store("%local", total)
@@ -136,7 +136,7 @@ def test_a_race_changes_results(name: str, new_kernel: type[Kernel]) -> None:
 
 @pytest.mark.parametrize("name", RACY)
 def test_the_race_that_was_found_gets_its_consequence(name: str, new_kernel: type[Kernel]) -> None:
-    """One finding, with both lines and the values; nothing new where races are allowed."""
+    """The finding has both lines and values. Allowed races add nothing."""
     make, grid = RACY[name]
     for allow in ((), (Allowed(check="races"),)):
         kernel = new_kernel()
@@ -153,7 +153,7 @@ def test_the_race_that_was_found_gets_its_consequence(name: str, new_kernel: typ
 
 
 def correct(kernel: Kernel) -> None:
-    """Barriers on both sides, group operations, divergence and an early end of some workgroups."""
+    """Writes barriers on both sides, group operations, divergence and early returns."""
     loop(kernel, BARRIER)
     total = kernel.op("spirv.GroupNonUniformIAdd <Subgroup> <Reduce> %id : i32 -> i32")
     chosen = kernel.op(f"spirv.SLessThan %lane, {kernel.constant(7)} : i32")
@@ -171,7 +171,7 @@ def correct(kernel: Kernel) -> None:
 
 
 def counted(kernel: Kernel) -> None:
-    """An atomic sum that is not read while it is made."""
+    """Sums up by an atomic that is not read before the end."""
     counter = kernel.buffer("i32", np.zeros(4, np.int32))
     kernel.op(
         f"spirv.AtomicIAdd <Device> <Relaxed> {kernel.pointer(counter, '%zero')}, %id : {BUFFER}"
@@ -179,7 +179,7 @@ def counted(kernel: Kernel) -> None:
 
 
 def ticket(kernel: Kernel) -> None:
-    """Invocations take places in the order in which they come, which any device may choose."""
+    """Lets invocations take positions in an order that any device may choose."""
     counter = kernel.buffer("i32", np.zeros(1, np.int32))
     out = kernel.buffer("i32", np.zeros(256, np.int32))
     number = kernel.op(
@@ -219,7 +219,7 @@ def test_generated_kernels_do_not_depend_on_the_order(start: int) -> None:
 
 
 def test_a_seed_is_one_order(new_kernel: type[Kernel]) -> None:
-    """Equal seeds give equal results of a racy kernel, and some seeds others."""
+    """Equal seeds give equal results of a racy kernel. Some seeds differ."""
     seeds = [run_seed(new_kernel, seed) for seed in (0, 1, 2, 3, 0, 1, 2, 3)]
     assert seeds[:4] == seeds[4:]
     assert len(set(seeds)) > 1
@@ -233,7 +233,7 @@ def run_seed(new_kernel: type[Kernel], seed: int) -> bytes:
 
 
 def test_waiting_invocations_let_others_run(new_kernel: type[Kernel]) -> None:
-    """One invocation waits in a loop for a flag that another one sets."""
+    """One invocation waits in a loop for another one's flag."""
     kernel = new_kernel()
     kernel.intended = None
     flag = kernel.buffer("i32", np.zeros(1, np.int32))
@@ -275,7 +275,7 @@ def test_options_that_exclude_a_schedule() -> None:
 
 
 def test_an_error_in_a_part_is_the_launchs_error(new_kernel: type[Kernel]) -> None:
-    """And leaves no thread behind."""
+    """No thread remains."""
     import threading
 
     before = threading.active_count()
@@ -290,7 +290,7 @@ def test_an_error_in_a_part_is_the_launchs_error(new_kernel: type[Kernel]) -> No
 
 
 def test_a_race_elsewhere_is_no_evidence(new_kernel: type[Kernel]) -> None:
-    """Two races: what one of them leads to does not stand with the other."""
+    """The consequence of one race is not reported with another race."""
     kernel = new_kernel()
     kernel.intended = None
     missing(kernel)
@@ -309,7 +309,7 @@ def test_a_race_elsewhere_is_no_evidence(new_kernel: type[Kernel]) -> None:
 def test_a_program_that_fails_unchecked_is_not_run_again(
     new_kernel: type[Kernel], name: str
 ) -> None:
-    """The fault that it relies on was reported, or is allowed; a rerun does not raise."""
+    """Its fault was reported or is allowed, and no rerun raises."""
     kernel = new_kernel()
     kernel.intended = None
     out = kernel.buffer("i32", np.zeros(32, np.int32))

@@ -1,4 +1,4 @@
-"""Races: unordered accesses are found, ordered ones are not."""
+"""The race check finds unordered accesses and accepts ordered ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ TWO: dict[str, Any] = {"local": (64, 1, 1)}
 
 
 def barrier(semantics: str = SEMANTICS, scope: str = "Workgroup") -> str:
-    """A control barrier."""
     return f"spirv.ControlBarrier <{scope}>, <Workgroup>, <{semantics}>"
 
 
@@ -44,24 +43,21 @@ class Tile:
         self.out = kernel.buffer("i32", np.zeros(256, np.int32))
 
     def part(self, index: str) -> str:
-        """The pointer to an element."""
         return self.kernel.op(f"spirv.AccessChain {self.tile}[{index}] : {TILE}, i32 -> {PART}")
 
     def store(self, index: str, value: str = "%id", operand: str = SHARED) -> None:
-        """Write an element."""
         self.kernel(f'spirv.Store "Workgroup" {self.part(index)}, {value} {operand} : i32')
 
     def load(self, index: str, operand: str = SHARED) -> None:
-        """Read an element, and store it to the buffer."""
         text = f'spirv.Load "Workgroup" {self.part(index)} {operand} : i32'
         self.kernel.store(self.out, self.kernel.op(text))
 
     def mirrored(self) -> str:
-        """63 - the invocation's number."""
+        """Returns 63 - the invocation's index."""
         return self.kernel.op(f"spirv.ISub {self.kernel.constant(63)}, %local : i32")
 
     def neighbour(self) -> str:
-        """The number of another invocation of the same subgroup."""
+        """Returns the index of another invocation of the same subgroup."""
         return self.kernel.op("spirv.BitwiseXor %local, %one : i32")
 
 
@@ -135,7 +131,7 @@ def test_one_place(kernel: Kernel, find: Find) -> None:
 @pytest.mark.bug("workgroups share a buffer's element", rule="RACE-01", op=STORE)
 @pytest.mark.parametrize(("budget", "count"), [(1, 32), (1 << 26, 64)])
 def test_between_workgroups(kernel: Kernel, find: Find, budget: int, count: int) -> None:
-    """In one chunk, and from one chunk to the next."""
+    """The workgroups are in one chunk or in two."""
     out = kernel.buffer("i32", np.zeros(32, np.int32))
     kernel.store(out, "%one", "%lane")
     finding = find(kernel, (3, 1, 1), memory=MemoryBudget(budget))
@@ -218,7 +214,7 @@ def test_a_subgroups_barrier_orders_its_invocations(kernel: Kernel, clean: Clean
 
 
 def test_reads_before_a_subgroups_barrier_are_no_longer_open(kernel: Kernel, clean: Clean) -> None:
-    """An access behind it stands for itself, not for reads before."""
+    """An access after the barrier covers no reads before it."""
     tile = Tile(kernel)
     tile.store("%local")
     kernel(barrier(scope="Subgroup"))
@@ -283,7 +279,7 @@ def test_barriers_order(kernel: Kernel, clean: Clean) -> None:
 
 
 def test_a_buffer_handed_on_by_an_atomic(kernel: Kernel, clean: Clean) -> None:
-    """The last workgroup to count itself reads what all have written before."""
+    """The last workgroup to count itself reads the writes of all."""
     data = kernel.buffer("i32", np.zeros(8, np.int32))
     counter = kernel.buffer("i32", np.zeros(1, np.int32))
     mine, count = kernel.pointer(data, "%group"), kernel.pointer(counter, "%zero")
@@ -344,7 +340,7 @@ def test_matrices(kernel: Kernel, request: Any, ordered: bool) -> None:
 
 
 def test_a_matrix_loaded_by_some_subgroups_of_a_later_turn(kernel: Kernel, clean: Clean) -> None:
-    """The second turn has no first subgroup, whose pointers keep their places of the first turn."""
+    """The second chunk lacks the first subgroup."""
     tile, eight = Tile(kernel), kernel.constant(8)
     mine = tile.part("%local")
     first = kernel.op(f"spirv.BitwiseAnd %local, {eight} : i32")
@@ -385,7 +381,7 @@ def test_a_matrix_loaded_by_some_subgroups_of_a_later_turn(kernel: Kernel, clean
 def test_a_report_names_the_read_of_the_other_invocation(
     kernel: Kernel, before: int, behind: int
 ) -> None:
-    """The writer reads its own place, too, so often before and behind the neighbour's read."""
+    """The writer also reads its element, before and after."""
     tile = Tile(kernel)
     tile.store("%local")
     kernel(barrier())
@@ -413,7 +409,7 @@ ORDERS = [lines for count in (1, 2, 3) for lines in product([FENCE, PLAIN, OTHER
 @pytest.mark.parametrize("glsl", [True, False])
 @pytest.mark.parametrize("lines", ORDERS)
 def test_a_fence_before_a_barrier(kernel: Kernel, lines: tuple[str, ...], glsl: bool) -> None:
-    """Under GLSL450 it orders buffers as the barrier orders what it names itself."""
+    """Under GLSL450 the fence orders buffers together with the barrier."""
     ordered = FENCE in lines and PLAIN in lines[lines.index(FENCE) :]
     buffer = kernel.buffer("i32", np.zeros(64, np.int32))
     out = kernel.buffer("i32", np.zeros(64, np.int32))
@@ -432,7 +428,7 @@ def test_a_fence_before_a_barrier(kernel: Kernel, lines: tuple[str, ...], glsl: 
 def test_a_matrix_in_place_is_its_scopes(
     kernel: Kernel, scope: str, lanes: int | None, size: int
 ) -> None:
-    """Loaded, doubled and stored twice by one instance of its scope, whatever its subgroups."""
+    """Each instance of the scope loads, doubles and stores the matrix twice."""
     ops, matrix = "spirv.KHR.CooperativeMatrix", f"!spirv.coopmatrix<16x16xf32, {scope}, MatrixAcc>"
     buffer = kernel.buffer("f32", np.ones(256, np.float32))
     place = f"{kernel.pointer(buffer, kernel.constant(0))}"
@@ -449,7 +445,7 @@ def test_a_matrix_in_place_is_its_scopes(
 
 
 def test_tables_of_messages_share_their_parts() -> None:
-    """Each invocation hears of all before it, and adds as little to the tables as the first."""
+    """Each invocation synchronizes with all before it at constant cost."""
     count = 1024
     geometry = SimpleNamespace(grid=(16, 1, 1), invocations=64, workgroups=16)
     batch: Any = SimpleNamespace(

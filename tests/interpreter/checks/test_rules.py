@@ -1,7 +1,4 @@
-"""
-The D rules of the extensions, and barriers: the invocations that must come, and the values that
-must agree.
-"""
+"""The dynamic rules of the extensions and of barriers: converged invocations, uniform operands."""
 
 from __future__ import annotations
 
@@ -21,12 +18,11 @@ ROTATE = "spirv.GroupNonUniformRotateKHR"
 
 
 def coop(element: str, use: str = "Acc") -> str:
-    """An 8x8 matrix type."""
+    """Returns an 8x8 matrix type."""
     return f"!spirv.coopmatrix<8x8x{element}, Subgroup, Matrix{use}>"
 
 
 def load(kernel: Kernel, buffer: int, type: str, stride: str = "", start: str = "%zero") -> str:
-    """A row-major cooperative load."""
     element = kernel.buffers[buffer][1]
     pointer = kernel.pointer(buffer, start)
     stride = stride or kernel.constant(8)
@@ -37,7 +33,7 @@ def load(kernel: Kernel, buffer: int, type: str, stride: str = "", start: str = 
 
 
 def store_text(kernel: Kernel, buffer: int, matrix: str, type: str, stride: str = "") -> str:
-    """The text of a row-major cooperative store, its operands being defined before it."""
+    """Returns a row-major cooperative store, after defining its operands."""
     element = kernel.buffers[buffer][1]
     pointer = kernel.pointer(buffer, "%zero")
     stride = stride or kernel.constant(8)
@@ -48,14 +44,13 @@ def store_text(kernel: Kernel, buffer: int, matrix: str, type: str, stride: str 
 
 
 def matrix(kernel: Kernel, element: str = "f32", use: str = "Acc", data: Any = None) -> str:
-    """An 8x8 matrix of a new buffer."""
     dtypes: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "i32": np.int32}
     values = np.zeros(64, dtypes[element]) if data is None else data
     return load(kernel, kernel.buffer(element, values), coop(element, use))
 
 
 def below_four(kernel: Kernel, body: str) -> Any:
-    """Run `body` in the invocations 0 to 3 only."""
+    """Runs `body` in the invocations 0 to 3 only."""
     return kernel(f"""
       spirv.mlir.selection {{
         %low = spirv.ULessThan %lane, {kernel.constant(4)} : i32
@@ -69,7 +64,7 @@ def below_four(kernel: Kernel, body: str) -> Any:
 
 
 def leave_from_four_on(kernel: Kernel) -> None:
-    """Only the invocations 0 to 3 go on."""
+    """Returns from all invocations except 0 to 3."""
     kernel(f"""
       spirv.mlir.selection {{
         %high = spirv.UGreaterThanEqual %lane, {kernel.constant(4)} : i32

@@ -1,4 +1,4 @@
-"""Undefined values: where they come from, and that they are reported where they matter."""
+"""Undefined values are reported with their cause when they affect a result."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ I32 = np.int32
 
 
 def out(kernel: Kernel, value: str, element: str = "i32") -> Any:
-    """A kernel that stores a value to a buffer of its own, one element for each invocation."""
+    """Stores a value of each invocation to a new buffer."""
     dtypes: dict[str, Any] = {"i32": np.int32, "f32": np.float32, "i8": np.int8}
     buffer = kernel.buffer(element, np.zeros(32, dtypes[element]))
     return kernel.store(buffer, value)
 
 
 def load(kernel: Kernel, values: Any, element: str) -> str:
-    """Invocation i's value of a buffer."""
+    """Returns element i of a new buffer in invocation i."""
     return kernel.load(kernel.buffer(element, values))
 
 
@@ -42,7 +42,7 @@ def test_workgroup_memory(kernel: Kernel, find: Find) -> None:
 
 
 def test_cause_among_many(kernel: Kernel) -> None:
-    """An undefined value's cause is told apart in a kernel with more sources than numbers."""
+    """The cause is found among more sources than there are numbers for them."""
     amount = kernel.op(f"spirv.BitwiseAnd %id, {kernel.constant(7)} : i32")
     shifted = "%id"
     for _ in range(300):
@@ -390,13 +390,13 @@ INITIALIZES = {
     "%old = spirv.AtomicCompareExchange <Workgroup> <Relaxed> <Relaxed> {0}, %one, %local : {1}":
         False,
 }  # fmt: skip
-"""Whether memory that nothing wrote is defined behind an atomic."""
+"""True if unwritten memory is defined after the atomic."""
 
 
 @pytest.mark.parametrize("atomic", INITIALIZES)
 @pytest.mark.parametrize("used", [False, True])
 def test_an_exchange_initializes(kernel: Kernel, atomic: str, used: bool) -> None:
-    """An exchange defines memory; its result may be undefined, which is reported if it is used."""
+    """An exchange defines memory, but its undefined result is reported if used."""
     type, part = "!spirv.ptr<!spirv.array<64 x i32>, Workgroup>", "!spirv.ptr<i32, Workgroup>"
     kernel.globals.append(f"spirv.GlobalVariable @tile : {type}")
     out = kernel.buffer("i32", np.zeros(64, np.int32))

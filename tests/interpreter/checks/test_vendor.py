@@ -1,4 +1,4 @@
-"""Undefined uses of single vendors' instructions, and the uses that are not checked."""
+"""Undefined uses of vendors' instructions are found. Unchecked ones are documented."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ VECTOR, NV = "spirv.NV.CooperativeVector", "spirv.NV.CooperativeMatrix"
 
 
 def octets(kernel: Kernel, array: Array) -> str:
-    """A buffer of any array as bytes; the pointer to its runtime array."""
+    """Adds a buffer with the array's bytes. Returns the pointer to its runtime array."""
     number = len(kernel.buffers)
     type = f"!spirv.ptr<{BYTES}, StorageBuffer>"
     kernel.buffers.append((type, "i8", array.reshape(-1).view(np.int8)))
@@ -61,13 +61,12 @@ def store(kernel: Kernel, pointer: str, offset: str, value: str) -> None:
 
 
 def filled(kernel: Kernel, number: str) -> str:
-    """A vector of one number."""
     parts = ", ".join([kernel.constant(number, "f32")] * 4)
     return kernel.op(f"spirv.CompositeConstruct {parts} : (f32, f32, f32, f32) -> {FOUR}")
 
 
 def undefined(kernel: Kernel) -> str:
-    """A vector with one undefined component."""
+    """Returns a vector with one undefined component."""
     vector = filled(kernel, "1.0")
     part = kernel.op("spirv.Undef : f32")
     return kernel.op(f"spirv.CompositeInsert {part}, {vector}[2 : i32] : f32 into {FOUR}")
@@ -86,7 +85,7 @@ def test_vector_bounds(kernel: Kernel, find: Find) -> None:
 
 @pytest.mark.bug("cooperative vectors that overlap", rule="RACE-01", op=f"{VECTOR}Load")
 def test_vector_race(kernel: Kernel, find: Find) -> None:
-    """Each reads its neighbour's half while that writes it."""
+    """Each invocation reads its neighbour's half during the neighbour's write."""
     data = floats(kernel, 40)
     store(kernel, data, at(kernel), filled(kernel, "2.0"))
     more = kernel.op(f"spirv.IAdd {at(kernel)}, {kernel.constant(8)} : i32")
@@ -199,7 +198,7 @@ def test_matrix_uniform(kernel: Kernel, find: Find) -> None:
 
 @pytest.mark.bug("NV cooperative matrices of two subgroups race", rule="RACE-01", op=f"{NV}Load")
 def test_matrix_race(kernel: Kernel, find: Find) -> None:
-    """Two subgroups: one stores what the other loads."""
+    """One subgroup stores the elements that the other one loads."""
     data, out = (kernel.buffer("f32", np.ones(n, np.float32)) for n in (128, 128))
     mine = at(kernel, 64, "%subgroup")
     twos = kernel.buffer("f32", np.full(64, 2, np.float32))
@@ -236,7 +235,7 @@ def test_tensor_race(kernel: Kernel, find: Find) -> None:
 
 
 def test_tensors_do_not_race_outside(kernel: Kernel, clean: Clean) -> None:
-    """Elements outside are neither read nor written, though element 0 is written by another."""
+    """Elements out of bounds are not accessed; element 0 is written elsewhere."""
     data = tensor(kernel, np.zeros((1, 8), np.float32))
     out = kernel.buffer("f32", np.zeros(8, np.float32))
     one = kernel.constant("1.0", "f32")
@@ -294,7 +293,7 @@ def test_between_halves(kernel: Kernel, find: Find) -> None:
 
 
 def unchecked() -> set[str]:
-    """Instructions that see more than their operands' values and have no check of their own."""
+    """Returns instructions that read more than operands' values and have no check."""
     semantics.load()
     for name in compiler.MODULES:
         import_module(f"xdsl_spirv.interpreter.checks.{name}")
@@ -308,7 +307,6 @@ def unchecked() -> set[str]:
 
 
 def test_unchecked_instructions_are_documented() -> None:
-    """The table of docs/checks.md names all of them, and nothing else."""
     text = (DOCS / "checks.md").read_text()
     table = text.partition("<!-- unchecked -->")[2].partition("<!-- end unchecked -->")[0]
     rows = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("| `")]

@@ -1,8 +1,9 @@
 """
-Kernels whose invocations wait for each other, in GLSL: they end, or an error names the waiting
-invocations and their reads.
+GLSL kernels with waiting invocations end, or an error names the waiting invocations and their
+reads.
 
-Each runs in lockstep, one workgroup a chunk, with checks, in small subgroups, and in two schedules.
+Each runs in lockstep, with one workgroup per chunk, with checks, in small subgroups, and in two
+permuted orders.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ HERE = Path(__file__).resolve().parent / "waiting"
 Array = np.ndarray[Any, np.dtype[Any]]
 GROUPS = 8
 OTHERS = "rules,undefined,bounds,alignment,overlap,barriers"
-"""All checks that look at one invocation, or at one instruction."""
+"""All checks that examine one invocation or one instruction."""
 
 WAYS: dict[str, Callable[[], Options]] = {
     "lockstep": Options,
@@ -48,12 +49,12 @@ def zeros(count: int) -> Array:
 
 
 def from_each(count: int) -> Array:
-    """The values of the last workgroup to be waited for, each 1 more than the one before it."""
+    """Returns the values of the last workgroup in a chain of waits, each increased by 1."""
     return np.arange(1, count + 1, dtype=np.uint32)
 
 
 def queue(items: int) -> Array:
-    """Head, tail, done, total, and room for the items, of which 0 (plus 1) is the first."""
+    """Returns a queue: head, tail, done, total, and room for `items` elements."""
     made = zeros(4 + items)
     made[[1, 3, 4]] = 1, items, 1
     return made
@@ -70,7 +71,7 @@ BOXES = np.concatenate(
 )
 
 Made = tuple[list[Array], int, Callable[[Array], Array], Array]
-"""The buffers, the number of the one that is checked, the checked value, the expected value."""
+"""Buffers, index of the checked buffer, checked value, expected value."""
 
 
 def whole(array: Array) -> Array:
@@ -129,7 +130,7 @@ def run(found: ModuleOp, buffers: list[Array], options: Options) -> Checks | Non
 
 
 COMPILED = (("vulkan1.1", False), ("vulkan1.3", True))
-"""The environment, and whether spirv-opt -O follows."""
+"""Target environment, and True for spirv-opt -O."""
 CASES = [
     pytest.param(*case, way, marks=[pytest.mark.long] if (number + turn + place) % 2 else [])
     for number, case_name in enumerate(ENDING)
@@ -137,7 +138,7 @@ CASES = [
     for turn, compiled in enumerate(COMPILED)
     for case in [(case_name, *compiled)]
 ]
-"""The quick tests take one of the two for each kernel and way, in turn."""
+"""In `make test`, each kernel and way uses one of the two settings in turn."""
 
 
 @pytest.mark.parametrize(("name", "environment", "optimize", "way"), CASES)
@@ -153,7 +154,7 @@ def test_a_waiting_batch_lets_others_run(
 
 
 SOON = 100_000
-"""Blocks, some seconds: whoever is not found out by then ends with STEP-01."""
+"""Block limit of some seconds, after which an undetected livelock ends with STEP-01."""
 LIVELOCKS = {
     "never_set": (
         "WAIT-01",
@@ -186,7 +187,7 @@ def test_a_livelock_is_found_soon_and_explained(name: str, way: str) -> None:
 
 @pytest.mark.parametrize("way", ["lockstep", "checks", "schedule 1"])
 def test_a_loop_that_gives_up_does_not_wait_for_ever(way: str) -> None:
-    """The value read stays the same for 2000 rounds, but they are counted."""
+    """The loop counts 2000 reads of an unchanged value."""
     buffers = [zeros(1), zeros(GROUPS * 32)]
     run(module("gives_up", "vulkan1.3", True), buffers, WAYS[way]())
     assert (buffers[1] == 2000).all()
@@ -194,14 +195,14 @@ def test_a_loop_that_gives_up_does_not_wait_for_ever(way: str) -> None:
 
 @pytest.mark.parametrize("way", ["lockstep", "checks", "schedule 1"])
 def test_a_loop_that_gives_up_by_the_clock_does_not_wait_for_ever(way: str) -> None:
-    """Nothing but the clock changes from round to round."""
+    """Only the clock changes between iterations."""
     buffers = [zeros(1), zeros(GROUPS * 32)]
     run(module("times_out", "vulkan1.3", False), buffers, WAYS[way]())
     assert (buffers[1] > 3000).all()
 
 
 def test_a_barrier_that_some_returned_before_is_found_among_waves() -> None:
-    """Subgroups that were parted by a wait: one comes to a barrier, the other one has ended."""
+    """A wait separates subgroups; one has ended."""
     buffers = [zeros(GROUPS), zeros(GROUPS * 64)]
     found = module("some_return", "vulkan1.3", False)
     checks = run(found, buffers, Options(checks=Checks.of("barriers")))
@@ -212,7 +213,7 @@ def test_a_barrier_that_some_returned_before_is_found_among_waves() -> None:
 
 @pytest.mark.parametrize("bound", ["limit.x", "flags[0]"])
 def test_a_loop_waits_for_workgroups_only_where_they_write(bound: str, tmp_path: Path) -> None:
-    """Shared memory decides the loop in both; only one buffer is written by the kernel."""
+    """Only one of two buffers is written by the kernel."""
     source = tmp_path / "loop.comp"
     source.write_text(
         "#version 450\nlayout(local_size_x = 32) in;\n"
@@ -234,7 +235,7 @@ def test_a_loop_waits_for_workgroups_only_where_they_write(bound: str, tmp_path:
 def test_permuted_orders_of_a_launch_that_waits_are_whole_launches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Eight of twelve workgroups alone would wait for the others at the global barrier."""
+    """A part of the workgroups would wait for ever."""
     agreed: list[bool] = []
 
     def explore(self: Permuted, before: Any, results: Any, run: Any, *few: int) -> None:
@@ -243,7 +244,7 @@ def test_permuted_orders_of_a_launch_that_waits_are_whole_launches(
             run(replace(self.plain, schedule=Schedule(seed)), copies)
             agreed.append(bool((copies[0, 2] == results[0, 2]).all()))
 
-    # The atomic's result decides how long they wait, so orders are only tried for a cause.
+    # The atomic's result determines the waiting time, so orders are tried only for a found race.
     monkeypatch.setattr(Permuted, "explore", explore)
     buffers = [zeros(1), zeros(12 * 64), zeros(12 * 64)]
     bound = {(0, number): array for number, array in enumerate(buffers)}
@@ -253,7 +254,7 @@ def test_permuted_orders_of_a_launch_that_waits_are_whole_launches(
 
 
 TOGETHER = ("look_back", "from_the_last", "from_the_next", "ticket_lock", "spin_lock", "work_queue")
-"""Kernels whose workgroups wait for each other also where all of them run together."""
+"""Kernels whose workgroups wait for each other even if all run concurrently."""
 
 
 @pytest.mark.bug(
@@ -269,7 +270,7 @@ TOGETHER = ("look_back", "from_the_last", "from_the_next", "ticket_lock", "spin_
     ],
 )
 def test_a_wait_for_another_workgroup_is_named(name: str, budget: int, rules: list[str]) -> None:
-    """Subgroups that wait for their own workgroup depend on no other one."""
+    """Waits within a workgroup depend on no other workgroup."""
     buffers, *_ = ENDING[name]()
     options = Options(checks=Checks.of("progress"), memory=MemoryBudget(budget))
     checks = run(module(name, "vulkan1.1", False), buffers, options)
@@ -280,7 +281,7 @@ def test_a_wait_for_another_workgroup_is_named(name: str, budget: int, rules: li
 @pytest.mark.parametrize("budget", [1, 64 << 20])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_wait_of_any_order_is_named_or_ends_with_its_cause(seed: int, budget: int) -> None:
-    """A table says which workgroup each one waits for; a circle of them is a livelock."""
+    """A cycle of waiting workgroups is a livelock."""
     rng = np.random.default_rng(seed)
     table = np.where(rng.random(GROUPS) < 0.4, np.arange(GROUPS), rng.integers(GROUPS, size=GROUPS))
     chains = [table[:GROUPS]]

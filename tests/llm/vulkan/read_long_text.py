@@ -1,5 +1,5 @@
 """
-Reads a long text in parts on the Vulkan device, and continues it: the logits of each new token.
+Reads a long text in parts on the Vulkan device, continues it, and stores each new token's logits.
 
     read_long_text.py PROGRAM TOKENS.npy COUNT CONTEXT ROOM KEEP WINDOW RESULT.npy
 """

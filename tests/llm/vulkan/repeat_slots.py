@@ -1,6 +1,8 @@
 """
-Runs random texts in the slots of a program on the Vulkan device, then each slot's runs once more
-while the others are empty: prints how many logits there were, and how many of them differ.
+Compares runs of random texts in the slots of a program on the Vulkan device with separate runs.
+
+Each slot's runs are repeated with the other slots empty. Prints the number of logits, and how many
+differ.
 
     repeat_slots.py PROGRAM SLOTS CONTEXT
 """
@@ -15,14 +17,14 @@ import numpy as np
 from xdsl_spirv.runtime.program import Program
 
 Run = tuple[np.ndarray[Any, Any], dict[int, int]]
-"""Tokens, and the number of past ones by slot: a part of one text, or one token of each."""
+"""Tokens, and the number of past tokens by slot: a part of one text, or one token of each."""
 
 
 def draw_runs(slots: int, context: int, count: int) -> list[Run]:
     draw, read, runs = np.random.default_rng(2), [0] * slots, list[Run]()
     while len(runs) < count:
         slot, length = int(draw.integers(slots)), int(draw.integers(1, 9))
-        # Some texts go on, others begin anew, or behind the first half of the one before.
+        # Some texts continue, others start again, or after the first half of the previous text.
         past = int(draw.choice([read[slot], read[slot] // 2, 0]))
         if draw.random() < 0.4 and past + length < context:
             read[slot] = past + length
@@ -39,7 +41,7 @@ def main() -> None:
     program, runs = Program.load(sys.argv[1]), draw_runs(slots, context, 60)
 
     def compute(only: int | None) -> list[Any]:
-        """Logits of all runs by slot; with `only` one, others read nothing but a token 0."""
+        """Returns logits of all runs by slot. With `only`, the other slots read the token 0."""
         results: list[Any] = []
         with program.session("vulkan") as session:
             for tokens, pasts in runs:

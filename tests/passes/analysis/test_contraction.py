@@ -1,4 +1,4 @@
-"""Operations that multiply and add are contractions; their loops, types and memory are known."""
+"""Operations that multiply and add are recognized as contractions with loops, types and memory."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_types_have_the_signs_that_the_body_extends_by():
 
 
 def addresses(layout: Layout, walk: int) -> list[int]:
-    """Lists the distance from the first address for each number of a walk."""
+    """Returns the offset from the first address for each index of a walk."""
     axes = layout.walks[walk]
     sizes = [axis.size for axis in axes if not is_dynamic(axis.size)]
     strides = [axis.stride for axis in axes if not is_dynamic(axis.stride)]
@@ -62,7 +62,7 @@ def addresses(layout: Layout, walk: int) -> list[int]:
 
 @pytest.mark.parametrize("name", ["matrices", "batches", "bytes"])
 def test_a_product_by_addresses_alone(name: str):
-    """The layouts say where to read A and B, and where the result lies: as numpy multiplies."""
+    """Reading A and B and writing the result by layout gives numpy's product."""
     contraction: Contraction = contraction_of(OPERATIONS[name])
     rng = np.random.default_rng(1)
     a, b, _ = arrays = [

@@ -1,4 +1,4 @@
-"""Factors that are more than an input become inputs, and the sums stay what they were."""
+"""Factors that are expressions become inputs, and the sums stay equal."""
 
 from __future__ import annotations
 

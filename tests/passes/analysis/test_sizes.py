@@ -1,6 +1,4 @@
-"""
-Arithmetic of sizes that are known only when a program runs.
-"""
+"""Symbolic arithmetic of dynamic sizes agrees with integers."""
 
 from __future__ import annotations
 
@@ -70,7 +68,7 @@ def test_properties_of_every_size():
     assert not surely_below(M, N + 1)
     assert surely_below(-1, M + N)
     assert surely_below(-1, ceil_div(M, 32))
-    # A dividend, or the lesser of two, may be negative.
+    # A dividend, or the minimum of two sizes, may be negative.
     assert not surely_below(-1, (M - 64) // 3)
     assert not surely_below(-1, least(M - 64, 5))
     assert not surely_below(-1, least(M, -5))
@@ -111,7 +109,7 @@ ATOMS = st.sampled_from(["m", "n", "1", "3", "64"])
 
 
 def build(node: Any, m: Size, n: Size) -> Size:
-    """The size that a tree of operations makes of two others."""
+    """Returns the size that a tree of operations computes from two others."""
     match node:
         case str():
             return {"m": m, "n": n}[node] if node in "mn" else int(node)
@@ -141,7 +139,7 @@ COUNTS = st.integers(1, 200)
 
 
 def value(size: Size, m: int, n: int) -> int:
-    """The value of a size where M and N are these."""
+    """Returns the value of a size for given M and N."""
     if isinstance(size, int):
         return size
     known = {extent: (m, n)[BLOCK.args.index(extent.value)] for extent in size.extents}  # pyright: ignore

@@ -1,4 +1,4 @@
-"""A module names its target once; passes that need one say so where it names none."""
+"""A module names one target. Passes that need a target refuse a module without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units of packed weights: which operations have them, and the planes and loops of a unit."""
+"""Operations with packed weights are recognized, with planes and loops of a unit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS = AffineMap.from_callable(lambda m, n, b, h, j: (n, b, h, j))
 
 
 def unpacking(op: GenericOp) -> Unpacking | None:
-    """The unpacking of B, whose columns are n and whose K is blocks, halves and elements."""
+    """Returns the unpacking of B with columns n, and with K as blocks, halves and elements."""
     return unpacking_of(op, COLUMNS, SIZES, GROUPS)
 
 
@@ -47,7 +47,7 @@ def test_a_unit_is_a_block_and_its_planes_are_contiguous(generic_of: GenericOf):
     assert found is not None
     assert (found.sizes, found.outer, found.units, found.size) == ((2, 16), (4,), 4, 32)
     bytes, scales = found.planes
-    # Sixteen bytes have both nibbles; the halves do not walk them.
+    # Sixteen bytes contain both nibbles, so the loop over halves does not index them.
     assert (bytes.loops, bytes.count, bytes.inner) == ((1,), 16, 16)
     assert bytes.layout == Layout(0, ((), (Axis(3, 4),), (Axis(4, 1),)))
     assert (scales.loops, scales.count) == ((), 1)

@@ -1,4 +1,4 @@
-"""Intervals of tensors: forwards from operands, backwards from the tensors that they index."""
+"""Intervals of tensors follow from operands, and from the tensors that they index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a value is a weight: however many operations it comes through."""
+"""A weight is recognized through any number of operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices that are known cost no code, and a value that is visible is not computed again."""
+"""Constant indices emit no code, and a dominating value is reused."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_constants_stand_once_at_the_top_and_wrap(write_code: WriteCode):
 
 
 class WithoutSizes(Emitter):
-    """An emitter as it is, with the operations of a kernel."""
+    """An emitter with the operations of a kernel."""
 
     instructions = KernelEmitter.instructions
 

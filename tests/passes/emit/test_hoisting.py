@@ -1,4 +1,4 @@
-"""Code stands as far out as its operands allow, and known index arithmetic is not written."""
+"""Code is hoisted as far as its operands allow, and known index arithmetic emits no code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ARITHMETIC = {"plus": add, "times": mul, "divided": floordiv, "remainder": mod}
 def write_loop(
     b: HoistingEmitter, upper: int, body: Callable[[SSAValue], SSAValue], step: int = 1
 ) -> SSAValue:
-    """Writes a loop that adds up the body's numbers."""
+    """Writes a loop that sums the body's values."""
     block = Block(arg_types=[INDEX, INDEX])
     zero = b.number(0)
     with b.inside(block, fence=True):
@@ -40,7 +40,7 @@ def write_loop(
 
 
 def parents_of(code: Code, kind: type[arith.MuliOp | memref.LoadOp]) -> list[str]:
-    """Names the operation around each operation of a kind."""
+    """Returns the name of the operation around each operation of a kind."""
     parents = [op.parent_op() for op in code.operations if isinstance(op, kind)]
     return [op.name for op in parents if op is not None]
 
@@ -55,7 +55,7 @@ def test_arithmetic_of_outer_values_leaves_the_loop(write_code: WriteCode):
 
 
 def test_a_load_is_not_moved_out_of_a_fence(write_code: WriteCode):
-    """Not every invocation enters the loop, so the element may not be there."""
+    """Not every invocation enters the loop, so the element may not exist."""
 
     def write(b: HoistingEmitter, x: SSAValue, memory: SSAValue) -> list[SSAValue]:
         def body(_: SSAValue) -> SSAValue:
@@ -113,7 +113,7 @@ def test_a_known_result_is_not_computed(
 
 
 def test_arithmetic_with_facts_is_right_for_every_number(write_code: WriteCode):
-    """Random chains of index arithmetic whose sizes, multiples and bounds the emitter uses."""
+    """The emitter uses sizes, multiples and bounds of random chains."""
     rng = np.random.default_rng(5)
     for _ in range(40):
         kinds = rng.choice([*ARITHMETIC], 6)

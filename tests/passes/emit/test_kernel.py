@@ -1,4 +1,4 @@
-"""Loops, branches, memory and signed indices that are written into a kernel compute."""
+"""Emitted loops, branches, memory accesses and signed indices compute correctly."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_signed_indices(write_code: WriteCode):
 
 
 def test_invocations_have_numbers_and_share_memory(write_code: WriteCode):
-    """Each reads what another one wrote before the barrier."""
+    """Each reads another one's write before the barrier."""
 
     def write(b: KernelEmitter, x: SSAValue) -> list[SSAValue]:
         assert b.subgroup_id(1) == 0

@@ -1,4 +1,4 @@
-"""Structured control flow, built-ins and conversions that are written into a kernel compute."""
+"""Emitted structured control flow, built-ins and conversions compute correctly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NUMBERS = np.arange(-6, 70)
 
 
 def test_a_loop_carries_its_values(compute: Compute):
-    """The sum of x + i for i from 0 to y - 1, in steps of 2."""
+    """The loop sums x + i for i from 0 to y - 1, in steps of 2."""
 
     def write(b: SpirvEmitter, x: SSAValue, y: SSAValue) -> SSAValue:
         bounds = b.index(0), y, b.index(2)

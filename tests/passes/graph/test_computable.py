@@ -1,4 +1,4 @@
-"""Types in which no kernel computes are refused, with a type to use instead."""
+"""Types without kernels are refused, with a suggested type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floats of 8 bits in `linalg`: ml_dtypes' numbers, as bytes or on matrices of a target."""
+"""8-bit floats in `linalg` have ml_dtypes' values, as bytes or on matrices of a target."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def compile_text(text: str, folder: Path, target: str) -> Any:
 
 
 def bits(array: Array) -> Any:
-    """The bytes of floats, one NaN for all."""
+    """Returns the bytes of floats, with one NaN for all NaNs."""
     return np.where(np.isnan(array.astype(np.float32)), 255, array.view(np.uint8))
 
 

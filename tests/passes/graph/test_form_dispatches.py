@@ -1,5 +1,5 @@
 """
-Operations fused to a contraction: every stage computes the same, and one kernel computes all of it.
+Operations fused to a contraction keep results at every stage, and one kernel computes all of them.
 
 Random chains (`testing/fused_workloads.py`) run as binaries on the interpreter and on lavapipe;
 `make test` runs the first seeds, `make test-long` 500.
@@ -41,7 +41,7 @@ QUICK = 5
 
 
 def chunks() -> list[Any]:
-    """Parameters: ranges of seeds, the ones from `QUICK` on marked long."""
+    """Returns ranges of seeds as parameters. Ranges from `QUICK` on are marked long."""
     return [
         pytest.param(range(n, n + CHUNK), marks=[pytest.mark.long] * (n >= QUICK), id=str(n))
         for n in range(0, SEEDS, CHUNK)
@@ -54,7 +54,7 @@ def test_random_chains_on_the_interpreter(seeds: range, target: str, check_binar
     for seed in seeds:
         made = fused_workload(seed, largest=32)
         program = compile_module(parse_text(made.text()), target)
-        # Loops may take one for each result. The product takes one, operands packed before.
+        # Loops may need a dispatch for each result. The product needs one after packing.
         paths = [layer.path for layer in program.layers if layer.path != "pack"]
         whole = len(paths) == 1 or (made.extra is not None and paths == [LOOPS, LOOPS])
         assert whole, f"{seed}: {made} is not one kernel: {paths}"
@@ -75,7 +75,7 @@ def test_random_chains_on_lavapipe(
 def right_on_lavapipe(
     workloads: dict[int, FusedWorkload], run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf
 ) -> None:
-    """Compile and run each workload, named by its seed."""
+    """Compiles and runs each workload on lavapipe, by seed."""
     jobs: list[Any] = []
     runs: list[tuple[str, Any, dict[str, Any], dict[str, Any]]] = []
     for seed, made in workloads.items():
@@ -86,7 +86,7 @@ def right_on_lavapipe(
             for each in program.manifest.outputs
         }
         if len(program.manifest.dispatches) > 1:
-            continue  # of loops or packed before, see above
+            continue  # computed by loops or packed before, see above
         jobs.append(dispatch_of(program, {**inputs, **results}))
         runs.append((f"{seed}: {made}", program, inputs, results))
     run_on_lavapipe(jobs)
@@ -97,7 +97,7 @@ def right_on_lavapipe(
 
 
 def matmul(types: str, m: int, n: int, k: int) -> FusedWorkload:
-    """A product of two matrices, ready for a chain."""
+    """Returns a product of two matrices without a chain."""
     loops = {"m": m, "n": n, "k": k}
     base = Workload("matmul", loops, ("m", "k"), ("k", "n"), ("m", "n"), types)
     result = TYPES[types][2].replace("s", "i")
@@ -105,7 +105,7 @@ def matmul(types: str, m: int, n: int, k: int) -> FusedWorkload:
 
 
 def gelu_chain() -> FusedWorkload:
-    """Bias, both forms of gelu, a residual and a conversion; shapes that no tile divides."""
+    """Returns bias, both forms of GELU, a residual and a conversion, with partial tiles."""
     made = matmul("f16 -> f32", 19, 13, 21)
     made.add("bias", ["%v = arith.addf %x, %y : f32"], "f32", made.operand("bias", (13,), "f32"))
     made.add("gelu", ACTIVATIONS["gelu"], "f32")
@@ -117,7 +117,7 @@ def gelu_chain() -> FusedWorkload:
 
 
 def requantized() -> FusedWorkload:
-    """8-bit products, requantized by channel; a shape that tiles divide."""
+    """Returns 8-bit products, requantized by channel, with whole tiles."""
     made = matmul("s8 -> s32", 32, 32, 64)
     scale = made.operand("scale", (32,), "f32")
     made.add("requantize", REQUANTIZE, "i8", scale)
@@ -125,7 +125,7 @@ def requantized() -> FusedWorkload:
 
 
 def on_fragments(m: int = 64, n: int = 64) -> FusedWorkload:
-    """Bias, scale, residual and conversion: arithmetic that cooperative matrices do as they are."""
+    """Returns bias, scale, residual and conversion, which cooperative matrices compute directly."""
     made = matmul("f16 -> f32", m, n, 32)
     made.add("bias", ["%v = arith.addf %x, %y : f32"], "f32", made.operand("bias", (n,), "f32"))
     made.add("scale", ["%v = arith.mulf %x, %y : f32"], "f32", made.operand("by", (n,), "f32"))
@@ -140,7 +140,7 @@ def on_fragments(m: int = 64, n: int = 64) -> FusedWorkload:
 def test_arithmetic_on_fragments_on_lavapipe(
     run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf
 ):
-    """Whole tiles; and tiles that reach beyond the result, which go element by element."""
+    """Whole tiles are computed by fragment, partial ones by element."""
     right_on_lavapipe({1: on_fragments(), 2: on_fragments(40, 48)}, run_on_lavapipe, dispatch_of)
 
 
@@ -163,7 +163,7 @@ def test_every_stage_computes_the_same(
 
 
 def test_a_wrong_epilogue_is_found(report_of: ReportOf):
-    """The bound of a fused chain is not so wide that an epilogue left out goes unnoticed."""
+    """The bound of a fused chain detects a missing epilogue."""
     from xdsl.passes import ModulePass
 
     from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass

@@ -1,4 +1,4 @@
-"""Tensors that depend on constants alone are computed; others are not."""
+"""Tensors that depend only on constants are computed; others are not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ func.func @f(%x: tensor<2x3xi8>) -> (tensor<3x2xi8>, tensor<6xi8>, tensor<2x3xi8
 
 
 def results_of(text: str) -> Sequence[SSAValue]:
-    """The values that the only function returns."""
+    """Returns the values that the only function returns."""
     (function,) = (op for op in parse_text(text).body.block.ops if isinstance(op, FuncOp))
     last = function.body.block.last_op
     assert isinstance(last, ReturnOp)

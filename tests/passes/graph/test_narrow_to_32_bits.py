@@ -1,8 +1,8 @@
 """
-`narrow-to-32-bits`: random arithmetic on 64 bits computes the same numbers afterwards.
+`narrow-to-32-bits` keeps the results of random 64-bit arithmetic.
 
-Bodies are made of operations at random on values of random types and intervals, with numbers at the
-ends of 32 bits among them, so that some of them fit and others do not.
+Bodies have random operations, types and intervals, with numbers at the ends of 32 bits, so that
+some values fit and others do not.
 
 Covers: graph/narrow_bodies, graph/narrow_floats, graph/narrow_tensors.
 """
@@ -21,7 +21,7 @@ from xdsl_spirv.interpreter import reference
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
 
 COUNT = 24
-"""Elements, for each of which a body is computed."""
+"""Number of elements for each body."""
 
 BINARY = (
     *("addi", "subi", "muli", "maxsi", "minsi", "maxui", "minui", "andi", "ori", "xori"),
@@ -35,7 +35,7 @@ NUMBERS = (0, 1, -1, 2, 7, 31, -128, 255, 65537, 2**31 - 1, -(2**31), 2**31, 2**
 
 @st.composite
 def integer_bodies(draw: st.DrawFn) -> str:
-    """A body's lines; the values that it may use are %v0 ... of i64."""
+    """Returns a body's lines on the i64 values %v0, %v1, ..."""
     lines = [
         "%j = linalg.index 0 : index",
         "%v0 = arith.index_cast %j : index to i64",
@@ -128,7 +128,7 @@ def narrowed(text: str, passes: str = "narrow-to-32-bits"):
 
 
 def some(count: int) -> settings:
-    """So many examples, the same ones every time."""
+    """Returns settings for `count` examples, equal in each run."""
     return settings(
         max_examples=count,
         deadline=None,
@@ -169,7 +169,7 @@ FLOAT_STEPS = ("addf", "subf", "mulf", "divf", "maximumf", "minimumf")
 
 @st.composite
 def float_bodies(draw: st.DrawFn) -> str:
-    """f64 arithmetic between f32, sometimes in more steps than one."""
+    """Returns f64 arithmetic between f32 values, sometimes in several steps."""
     lines = ["%v0 = arith.extf %a : f32 to f64", "%v1 = arith.extf %b : f32 to f64"]
     lines.append(f"%v2 = arith.constant {draw(st.sampled_from(('0.1', '0.25', '-3.0')))} : f64")
     known = 3

@@ -1,5 +1,5 @@
 """
-The tiles of a launch are found from the elements that every workgroup stores, or it stays.
+`place-tiles` derives a launch's tiles from the elements that workgroups store, or changes nothing.
 
 Covers: graph/program_numbers.
 """
@@ -22,7 +22,7 @@ from xdsl_spirv.passes.graph.raise_tiles import raise_program
 from xdsl_spirv.passes.graph.tile_nodes import NotRaised
 
 ROWS, COLUMNS, INNER, TILE = 12, 16, 8, 4
-"""C has 3 x 4 tiles."""
+"""Sizes for which C has 3 x 4 tiles."""
 
 PRODUCT = """
 tile.program @product {{
@@ -97,7 +97,7 @@ def cause(place: str, **options: Any) -> str:
 
 
 def check_product(program: tile.ProgramOp) -> None:
-    """The program's own grid gives the product on whole tiles."""
+    """Checks that the program's own grid computes the product with whole tiles."""
     semantics.load()
     random = np.random.default_rng(2)
     a, b = (random.standard_normal(s).astype(np.float32) for s in ((12, 8), (8, 16)))

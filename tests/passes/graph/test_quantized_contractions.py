@@ -1,8 +1,8 @@
 """
-Contractions of quantized numbers: the rewriting is exact, and that of dequantized floats in bounds.
+Contractions of quantized integers are rewritten exactly, and of dequantized floats in bounds.
 
-Every named quantized operation, zero points as constants, scalars and vectors of channels, in the
-body in every spelling; pads with the zero point; QDQ models as torch-mlir imports them.
+The cases are named quantized operations; zero points as constants, scalars and vectors, in every
+spelling of the body; padding by the zero point; QDQ models as torch-mlir imports them.
 
 Covers: graph/dequantized, graph/signs, graph/zero_point_sums.
 """
@@ -60,7 +60,7 @@ def lowered(text: str, target: str) -> ModuleOp:
 
 
 def contractions(module: ModuleOp) -> list[str]:
-    """The types of every contraction of the module: A's, B's, the result's."""
+    """Returns the types of A, B and the result of every contraction."""
     found: list[str] = []
     for op in module.walk():
         if isinstance(op, LinalgStructuredOperation):
@@ -72,7 +72,7 @@ def contractions(module: ModuleOp) -> list[str]:
 
 
 def named(name: str, zeros: str) -> str:
-    """The operation on random sizes; zero points as `arguments` or `constants`."""
+    """Returns the operation on random sizes, with zero points as `arguments` or `constants`."""
     loops, *operands = QUANTIZED[name]
     generator = np.random.default_rng(len(name))
     sizes = {loop: int(generator.integers(2, 5)) for loop in loops.split()}
@@ -112,7 +112,7 @@ BODIES = {
     "added_and_one_only": "u8 s8 s32",
     "added_arguments": "s8 s8 s32",
 }
-"""Functions of quantized_contractions.mlir, and the types of the contraction that each becomes."""
+"""Functions of quantized_contractions.mlir, and the types of the resulting contraction."""
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -136,7 +136,7 @@ def test_same_signs(name: str, validate: Validate, read_function: ReadFunction):
 
 
 def test_same_signs_of_constants(validate: Validate, read_function: ReadFunction):
-    """The operand changes whose new zero point meets sums that are known."""
+    """The operand whose correction needs known sums changes its sign."""
     text = read_function(FILE, "a_constant_without_signs")
     validate(text, "linalg-quantized-to-contraction{same_signs=true}", inputs=3)
     module = rewritten(text, same_signs=True)
@@ -167,10 +167,7 @@ PADDED = """func.func @main(%a: tensor<1x5x6x3xi8>, %b: tensor<3x3x3x4xi8>, %c: 
 
 @pytest.mark.parametrize("pad", [-11, 0, 77])
 def test_padding(pad: int, validate: Validate):
-    """
-    Padding with the zero point, as models pad, and with a value that is not even a zero of the
-    model.
-    """
+    """Padding uses the model's zero point, or a value that is not representable as zero."""
     text = PADDED.replace("PAD", str(pad))
     validate(text, PASSES, inputs=2)
     a = np.random.default_rng(0).integers(-128, 128, (1, 5, 6, 3)).astype(np.int8)
@@ -228,14 +225,14 @@ DEPTHWISE = """func.func @main(%a: tensor<1x8x10x14xi8>, %b: tensor<8x3x3xi8>,
     ids=["zero point", "both operands", "window"],
 )
 def test_paddings_are_read_through(text: str, target: str, validate: Validate):
-    """No kernel writes a padded tensor, whatever is around it."""
+    """No kernel writes a padded tensor, whatever operations surround it."""
     passes = f"linalg-to-spirv{{target={target}}}"
     validate(text, passes, inputs=1)
     assert "@move_" not in str(lowered(text, target))
 
 
 def test_sums_of_constants_are_folded():
-    """A transposed constant is one still; one addition is left of the zero points."""
+    """A transposed constant is folded, and one addition remains for zero points."""
     weights = np.random.default_rng(0).integers(-128, 128, (6, 9))
     text = f"""func.func @main(%a: tensor<5x9xi8>, %c: tensor<5x6xi32>) -> tensor<5x6xi32> {{
       %w = arith.constant dense<{weights.tolist()}> : tensor<6x9xi8>
@@ -262,7 +259,7 @@ def test_sums_of_constants_are_folded():
 
 
 def dequantized(read_function: ReadFunction, channels: bool, zero: int, pad: bool) -> str:
-    """A QDQ convolution as torch-mlir writes it, of bytes and signed weights."""
+    """Returns a QDQ convolution of torch-mlir with unsigned or signed bytes and signed weights."""
     return read_function(
         "graph/dequantized.mlir",
         "padded" if pad else "plain",
@@ -299,7 +296,7 @@ def test_dequantized(channels: bool, zero: int, pad: bool, read_function: ReadFu
 
 @pytest.mark.parametrize(("size", "types"), [(512, "u8 s8 s32"), (2048, "s8 s8 s32")])
 def test_two_signs_become_one_where_that_pays(size: int, types: str):
-    """Neither operand is known, so that one is summed up while the program runs."""
+    """Neither operand is constant, so one is summed at run time."""
     maps = ", ".join(f"affine_map<(m, n, k) -> ({x})>" for x in ("m, k", "k, n", "m, n"))
     bytes, sums = (f"tensor<{size}x{size}x{type}>" for type in ("i8", "i32"))
     text = f"""func.func @main(%a: {bytes}, %b: {bytes}, %c: {sums}) -> {sums} {{
@@ -321,7 +318,7 @@ def test_two_signs_become_one_where_that_pays(size: int, types: str):
 
 
 def test_signs_turn_in_words_on_the_way(read_function: ReadFunction):
-    """Sixteen or eight bytes by one exclusive or; nothing outside of them counts."""
+    """One xor changes 16 or 8 bytes. Elements out of bounds do not count."""
     text = read_function(FILE, "turned_weights")
     program = compile_module(rewritten(text, same_signs=True), "lavapipe")
     generator = np.random.default_rng(1)
@@ -341,7 +338,7 @@ def test_signs_turn_in_words_on_the_way(read_function: ReadFunction):
 def test_integers_less_a_zero_point(
     channels: bool, pad: bool, same_signs: bool, read_function: ReadFunction
 ):
-    """Multiplies bytes, unless the padding's number would differ between channels."""
+    """Bytes are multiplied, unless the padding would differ between channels."""
     text = read_function(
         "graph/centred.mlir",
         "padded" if pad else "plain",
@@ -363,7 +360,7 @@ def test_integers_less_a_zero_point(
 
 
 def test_a_sign_is_changed_under_a_padding(read_function: ReadFunction):
-    """In the kernel of the convolution, where the target multiplies bytes of one sign only."""
+    """The convolution's kernel changes it if the target needs equal signs."""
     module = lowered(dequantized(read_function, True, 117, True), "lavapipe")
     module.verify()
     assert "spirv.BitwiseXor" in str(module)
@@ -371,7 +368,7 @@ def test_a_sign_is_changed_under_a_padding(read_function: ReadFunction):
 
 
 def test_a_sum_that_could_leave_32_bits_stays_in_floats():
-    """255 * 128 * 70,000 is more than 2^31."""
+    """255 * 128 * 70,000 exceeds 2^31."""
     four = "affine_map<(i, j) -> (i, j)>"
 
     def floats(name: str, shape: str) -> str:

@@ -1,5 +1,5 @@
 """
-Programs over tiles become functions on tensors that compute the same, or stay.
+Tile programs become functions on tensors with equal results, or stay unchanged.
 
 Covers: graph/online_softmax, graph/tile_elements, graph/tile_nodes.
 """
@@ -35,7 +35,7 @@ Case = tuple[t.TileKernel, list[Any]]
 
 
 def batches() -> Case:
-    """A batch of products; B lies along K, a row of numbers multiplies it first."""
+    """Returns a batch of products. B is contiguous along K, and is multiplied by a row first."""
 
     @t.kernel
     def kernel(
@@ -55,7 +55,7 @@ def batches() -> Case:
 
 
 def gates() -> Case:
-    """Two products of one operand in a loop; the first one starts from a row."""
+    """Returns two products of one operand in a loop. The first one starts from a row."""
 
     @t.kernel
     def kernel(
@@ -79,7 +79,7 @@ def gates() -> Case:
 
 
 def rows() -> Case:
-    """A product of integers without a loop, and the greatest of each whole row after it."""
+    """Returns an integer product without a loop, and the maximum of each row."""
 
     @t.kernel
     def kernel(
@@ -97,7 +97,7 @@ def rows() -> Case:
 
 
 def few_rows() -> Case:
-    """A product whose tiles have more rows than it."""
+    """Returns a product with fewer rows than its tiles."""
 
     @t.kernel
     def kernel(
@@ -117,7 +117,7 @@ def few_rows() -> Case:
 
 
 def squares(size: int, turned: bool) -> Case:
-    """Each tile times itself, or times its transpose."""
+    """Returns each tile times itself, or times its transpose."""
 
     @t.kernel
     def kernel(x: Any = t.view(k.f32, None, None), y: Any = t.view(k.f32, None, None)):
@@ -137,10 +137,7 @@ def attention(
     finish: Callable[..., Any] = lambda result, total, top: result / total.column,
     first: tuple[float, float] = (-t.inf, 0.0),
 ) -> Case:
-    """
-    An attention of 2 heads; `late` is a factor of scores after their maximum, `first` what the
-    maximum and the sum begin with.
-    """
+    """Returns an attention of 2 heads. `late` scales scores after their maximum."""
 
     @t.kernel
     def kernel(

@@ -1,4 +1,4 @@
-"""A factor that is a byte less a zero point is recognized in every spelling, with its range."""
+"""A factor of a byte minus a zero point is recognized in every spelling, with its range."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE = "graph/quantized_contractions.mlir"
 
 
 def factor_of(op: GenericOp, name: str) -> SSAValue:
-    """The factor with this name in the file: f of A, or g of B."""
+    """Returns the factor with this name in the file: f of A, or g of B."""
     values = [result for inner in op.body.block.ops for result in inner.results]
     (factor,) = (value for value in values if value.name_hint == name)
     return factor
@@ -31,7 +31,7 @@ def shift_of(op: GenericOp, name: str) -> Shifted | None:
 @pytest.mark.parametrize(
     ("name", "factor", "signed", "number", "bounds"),
     [
-        # A zero point that any i32 may be leaves only the bounds of its type.
+        # An arbitrary i32 zero point gives only the bounds of its type.
         ("scalars", "f", True, None, (-128 - (2**31 - 1), 127 + 2**31)),
         ("mixed_signs", "f", False, None, (0 - (2**31 - 1), 255 + 2**31)),
         ("bytes_of_each_column", "g", True, None, (-128 - 127, 127 + 128)),
@@ -59,7 +59,7 @@ def test_a_byte_less_a_zero_point(
 
 
 def test_the_other_sign_moves_the_zero_point(generic_of: GenericOf):
-    """x xor 128 with the other sign is x less, or plus, 128: the difference stays."""
+    """x xor 128, read with the other sign, is x -/+ 128."""
     for name, factor in (("added_and_one_only", "g"), ("differences_of_16_bits", "f")):
         op = generic_of(FILE, name)
         shift = shift_of(op, factor)

@@ -1,7 +1,4 @@
-"""
-Attention whose subgroups share rows, each with other keys, and other orders of workgroups, on the
-interpreter with every check.
-"""
+"""Attention with rows shared by subgroups, and reordered workgroups, is right under all checks."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ EDGES = {"lavapipe": 8, "nvidia-h200": 16}
 
 
 def schedule(target: str, tile: int, keys: int, subgroups: int, rest: str) -> str:
-    """Sizes of tiles are in fragments."""
+    """Returns a schedule. Tile sizes are in fragments."""
     edge = EDGES[target]
     return (
         f"#schedule.attention<query_tile = {tile * edge}, key_tile = {keys * edge}, "
@@ -62,7 +59,7 @@ def test_rows_that_subgroups_share(
     window: int | None,
     rest: str,
 ):
-    """Less than a tile of keys, whole ones and cut ones; fewer tiles than parts of the keys."""
+    """Numbers of keys give partial and whole tiles, and fewer tiles than parts."""
     edge = EDGES[target]
     case = StateAttention(2, 2, 2 * edge, 12 * edge, None, window=window, filled=0.5)
     text = schedule(target, tile, keys, subgroups, rest)
@@ -94,7 +91,7 @@ def test_parts_need_workgroup_memory(monkeypatch: pytest.MonkeyPatch):
     [("nvidia-h200", None, True), ("nvidia-h200", 512, True), ("lavapipe", None, False)],
 )
 def test_open_sizes_share_rows_on_a_gpu(target: str, rows: int | None, shared: bool):
-    """Where a unit holds several subgroups; the longest rows of all heads begin."""
+    """Several subgroups fit a compute unit. The longest rows start first."""
     program = compile_module(parse_text(StateAttention(8, 4, 128, 1025, rows).text()), target)
     (used,) = [layer.schedule for layer in program.layers if layer.path == "attention"]
     assert used is not None

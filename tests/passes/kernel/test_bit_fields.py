@@ -1,4 +1,4 @@
-"""Small integers stay bits of their word: exact numbers, by as few instructions as promised."""
+"""Small integers stay bit fields of their word: exact, in as few instructions as promised."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WORDS = (0, 0xFFFFFFFF, 0x01234567, 0x89ABCDEF, 0x80FF7F00)
 
 
 def write_fields(op: GenericOp) -> Callable[..., list[SSAValue]]:
-    """Writes the body on each of the four bytes of a word."""
+    """Returns a function that writes the body for each of the four bytes of a word."""
 
     def write(b: KernelEmitter, word: SSAValue) -> list[SSAValue]:
         code = ScalarCode(b, {})
@@ -77,7 +77,7 @@ def test_bits_of_two_words_are_joined_for_all_bytes_at_once(
     lows, highs = (np.array([word], np.uint32) for word in (0xFEDCBA98, 0x01000101))
     joined = lows.view(np.uint8) & 15 | (highs.view(np.uint8) & 1) << 4
     assert code.run(*lows.view(np.int32), *highs.view(np.int32)) == joined.tolist()
-    # One mask for each word and one join for four bytes, then one mask and exponent for each.
+    # One mask per word and one join per four bytes, then one mask and exponent per element.
     assert code.count(arith.AndIOp) == 2 + 4
     assert code.count(arith.OrIOp) == 1 + 4
 
@@ -95,7 +95,7 @@ def test_a_field_as_an_integer_is_shifted_and_masked(write_code: WriteCode):
 
 
 def test_shared_factors_and_addends_stay_apart(write_code: WriteCode):
-    """(x * s - m) * t is x * (s t) + (-m t): one multiply-add for each x, the rest once."""
+    """(x * s - m) * t is one multiply-add per x: x * (s t) + (-m t)."""
 
     def write(b: KernelEmitter, *values: SSAValue) -> list[SSAValue]:
         *varying, scale, least, more = values

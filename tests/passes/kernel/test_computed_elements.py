@@ -1,4 +1,4 @@
-"""Operands of few rows that are computed as bfloat16, from f32 and from bfloat16 in memory."""
+"""Operands of few rows are computed as bfloat16, from f32 and bfloat16 in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements are converted, packed into words and taken apart without a change of their numbers."""
+"""Converting, packing and unpacking elements keeps their values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FILE = "analysis/unpacking.mlir"
         (f16, f32, True, np.float16(0.1), np.float16(0.1)),
         (f32, f16, True, np.float32(0.1), np.float16(0.1)),
         (f32, f32, True, np.float32(0.1), np.float32(0.1)),
-        # An integer is the bits of a bfloat16.
+        # The integer contains the bits of a bfloat16.
         (i16, f32, True, np.int16(0x3FC0), 1.5),
         (i16, f32, True, np.uint16(0xC2F7).view(np.int16), -123.5),
     ],

@@ -1,4 +1,4 @@
-"""Each invocation's components of a fragment are the elements that its target says."""
+"""Each invocation's components of a fragment are the elements that the target file specifies."""
 
 from __future__ import annotations
 

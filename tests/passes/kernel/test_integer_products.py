@@ -1,4 +1,4 @@
-"""Products of bytes and floats by dot products of bytes are as exact as the module says."""
+"""Products of bytes and floats by byte dot products have the documented accuracy."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from tests.passes.conftest import WriteCode
 
 COUNT = 64
-"""Rows of four elements, an invocation each."""
+"""Number of rows of four elements, one for each invocation."""
 
 
 def draw_rows(seed: int) -> list[np.ndarray[tuple[int], np.dtype[np.float32]]]:
-    """Draws elements whose magnitudes differ, also within a row."""
+    """Returns elements of different magnitudes, also within a row."""
     rng = np.random.default_rng(seed)
     scales = 2.0 ** rng.integers(-30, 30, (4, COUNT))
     return list((rng.standard_normal((4, COUNT)) * scales).astype(np.float32))
@@ -67,7 +67,7 @@ def test_an_element_that_is_no_finite_number_makes_the_product_nan(
 
 
 def test_bytes_of_words_are_multiplied_where_they_are(write_code: WriteCode):
-    """Unsigned bytes lose 128, which the caller adds to the sum of the elements."""
+    """Unsigned bytes minus 128; the caller adds 128 * the sum."""
 
     def write(b: HoistingEmitter, word: SSAValue, other: SSAValue) -> list[SSAValue]:
         code = ScalarCode(b, {})

@@ -1,5 +1,5 @@
 """
-Settings of a schedule for the loop along K and the workgroups' order: the result stays the same.
+Settings of a schedule for the K loop and the workgroups' order do not change results.
 
 Covers: kernel/__init__, kernel/collective, kernel/fragments, kernel/kernel_body,
 kernel/result_strips.
@@ -40,7 +40,7 @@ SCHEDULES = {
 }
 
 DEPTHS = {"one tile": 12, "two tiles": 32, "three tiles": 41}
-"""Depths of K; a tile is 16 deep."""
+"""Sizes of K. A tile has a depth of 16."""
 
 
 def _compiled(workload: Workload, schedule: str, target: str) -> Program:
@@ -120,7 +120,7 @@ SUMS = {
     "in B's": (f"a = direct, b = {EIGHT}", "[32, 64, 192], subgroups = [1, 1, 4]", 1),
     "beside them": (f"a = {EIGHT}, b = {EIGHT}", "[16, 16, 64], subgroups = [1, 1, 4]", 3),
 }
-"""Paths, a tile, and how many variables there are in Workgroup memory."""
+"""Paths, a tile, and the number of variables in Workgroup memory."""
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,7 @@ def test_a_tile_beyond_k_is_multiplied_behind_a_long_loop(b: str, turned: bool):
 
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "turned"])
 def test_elements_beyond_an_operand_are_packed_as_zeros(turned: bool):
-    """
-    K is a multiple of the elements that a workgroup packs, and not of the tile that zeros fill up.
-    """
+    """K is a multiple of packed elements, not of the tile."""
     operands = (("k", "m"), ("n", "k")) if turned else (("m", "k"), ("k", "n"))
     workload = Workload("matmul", {"m": 8, "n": 16, "k": 96}, *operands, ("m", "n"))
     tile = "workgroup_tile = [16, 64, 64], subgroups = [1, 2], instruction = coopmat 8x8x8"
@@ -271,7 +269,7 @@ def test_fragments_of_a_result_smaller_than_a_tile_are_guarded():
     workload = Workload("matmul", sizes, ("m", "k"), ("k", "n"), ("m", "n"))
     program = _compiled(workload, f"a = {ONE}, b = {ONE}", "lavapipe")
     (code,) = program.code.values()
-    # A tile has 16 rows: of two fragments a subgroup has, one lies inside and is stored once.
+    # A tile has 16 rows: one of a subgroup's two fragments is in bounds and stored once.
     assert code.text.count("CooperativeMatrixStore") == 2
 
 

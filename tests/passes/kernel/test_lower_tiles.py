@@ -1,5 +1,5 @@
 """
-The kernels of tile programs compute what whole tiles do.
+Kernels of tile programs compute the same as whole tiles.
 
 Covers: kernel/tile_code.
 """

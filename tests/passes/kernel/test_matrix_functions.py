@@ -1,6 +1,5 @@
 """
-Attention and epilogues by instructions that reduce, convert and place matrices' elements: on the
-interpreter with every check, asked for and by default; refused if the target lacks them.
+Attention and epilogues use instructions that reduce, convert and access matrix elements.
 
 Covers: spirv/kernel_functions.
 """
@@ -44,7 +43,7 @@ PLAIN = AttentionWorkload(1, 2, 40, 48, 64, 64)
 
 @pytest.fixture
 def target_without(tmp_path: Path) -> Callable[..., str]:
-    """The path of the H200's file without some fields and features."""
+    """Returns the path of a copy of the H200's file without some fields and features."""
 
     def write(*left_out: str, features: tuple[str, ...] = ()) -> str:
         data = json.loads(H200.read_text())
@@ -59,7 +58,7 @@ def target_without(tmp_path: Path) -> Callable[..., str]:
 
 
 def instructions_of(program: Program) -> set[str]:
-    """Instructions of the extension by which kernels call functions."""
+    """Returns the extension's instructions with function operands in the kernels."""
     names = ("PerElementOpNV", "ReduceNV")
     texts = [xs.disassemble(code.binary) for code in program.code.values()]
     return {name for name in names if any(name in text for text in texts)}
@@ -141,7 +140,7 @@ def with_gelu(sizes: tuple[int, int, int], target: str, schedule: str) -> Progra
 
 @pytest.mark.parametrize("sizes", [(64, 32, 32), (50, 47, 40), (33, 40, 72)])
 def test_a_bias_and_gelu(sizes: tuple[int, int, int], judge: Judge):
-    """Whole tiles; rows that no cooperative store takes; fragments that reach beyond."""
+    """Tiles are whole, have rows that cooperative stores cannot write, or exceed the result."""
     program = with_gelu(sizes, "nvidia-h200", ELEMENTS)
     assert "PerElementOpNV" in instructions_of(program)
     m, n, k = sizes
@@ -167,7 +166,7 @@ def test_where_nobody_knows_the_components_it_is_the_default(
     judge: Judge,
     compile_attention: CompileAttention,
 ):
-    """With the components' number known, and without."""
+    """The target has the number of components or not."""
     target, case = target_without(*left_out), replace(PLAIN, m=64)
     program = compile_attention(case.text(), target)
     (schedule,) = [layer.schedule for layer in program.layers if layer.path == "attention"]
@@ -196,7 +195,7 @@ def test_every_stage_computes_it(validate: Validate, target_without: Callable[..
 def test_without_the_features_nothing_changes(
     target_without: Callable[..., str], compile_attention: CompileAttention
 ):
-    """And a target whose components are known keeps its way."""
+    """A target with known component positions keeps its schedule."""
     for target in (target_without(features=FEATURES), "nvidia-h200"):
         program = compile_attention(PLAIN.text(), target)
         assert instructions_of(program) == set()
@@ -239,7 +238,7 @@ ON_LAVAPIPE = "instruction = coopmat 8x8x8, probabilities = converted"
 def test_a_driver_has_the_instructions(
     what: str, compile_attention: CompileAttention, check_on_lavapipe: CheckOnLavapipe
 ):
-    """lavapipe has VK_NV_cooperative_matrix2; the device is made with its features."""
+    """lavapipe supports VK_NV_cooperative_matrix2."""
     if what == "attention":
         case = replace(PLAIN, m=21, n=37, d=16, e=24, mask="causal")
         schedule = f"query_tile = 8, key_tile = 16, subgroups = 1, {ON_LAVAPIPE}"
@@ -268,7 +267,7 @@ SHARED = """
 
 
 def test_kernels_that_differ_in_a_number_of_a_function_are_shared(judge: Judge):
-    """The number is read where the function computes with it."""
+    """The function reads the number from memory."""
     scales = ("2.5e-1", "5.0e-1")
     bodies = [SHARED.replace("NUMBER", str(n)).replace("SCALE", s) for n, s in enumerate(scales)]
     text = "func.func @main(%q: TYPE, %k: TYPE) -> (TYPE, TYPE) {" + "".join(bodies)

@@ -1,5 +1,5 @@
 """
-Where components lie: places, deals and index code agree with the target files, bit by bit.
+Component positions, layouts and index code agree with the target files.
 
 Covers: schedule/attention_deal.
 """
@@ -44,7 +44,7 @@ def emitter() -> KernelEmitter:
 
 
 def place_of(names: list[str], number: int) -> tuple[int, int]:
-    """The row and the column of a number, by the names that a file gives to its bits."""
+    """Returns row and column of an index, by the names of its bits in a target file."""
     row = column = 0
     for bit, name in enumerate(names):
         if number >> bit & 1 and name != "-":

@@ -1,4 +1,4 @@
-"""Addresses of elements are the sums that their layout says, with as little code as it allows."""
+"""Addresses of elements follow the layout, with as little code as possible."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_number_along_a_walk_is_an_address(seed: int, write_code: WriteCode):
 
 
 def test_a_constant_step_is_no_code(write_code: WriteCode):
-    """The shared part of several addresses is computed once; the rest is a number of each."""
+    """The common part of addresses is computed once, the rest are constants."""
 
     def write(b: KernelEmitter, number: SSAValue) -> list[SSAValue]:
         walk = (Axis(100, 6),)
@@ -65,7 +65,7 @@ def test_a_constant_step_is_no_code(write_code: WriteCode):
 
 
 def test_a_coordinate_outside_its_dimension_is_outside(write_code: WriteCode):
-    """A window at i - 1 + k of 5 elements; below 0 is a large number without a sign."""
+    """Index i - 1 + k below 0 is a large unsigned number."""
     layout = Layout(-1, ((), (Axis(5, 1, (1,)),), (Axis(3, 1, (1,)),)), (Guard(-1, 5),))
 
     def write(b: KernelEmitter, i: SSAValue, k: SSAValue) -> list[SSAValue]:

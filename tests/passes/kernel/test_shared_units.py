@@ -1,4 +1,4 @@
-"""Packed weights whose words all lanes of a subgroup load, in every format of blocks."""
+"""All lanes of a subgroup load the words of packed weights together, in every block format."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def parsed(schedule: str) -> Attribute:
 def module_of(
     name: str, planes: dict[str, Array], multiplied: bool, n: int = N, schedule: str | None = SHARED
 ) -> ModuleOp:
-    """A row times packed weights, or these weights as floats."""
+    """Returns a row times packed weights, or the weights as floats if not `multiplied`."""
     entry = Block()
     b = TensorBuilder(entry)
     tensors = {plane: Tensor.of(array) for plane, array in planes.items()}
@@ -82,7 +82,7 @@ def test_every_lane_has_its_elements(name: str, schedule: str) -> None:
 
 @pytest.mark.parametrize("name", ["Q4_1", "Q8_0"])
 def test_one_row_on_a_processor_shares_words(name: str) -> None:
-    """Scales are read as words of two, and a row's elements by numbers that are known."""
+    """Two scales are read as a word, and a row's elements by constant index."""
     format, n = FORMATS[name], 256
     sizes = {key: (n, K // format.size, *format.sizes(key)) for key in format.planes}
     planes = {

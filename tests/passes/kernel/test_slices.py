@@ -1,4 +1,4 @@
-"""Slices of K exchange their sums: each fragment is finished once, with all of them added up."""
+"""Slices of K exchange partial sums, and each fragment is finished once with all sums."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_all_slices_are_added_up(
 
         def finish(values: Sequence[SSAValue], numbers: Sequence[int], _: Condition) -> None:
             for number, value in zip(numbers, values, strict=True):
-                # The old number is added, so that a fragment finished twice shows.
+                # The old value is added, so that finishing a fragment twice is detected.
                 before = load_matrix(b, ACCUMULATOR, whole, (number, 0, 0), 8)
                 store_matrix(b, b.add(spv.FAddOp(before, value)), whole, (number, 0, 0), 8)
 

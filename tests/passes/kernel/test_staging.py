@@ -1,4 +1,4 @@
-"""A tile lies in Workgroup memory as it lies in global memory, with zeros beyond the end of K."""
+"""A staged tile equals the operand's tile in global memory, with zeros beyond the end of K."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ B = np.arange(64 * 32, dtype=np.float16).reshape(64, 32) % 1009
 def stage(
     write_code: WriteCode, tile: StagedTile, source: Array, number: int, k: int, **options: bool
 ) -> Array:
-    """Stages a tile of an operand at depth k, and reads it back row by row."""
+    """Stages a tile of an operand at depth k. Returns the tile by rows."""
 
     def write(b: KernelEmitter, memory: SSAValue) -> list[SSAValue]:
         own = b.thread_id(INVOCATIONS)
@@ -82,7 +82,7 @@ def test_zeros_lie_beyond_the_end_of_k(plan_product: PlanProduct, write_code: Wr
 def test_rows_beyond_the_operand_are_read_inside_it(
     plan_product: PlanProduct, write_code: WriteCode
 ):
-    """The second tile of 32 rows has 16 of them; the interpreter refuses to read outside."""
+    """The second tile has 16 of 32 rows in bounds."""
     staged = "a = staged<vector = 8>, b = staged<vector = 4>"
     tile, _ = plan_product("matrices", "32, 16, 32", "2, 1", staged).staged
     assert tile.guarded == (True, False)

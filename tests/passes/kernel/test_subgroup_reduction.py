@@ -1,4 +1,4 @@
-"""Reductions by rotations, on a device whose subgroups have no arithmetic and no shuffles."""
+"""Reductions use rotations on a device without subgroup arithmetic and shuffles."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ builtin.module attributes {{schedule.target = "{target}"}} {{
 
 @pytest.fixture
 def rotates(tmp_path: Path) -> Path:
-    """lavapipe's file without what its subgroups have beyond rotations."""
+    """Returns the path of lavapipe's file with rotations as the only subgroup feature."""
     data = json.loads((Path(xdsl_spirv.targets.__file__).parent / "lavapipe.json").read_text())
     data["features"] = [f for f in data["features"] if f not in LACKS]
     path = tmp_path / "rotates.json"

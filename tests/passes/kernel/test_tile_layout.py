@@ -1,4 +1,4 @@
-"""The elements that an invocation holds: each element of a tile is somebody's, and once."""
+"""Each element of a tile is held by exactly one invocation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LANES = TARGET.subgroup_size
 
 
 def places_of(layout: Layout) -> Iterator[tuple[tuple[int, ...], Place]]:
-    """Lists (subgroup, ..., lane, register) and the place of the element there."""
+    """Yields (subgroup, ..., lane, register) and the element there."""
     counts = [count for count, _ in layout.groups]
     for *groups, lane in product(*map(range, counts), range(1 << len(layout.lanes))):
         bits = [bit for n, bit in enumerate(layout.lanes) if lane >> n & 1]
@@ -31,7 +31,7 @@ def places_of(layout: Layout) -> Iterator[tuple[tuple[int, ...], Place]]:
 
 
 def count_holders(layout: Layout) -> Counter[Place]:
-    """Counts the invocations that hold each place."""
+    """Returns the number of invocations that hold each element."""
     return Counter(place for _, place in places_of(layout))
 
 

@@ -1,4 +1,4 @@
-"""The elements of a unit of packed weights are the numbers that its operation computes."""
+"""Unit code of packed weights computes the same elements as the operation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZES, GROUPS = (5, 3, 4, 2, 16), (range(0), range(1, 2), range(2, 5))
 
 
 class UnitOf(Protocol):
-    """`unit_of(name, words, scale)`: the code of a unit, given its words and a scale's type."""
+    """`unit_of(name, words, scale)` returns a unit's code for its words and a scale's type."""
 
     def __call__(self, name: str, words: int, scale: Attribute | None = None, /) -> Code: ...
 
@@ -46,7 +46,7 @@ def unit_of(generic_of: GenericOf, write_code: WriteCode) -> UnitOf:
 
 
 def nibbles(words: Array) -> Array:
-    """The low nibbles of all bytes, then the high ones."""
+    """Returns the low nibbles of all bytes, then the high ones."""
     bytes = words.view(np.uint8)
     return np.concatenate([bytes & 15, bytes >> 4])
 
@@ -71,7 +71,7 @@ def test_small_integers_are_made_in_pairs(unit_of: UnitOf):
     words = words_of(7, 4)
     elements = np.concatenate(code.run(*words))
     assert np.array_equal(elements, nibbles(words).astype(np.float16) - 8)
-    # Two pairs for each four elements; the 8 is part of the number that the exponent adds.
+    # Two pairs per four elements. The 8 is part of the constant that the exponent adds.
     assert code.count(arith.AddfOp, math.FmaOp) == 16
     assert code.count(arith.SubfOp) == 0
 

@@ -1,5 +1,5 @@
 """
-Products with weights in blocks: one kernel that reads planes, its numbers, and its validity.
+One kernel multiplies by packed weights, with right results and valid binaries.
 
 Covers: graph/selected_parts, graph/unpacked_operands, kernel/unpacked_fragments.
 """
@@ -37,7 +37,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 FEW = {"2 bits": of_bits(2, 64, F32), "8 bits": of_bits(8, 16, F32, U8)}
 CASES = [
-    # More rows than `rows` takes; odd numbers of rows and columns; K of single and odd blocks.
+    # More rows than `rows` supports; odd numbers of rows, columns and K blocks.
     ("Q5_1", 40, 96, 13, "lavapipe"),
     ("Q4_K", 77, 256, 9, "lavapipe"),
     ("2 bits", 41, 192, 12, "lavapipe"),
@@ -47,7 +47,7 @@ CASES = [
     ("Q5_K", 33, 256, 24, "amd-rdna4"),
     ("Q6_K", None, 256, 33, "nvidia-h200"),
     ("Q4_1", 5, 160, 24, "lavapipe"),
-    # Few rows.
+    # Few rows
     ("Q4_0", 1, 160, 36, "nvidia-h200"),
     ("Q4_1", 1, 160, 36, "amd-rdna4"),
     ("Q5_0", 2, 160, 36, "qualcomm-adreno"),
@@ -75,7 +75,7 @@ def model(
     turned: bool,
     schedule: str = "",
 ) -> ImportedModel:
-    """x times the transposed weights; from `turned` ones, as they are."""
+    """Returns x times the transposed packed weights, which are stored transposed if `turned`."""
     rows, blocks, *_ = next(iter(planes.values())).shape
     k = blocks * format.size
     entry = Block()
@@ -131,7 +131,7 @@ def test_one_kernel_reads_planes(name: str, m: int | None, k: int, n: int, targe
 
 @pytest.mark.parametrize(("name", "target"), [("MXFP4", "nvidia-h200"), ("Q4_K", "lavapipe")])
 def test_few_rows_of_selected_parts(name: str, target: str) -> None:
-    """Each row is multiplied by the matrix that a number selects, read where it lies, by rows."""
+    """An index selects each row's matrix, which is read in place."""
     format, rows, parts, n, k = FORMATS[name], 3, 5, 12, 256
     stored = planes_of(format, parts * n, k)
     planes = {p: array.reshape(parts, n, *array.shape[1:]) for p, array in stored.items()}
@@ -168,7 +168,7 @@ def test_few_rows_of_selected_parts(name: str, target: str) -> None:
 
 
 def test_halves_of_few_rows_are_made_in_pairs() -> None:
-    """The bits of two f4 numbers are moved together: few operations on bits for each."""
+    """The bits of two f4 numbers are shifted together."""
     planes = planes_of(FORMATS["MXFP4"], 64, 512)
     program = compile(model(FORMATS["MXFP4"], 1, planes, F32, False), "nvidia-h200")
     (layer,) = program.layers
@@ -182,7 +182,7 @@ def test_halves_of_few_rows_are_made_in_pairs() -> None:
 
 
 DIRECT = [
-    # Whole units, halves of them, quarters; slices of K; a unit for each of eight invocations.
+    # Whole units, halves, quarters; slices of K; a unit for each of eight invocations.
     ("Q4_1", 20, 160, 40, "nvidia-h200", "[16, 32, 128], subgroups = [1, 2]", ""),
     ("Q4_K", 37, 256, 33, "nvidia-h200", "[32, 32, 64], subgroups = [1, 2]", "<ahead = 1>"),
     ("Q6_K", None, 256, 24, "nvidia-h200", "[16, 16, 32], subgroups = [1, 1]", "<ahead = 1>"),
@@ -262,10 +262,10 @@ def test_cut_along_k(name: str, m: int | None, k: int, parts: int) -> None:
         (32, 4096, 14336, 8),
         (16, 4096, 14336, 8),
         (16, 14336, 4096, 1),
-        # By rows these took 2.7 and 1.4 times as long.
+        # The rows path took 2.7 and 1.4 times as long for these.
         (8, 4096, 14336, 8),
         (8, 4096, 4096, 8),
-        # Few enough that rows stream.
+        # Few enough rows for the streaming path.
         (1, 4096, 14336, 1),
         (2, 4096, 14336, 1),
     ],

@@ -1,5 +1,5 @@
 """
-No kernel of loops is launched with more workgroups than the device takes at a time.
+No loop kernel is launched with more workgroups than the device allows.
 
 Covers: schedule/loops_schedule.
 """

@@ -1,8 +1,9 @@
 """
-Chains of moves drawn at random, whose indices are divided and multiplied again, are what numpy has.
+Random chains of index transformations give numpy's results.
 
-A chain turns, takes apart, joins and walks dimensions, also backwards; the first may be open. An
-invocation computes 1, 2, 4 or 8 neighbours. All is interpreted with all checks on.
+A chain transposes, splits, joins and strides dimensions, also backwards. The first dimension may
+be dynamic. An invocation computes 1, 2, 4 or 8 adjacent elements. The interpreter runs with all
+checks.
 
 Covers: loops/code.
 """
@@ -26,7 +27,7 @@ from xdsl_spirv.runtime.modules import parse_text
 
 
 class Chain:
-    """A function's text, one operation after the other, and its value for an array."""
+    """The text of a function, and its numpy result, extended step by step."""
 
     def __init__(self, draw: random.Random, array: Array, is_open: bool):
         self.draw, self.value = draw, array
@@ -50,7 +51,7 @@ class Chain:
         self._generic(self.value.transpose(order), lambda loop: f"d{order.index(loop)}", after)
 
     def _generic(self, value: Any, index: Callable[[int], str], after: int | None) -> None:
-        """Read the last value's dimensions at these indices; the open one is `after` then."""
+        """Reads the last value at new indices. The dynamic dimension becomes `after`."""
         rank = self.value.ndim
         source, before = self.name, self.type()
         reads = ", ".join(index(loop) for loop in range(rank))
@@ -66,12 +67,12 @@ class Chain:
         )
 
     def known(self, fits: Callable[[int], bool]) -> int | None:
-        """A dimension of a known size that fits."""
+        """Returns a static dimension whose size fits, or None."""
         fitting = [i for i, n in enumerate(self.value.shape) if i != self.open and fits(n)]
         return self.draw.choice(fitting) if fitting else None
 
     def walk(self) -> None:
-        """Every element, or every other one, forwards or backwards."""
+        """Reads every element or every second one, forwards or backwards."""
         at = self.known(lambda n: n % 2 == 0 and n > 2)
         if at is None:
             return
@@ -130,7 +131,7 @@ class Chain:
 
 
 def chain(seed: int) -> tuple[str, Any, Any]:
-    """The text, the input and the result."""
+    """Returns text, input and result."""
     draw = random.Random(seed)
     shape = (draw.choice((2, 3, 6)), draw.choice((8, 12, 16)), draw.choice((2, 8, 6)))
     array = np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)

@@ -1,11 +1,9 @@
 """
-Kernels that are not contractions: every stage of the lowering, and lavapipe, compute what numpy
-does.
+Kernels that are not contractions give numpy's results at every lowering stage and on lavapipe.
 
-Each case is a function on tensors that becomes one kernel. It is lowered pass by pass by the
-schedule that the heuristic chooses, and by every way to reduce; the result is interpreted with all
-checks on and run on lavapipe. Integers and moves of elements must be equal; floats within a few
-roundings.
+Each case is a function on tensors that becomes one kernel. It is lowered pass by pass with the
+default schedule and with every way to reduce, interpreted with all checks, and run on lavapipe.
+Integers and moved elements must be equal, floats within a few rounding errors.
 
 Covers: analysis/combinations, analysis/loops_access, analysis/loops_arrays, analysis/loops_nests,
 analysis/loops_reader, graph/loops_fusion, loops/body, loops/code, loops/groups, loops/tiles.
@@ -49,24 +47,24 @@ NAMES = {"float32": "f32", "int32": "i32", "bool": "i1"}
 
 
 def tensor(array: Array) -> str:
-    """The type of an array."""
+    """Returns the type of an array."""
     return f"tensor<{''.join(f'{size}x' for size in array.shape)}{NAMES[array.dtype.name]}>"
 
 
 def maps(loops: int, *results: str) -> str:
-    """`indexing_maps` over d0, d1, ..."""
+    """Returns `indexing_maps` over d0, d1, ..."""
     names = ", ".join(f"d{i}" for i in range(loops))
     return ", ".join(f"affine_map<({names}) -> ({each})>" for each in results)
 
 
 Operand: TypeAlias = tuple[str, str]
-"""A value's name and type."""
+"""Name and type of a value."""
 
 
 def generic(
     inputs: Sequence[Operand], outputs: Sequence[Operand], indexing: str, kinds: str, body: str
 ) -> str:
-    """A linalg.generic; `kinds` has a letter p or r for each loop."""
+    """Returns a linalg.generic. `kinds` has a letter p or r for each loop."""
     names = {"p": "parallel", "r": "reduction"}
     iterators = ", ".join(f"#linalg.iterator_type<{names[kind]}>" for kind in kinds)
     operands = ", ".join(name for name, _ in (*inputs, *outputs))
@@ -80,7 +78,7 @@ def generic(
 
 
 def call(op: str, result: str, *operands: str, type: str = "f32", to: str = "") -> str:
-    """An operation of a body on operands of one type."""
+    """Returns an operation of a body on operands of one type."""
     types = ", ".join([type] * len(operands))
     return f'{result} = "{op}"({", ".join(operands)}) : ({types}) -> {to or type}\n'
 
@@ -95,7 +93,7 @@ GREATER = "<{predicate = 2 : i64, fastmath = #arith.fastmath<none>}>"
 
 @dataclass(frozen=True)
 class Case:
-    """`text` is the body of @main on %0, %1, ...; `expected` what numpy makes of the inputs."""
+    """`text` is the body of @main on %0, %1, ... `expected` computes the result with numpy."""
 
     name: str
     text: str
@@ -144,7 +142,7 @@ COPY = f"^bb0(%x: f32, %o: f32): {yields(('%x', 'f32'))}"
 
 
 def reduction(rows: str, source: str, map: str, kinds: str, start: str, combine: str) -> str:
-    """%r0 = the reduction of %0."""
+    """Returns a reduction of %0 to %r0."""
     identity = ", ".join(f"d{i}" for i in range(len(kinds)))
     element = rows.split("x")[-1].rstrip(">").removeprefix("tensor<")
     made = generic(
@@ -163,7 +161,7 @@ def reduction(rows: str, source: str, map: str, kinds: str, start: str, combine:
 
 
 def window(op: str, start: str) -> str:
-    """Pooling of a padded 2x3x9x11 by 3x3 windows with stride 2."""
+    """Returns a pooling of padded 2x3x9x11 by 3x3 windows with stride 2."""
     body = call(op, "%y", "%o", "%x")
     pooled = generic(
         [("%p", "tensor<2x3x11x13xf32>"), ("%w", "tensor<3x3xf32>")],
@@ -192,7 +190,7 @@ def pooled(x: Array, start: float, combine: Callable[..., Any]) -> Array:
 
 
 def elementwise(shape: str, body: str, out: str = "f32") -> str:
-    """%r0 = body(%0), whose argument is %x of f32."""
+    """Returns %r0 = body(%0) on elements %x of f32."""
     rank = shape.count("x") + 1
     identity = ", ".join(f"d{i}" for i in range(rank))
     result = f"tensor<{shape}x{out}>"
@@ -245,7 +243,7 @@ def gather() -> str:
 
 
 def moved(source: str, result: str, *indices: str) -> str:
-    """%r0 = the elements of %0 by other indices."""
+    """Returns %r0 with the elements of %0 at other indices."""
     rank = result.count("x")
     made = generic([("%0", source)], [("%e", result)], maps(rank, *indices), "p" * rank, COPY)
     return f"""
@@ -260,7 +258,7 @@ def softmax_of(x: Array) -> Array:
 
 
 def softmax(rows: int, columns: int) -> str:
-    """Maximum, exp(x - maximum), sum, quotient: one kernel."""
+    """Returns a softmax of rows, which becomes one kernel."""
     t, r = f"tensor<{rows}x{columns}xf32>", f"tensor<{rows}xf32>"
     both, row = maps(2, "d0, d1", "d0"), maps(2, "d0, d1", "d0", "d0, d1")
     difference = call("arith.subf", "%d", "%x", "%n") + call("math.exp", "%y", "%d")
@@ -286,7 +284,7 @@ def variance_of(x: Array) -> Array:
 
 
 def variance(rows: int, columns: int) -> str:
-    """The mean of the squares of the differences from the mean: two reductions of a row."""
+    """Returns the mean squared difference from a row's mean: two reductions."""
     t, r = f"tensor<{rows}x{columns}xf32>", f"tensor<{rows}xf32>"
     both, row = maps(2, "d0, d1", "d0"), maps(2, "d0, d1", "d0", "d0, d1")
     count = f"%c = arith.constant {float(columns)} : f32\n"
@@ -503,7 +501,7 @@ PASSES = (
 
 
 def stages(case: Case, way: str | None) -> Iterator[tuple[str, ModuleOp]]:
-    """The module after each pass, with its name."""
+    """Yields the name of each pass and the module after it."""
     ctx = context()
     module = parse_text(case.module(), ctx=ctx)
     for stage in PASSES:
@@ -514,7 +512,7 @@ def stages(case: Case, way: str | None) -> Iterator[tuple[str, ModuleOp]]:
 
 
 def reschedule(case: Case, module: ModuleOp, way: str | None) -> None:
-    """One kernel; with a way to reduce, in a schedule of odd sizes, so that tails occur."""
+    """Checks that there is one kernel. `way` sets a schedule with odd sizes."""
     (dispatch,) = (op for op in module.walk() if isinstance(op, DispatchOp))
     if way is not None:
         dispatch.attributes[SCHEDULE] = WAYS[way]

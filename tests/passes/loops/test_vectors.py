@@ -1,8 +1,7 @@
 """
-Rows moved in vectors, lanes along results, tiles: as numpy, on every size of subgroup, checks on.
+Vectorized rows, lanes along results and tiles give numpy's results for every subgroup size.
 
-The cases are taken from the benchmark, whose functions cover large moves; schedules are set by
-hand, since the heuristic chooses such ones for large sizes only.
+The cases are the benchmark's large moves at small sizes, so schedules are given explicitly.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ SIZES = (4, *(pytest.param(size, marks=pytest.mark.long) for size in (16, 64)))
 
 @pytest.fixture
 def target_with(tmp_path: Path) -> Callable[[int], str]:
-    """lavapipe's file with subgroups of another size."""
+    """Returns a function that writes lavapipe's file with another subgroup size."""
 
     def made(size: int) -> str:
         data = json.loads((Path(xdsl_spirv.targets.__file__).parent / "lavapipe.json").read_text())
@@ -97,7 +96,7 @@ VECTORS: list[tuple[Any, LoopsAttr, int]] = [
     (f.added((6, 40), "f16"), LoopsAttr(32, 2, 8), 8),
     (f.added((6, 36), "f16"), LoopsAttr(32, 2, 4), 4),
 ]
-"""Each with the type in which its first argument is moved."""
+"""Cases, schedules, and the element size that moves the first argument."""
 
 
 @pytest.mark.parametrize(
@@ -188,7 +187,7 @@ func.func @main(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
 
 
 def test_tiles_of_dynamic_sizes():
-    """Fewer workgroups are launched for small ones than the schedule says."""
+    """Small sizes launch fewer workgroups than the schedule states."""
 
     class Dynamic:
         def module(self) -> str:

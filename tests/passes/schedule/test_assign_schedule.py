@@ -1,6 +1,4 @@
-"""
-Dispatches that are alike are scheduled alike, by one decision.
-"""
+"""Equal dispatches get the same schedule, which is chosen once."""
 
 from __future__ import annotations
 

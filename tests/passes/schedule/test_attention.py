@@ -1,8 +1,8 @@
 """
-Attention in one kernel: recognition, the results of every stage, and refusals.
+Attention in one kernel is recognized, right at every stage, or refused.
 
-Random ones (`testing/attention_workloads.py`) go through the pipeline pass by pass, and as binaries
-with every check on; `make test` runs the first seeds, `make test-long` 60.
+Random attentions (`testing/attention_workloads.py`) are lowered pass by pass, and run as binaries
+with all checks. `make test` runs the first seeds, `make test-long` 60.
 
 Covers: graph/attention_patterns, kernel/attention_elements, kernel/attention_numbers,
 kernel/attention_result, schedule/attention_choice, schedule/attention_fit,
@@ -82,7 +82,7 @@ def test_no_check_finds_anything(
 
 
 def test_fewer_keys_than_a_step_reads(judge: Judge, compile_attention: CompileAttention):
-    """Keys that are known not to be there are not read: 2 of 4 here."""
+    """The kernel does not read keys beyond a static size."""
     workload = replace(SMALL, m=8, n=2, d=21, e=13, mask="scores")
     program = compile_attention(workload.text(), "lavapipe")
     assert any("keys = 4" in layer.schedule for layer in program.layers)
@@ -120,7 +120,7 @@ def test_whole_tiles_from_where_they_lie_and_packed(path: str, compile_attention
 def test_a_target_with_other_subgroups(
     size: int, tmp_path: Path, compile_attention: CompileAttention
 ):
-    """A device like lavapipe whose subgroups have fewer, or more, invocations than rows."""
+    """Subgroups have fewer, or more, invocations than rows."""
     known = json.loads(Path(targets.__file__).with_name("lavapipe.json").read_text())
     known["subgroup_size"] = {"default": size, "min": size, "max": size}
     path = tmp_path / "other.json"
@@ -162,7 +162,7 @@ def test_a_row_without_a_score_is_nan(compile_attention: CompileAttention):
     lowest = np.finfo(np.float32).min
     inputs["mask"][...] = lowest
     (result,) = run(program, inputs).values()
-    # As the source has it: all scores are the same number, and all values count the same.
+    # All scores are equal, so that all values have equal weight.
     mean = inputs["v"].astype(np.float64).mean(2, keepdims=True)
     assert np.abs(result - mean).max() < 2e-3
 

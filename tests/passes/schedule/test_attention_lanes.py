@@ -1,5 +1,5 @@
 """
-Attention of open sizes and of few queries: what a language model's cache needs, by multiply-adds.
+Attention of dynamic sizes and few queries, as in decoding, is computed by multiply-adds.
 
 Covers: kernel/attention_lanes_code, kernel/attention_merge_code, schedule/attention_merge.
 """
@@ -102,7 +102,7 @@ MAPS = "".join(
 @pytest.mark.parametrize("guard", ["", "nan_to_zero"])
 @pytest.mark.parametrize("sink", [None, 0.5, 40.0])
 def test_parts_make_the_whole(keys: int, causal: int, guard: str, sink: float | None):
-    """Empty parts, rows that see nothing and no keys at all included."""
+    """The cases include empty parts, fully masked rows, and zero keys."""
     generator = np.random.default_rng(3)
     q, k, v = (generator.standard_normal(s).astype("f4") for s in ((3, 8), (keys, 8), (keys, 6)))
     text = PARTS.replace("GUARD", guard)
@@ -148,7 +148,7 @@ def test_a_schedule_is_printed_as_it_is_read(ahead: str):
 def test_lanes_have_scores_of_their_own(
     case: StateAttention, keys: int, schedule: Any, form_attention: FormAttention
 ):
-    """Rows that fill no power of two, growing scores, and parts that have no keys."""
+    """The cases include odd numbers of rows, growing scores, and empty parts."""
     module, (op,) = form_attention(case.text(stream=(1, 4)), "nvidia-h200")
     op.attributes[SCHEDULE] = Parser(context(), LANES.format(*schedule)).parse_attribute()
     program = compile_module(module, "nvidia-h200")
@@ -180,7 +180,7 @@ STORED = {
 
 
 def write_computed(case: AttentionWorkload, stored: str) -> str:
-    """An attention whose keys and values are computed from bytes, with a factor of each row."""
+    """Returns an attention with keys and values computed from bytes and a factor per row."""
     text = case.text()
     for name, width in (("k", case.d), ("v", case.e)):
         shape = f"{case.batch}x{case.heads}x{case.n}x"
@@ -220,7 +220,7 @@ def write_computed(case: AttentionWorkload, stored: str) -> str:
 def test_keys_and_values_are_computed_where_they_are_read(
     target: str, stored: str, case: AttentionWorkload, count: int, check_binaries: CheckBinaries
 ):
-    """Heads that no word of bytes divides are computed by a kernel of their own."""
+    """Heads that words do not divide use another kernel."""
     program = compile_module(parse_text(write_computed(case, stored), ctx=context()), target)
     names = [layer.entry_point for layer in program.layers]
     assert len([name for name in names if "merge" not in name]) == count, names
@@ -267,14 +267,14 @@ def test_two_dispatches_where_queries_are_few(form_attention: FormAttention):
 def test_large_parts_are_few(
     case: StateAttention, subgroups: int, parts: int, form_attention: FormAttention
 ):
-    """Where the target says that merging many costs more, and registers leave room."""
+    """The target states high costs of merging, and registers are free."""
     _, (op,) = form_attention(case.text(stream=(1, 4)), "nvidia-h200")
     schedule = choose_lanes(op, load("nvidia-h200"))
     assert (schedule.subgroups.data, op.parts and op.parts.value.data) == (subgroups, parts)
 
 
 def test_registers_that_a_driver_would_spill_are_refused(form_attention: FormAttention):
-    """A target that gives the number of its registers refuses schedules that need more."""
+    """The target file limits the number of registers."""
     target = load("qualcomm-adreno")
     assert target.held_registers is not None
     _, (op,) = form_attention(StateAttention(1, 64, 128, 0).text(), target.name)
@@ -310,7 +310,7 @@ def test_an_attention_of_two_products_says_what_the_target_lacks(
 
 
 def test_a_softmax_whose_attention_has_another_form_says_why(form_attention: FormAttention):
-    """The scores are a result, too: one kernel would not store them."""
+    """The scores are a result, which one kernel cannot store."""
     text = AttentionWorkload(1, 2, 16, 16, 8, 8).text()
     scores = re.search(r"-> (tensor<1x2x16x16xf32>)", text)
     assert scores
@@ -333,7 +333,7 @@ def test_an_attention_that_is_not_formed_says_why(form_attention: FormAttention)
         if note.path.data == "attention"
     ]
     assert why.startswith("these paths need static sizes, but sizes are dynamic")
-    # Notes of assign-schedule on the same product stand beside it.
+    # assign-schedule adds notes on the same product.
     decisions = Decisions()
     decisions.note(op, "fma", "nothing else is left", taken=True)
     decisions.write()

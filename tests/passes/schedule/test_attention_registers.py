@@ -1,6 +1,6 @@
 """
-Attention whose probabilities stay in registers: every way to read operands, sizes that the launch
-gives, and visible keys of a row, on the interpreter with every check.
+Attention with probabilities in registers is right for every way to read operands, under all
+checks.
 
 Covers: kernel/attention_lines, kernel/attention_rows.
 """
@@ -70,7 +70,7 @@ func.func @main(%Q: tensor<2x?x16xf16>, %K: tensor<?x16xf16>, %V: tensor<?x24xf1
 LONG = pytest.mark.long
 
 SIZES = [(17, 50), (5, 3)]
-"""Queries and keys: whole tiles and one that is cut, and less than one."""
+"""Numbers of queries and keys: whole tiles plus a partial one, and less than one."""
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ SIZES = [(17, 50), (5, 3)]
 def test_sizes_that_the_launch_gives(
     properties: str, numbers: str, values: str, ahead: str, rescale: str
 ):
-    """Heads share keys and values; packed, these are packed once."""
+    """Heads share keys and values, which are packed once."""
     text = OPEN.replace("PROPERTIES", properties).replace("AHEAD", ahead).replace("VALUES", values)
     text = text.replace("RESCALE", rescale).replace("NUMBERS", numbers)
     text = text.replace("%n,  loops", "%n loops")
@@ -109,7 +109,7 @@ def test_sizes_that_the_launch_gives(
 
 
 def run_open_sizes(program: Program, text: str, d: int, e: int):
-    """Compares a program's results with the operation's meaning, for sizes of the launch."""
+    """Compares a program's results with the operation's definition for dynamic sizes."""
     generator = np.random.default_rng(1)
     for rows, keys in SIZES:
         shapes = ((2, rows, d), (keys, d), (keys, e))
@@ -125,7 +125,7 @@ def run_open_sizes(program: Program, text: str, d: int, e: int):
 
 @pytest.mark.parametrize("more", ["", pytest.param(", buffers = 2", marks=LONG)])
 def test_tiles_in_workgroup_memory_of_sizes_that_the_launch_gives(more: str):
-    """Subgroups of a workgroup see different keys, and go through the same tiles."""
+    """Subgroups see different keys of common tiles."""
     changes = {
         "PROPERTIES": f"causal = {D} window = {D} nan_to_zero",
         "NUMBERS": "%causal, %window",
@@ -168,7 +168,7 @@ func.func @main(%Q: tensor<2x2x9x16xf16>, %K: tensor<2x32x16xf16>, %V: tensor<32
 
 @pytest.mark.parametrize("place", ["registers", "memory"])
 def test_heads_share_what_is_packed(place: str):
-    """Keys are packed once for two heads, values once for all, whole tiles of keys together."""
+    """Keys are packed once for two heads, values once for all heads."""
     text = SHARED.replace("PROBABILITIES", f"rescale = always, probabilities = {place}")
     program = compile_module(parse_text(text), "lavapipe")
     batches = [d.grid[2] for d in program.manifest.dispatches if d.entry_point.startswith("pack")]
@@ -185,7 +185,7 @@ def test_heads_share_what_is_packed(place: str):
 
 
 def schedule_of(target: str, fields: str) -> str:
-    """Tiles of two fragments, probabilities in registers, and the other fields."""
+    """Returns a schedule with tiles of two fragments and probabilities in registers."""
     rows, shape = INSTRUCTIONS[target]
     subgroups = 2 if "key_parts = 2" in fields or "staged" in fields else 1
     return (
@@ -296,7 +296,7 @@ def test_lavapipe_holds_components_where_its_target_says(
 
 @pytest.mark.parametrize("head", [64, 128, 160, 192, 224, 256])
 def test_the_default_holds_what_it_needs(head: int, form_attention: FormAttention):
-    """Beyond these registers the driver moves values to memory: up to 20 times the time."""
+    """With more registers the driver spills, which takes up to 20 times as long."""
     target = targets.load("nvidia-h200")
     text = AttentionWorkload(4, 16, 2048, 2048, head, head).text()
     _, (op,) = form_attention(text, "nvidia-h200")

@@ -1,4 +1,4 @@
-"""A weight that is repeated for a batch makes rows of it, and the result stays the same."""
+"""A weight that is broadcast over a batch turns the batch into rows, with equal results."""
 
 from __future__ import annotations
 

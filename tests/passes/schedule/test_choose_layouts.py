@@ -1,5 +1,5 @@
 """
-Random convolutions with their tensors in other orders: any choice gives the same results.
+Random convolutions give equal results for any choice of their tensors' layouts.
 
 Covers: analysis/linalg_code, graph/layouts, schedule/widen_channels.
 """
@@ -37,7 +37,7 @@ def truth_of(case: RandomConvolutions) -> Any:
 
 
 def laid_out(case: RandomConvolutions, rng: np.random.Generator) -> tuple[ImportedModel, int]:
-    """The model with random classes of its tensors in the order that was proposed."""
+    """Returns the model with some proposed layouts applied, and their number."""
     model = import_case(case)
     give_weights(host_function(model.module, model.function), model.weights)
     chosen: list[Any] = []

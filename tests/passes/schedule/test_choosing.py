@@ -1,6 +1,4 @@
-"""
-A refusal of a schedule names the schedule of the same kind that fits and is most like it.
-"""
+"""A refused schedule's error names the most similar schedule of the same kind that fits."""
 
 from __future__ import annotations
 

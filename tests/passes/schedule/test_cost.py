@@ -1,4 +1,4 @@
-"""Factors of estimates: the terms they multiply, the values that a file may have, and their fit."""
+"""Factors of estimates multiply the right terms, are validated, and can be fitted."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_factors_are_learned_for_families_that_taught_nothing(monkeypatch: pytes
     after = learned.figures(learned.held_out(cases, names))
     assert after["loss"] < 0.02 < before["loss"]
     assert after["rank_correlation"] > before["rank_correlation"]
-    # A factor that a family alone teaches is not used for itself.
+    # A factor that only one family determines is not used for that family.
     odd = [replace(c, family="odd") if n < 12 else c for n, c in enumerate(cases)]
     for case in odd[:12]:
         case.features[:, names[0]] *= -1

@@ -1,5 +1,5 @@
 """
-A number of a schedule that somebody wrote too large is refused, in the time of a compilation.
+Too large numbers in a given schedule are refused within the time of a compilation.
 
 Covers: schedule/contraction_candidates.
 """
@@ -20,7 +20,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import parse_text
 
 SECONDS = 60
-"""A compilation takes less than a second of a quiet machine."""
+"""Time limit. A compilation takes less than a second on an idle machine."""
 PRODUCT = """
 func.func @main(%a: tensor<{m}x64x{t}>, %b: tensor<64x64x{t}>) -> tensor<{m}x64x{r}> {{
   %z = arith.constant {zero} : {r}
@@ -76,7 +76,7 @@ def write(kind: str, schedule: str) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_huge_numbers_of_schedules_are_refused_in_time(kind: str):
-    """Each number of the schedule that the compiler chooses, in turn, by a drawn one."""
+    """Each number of the default schedule is replaced in turn."""
     target, draw = KINDS[kind][-1], random.Random(f"huge {kind}")
     schedule = compile_module(parse_text(write(kind, "")), target).layers[0].schedule
     refused = 0

@@ -1,5 +1,5 @@
 """
-Results without elements, and tiles beyond any device: refused, and soon.
+Empty results, and tiles too large for any device, are refused quickly.
 
 Covers: schedule/contraction_candidates.
 """

@@ -1,6 +1,5 @@
 """
-Elements of few rows in the kernels of the products that read them: the folded operations, and their
-results.
+Elementwise operations of few rows are fused into the products that read them.
 
 Covers: schedule/fold_rows.
 """
@@ -28,10 +27,7 @@ DIGITS = (
 
 
 def program(m: int, n: int, k: int, schedule: str, shows: bool = False) -> str:
-    """
-    silu(the first half of rows) times the second, times the rows of bytes, plus a bias; `shows` the
-    elements, too.
-    """
+    """Returns silu(first half of rows) * second half, times bytes, plus a bias."""
     x, h, y = (f"tensor<{m}x{columns}xf32>" for columns in (2 * k, k, n))
     w, f = (f"tensor<{n}x{k}x{element}>" for element in ("i8", "f32"))
     same = "affine_map<(i, j) -> (i, j)>"

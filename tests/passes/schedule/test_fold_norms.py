@@ -1,6 +1,5 @@
 """
-Norms of few rows in the kernels of the products that read them: the folded operations, and their
-results.
+Norms of few rows are fused into the products that read them.
 
 Covers: kernel/row_sums, schedule/fold_rows.
 """
@@ -33,7 +32,7 @@ EPSILON = 1e-5
 
 
 def types_of(m: int, n: int, k: int) -> dict[str, Attribute]:
-    """The aliases that fold_norms.mlir needs for a size."""
+    """Returns the aliases of fold_norms.mlir for a size."""
     shapes = {"x": [m, k], "rows": [m], "columns": [k], "w": [n, k], "y": [m, n]}
     types = {name: TensorType(f32, shape) for name, shape in shapes.items()}
     return {**types, "inverse": FloatAttr(1 / k, f32)}

@@ -1,5 +1,5 @@
 """
-Elements of parts of a product's columns in its kernel: one dispatch, its numbers, its checks.
+Elementwise operations on parts of a product's columns are fused into the product.
 
 Covers: analysis/componentwise, kernel/matrices.
 """
@@ -32,7 +32,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def gated(
     format: str, m: int | None, planes: dict[str, Array], schedule: str, shorter: int = 0
 ) -> ImportedModel:
-    """silu(gate) * up in f16, both the product of x with rows of one matrix: its two halves."""
+    """Returns silu(gate) * up in f16. Both are products of x with halves of one matrix."""
     rows, blocks, *_ = next(iter(planes.values())).shape
     k = blocks * (FORMATS[format].size if format else 1)
     entry = Block()
@@ -63,7 +63,7 @@ def gated(
 
 
 def drawn(format: str, rows: int, k: int) -> tuple[dict[str, Array], Array]:
-    """Random planes of a matrix, or the matrix itself, and its numbers."""
+    """Returns random planes of a matrix, or the matrix, and its values."""
     if format:
         planes = planes_of(FORMATS[format], rows, k)
         return planes, numbers(FORMATS[format], planes)
@@ -84,7 +84,7 @@ def check(result: Array, x: Array, weights: Array) -> None:
 
 
 def rows_for(weights: Array, m: int) -> Array:
-    """Rows whose products with these weights are about as large as 1."""
+    """Returns rows whose products with these weights have a magnitude of about 1."""
     scale = np.sqrt((weights**2).sum(1).mean())
     return (np.random.default_rng(1).normal(0, 1, (m, weights.shape[1])) / scale).astype(np.float16)
 
@@ -99,7 +99,7 @@ def schedule_of(tile: str, size: int = 16, b: str = "direct", result: str = "") 
 ELEMENTS = ", result = elements"
 STAGED = "staged<padding = 8, vector = 4>"
 CASES = [
-    # Whole tiles; rows beyond them, open ones, and few columns; the other targets' fragments.
+    # Whole tiles; partial tiles, dynamic rows, few columns; other targets' fragments.
     ("Q4_1", 32, 128, 128, "nvidia-h200", schedule_of("[32, 64, 64], subgroups = [1, 2]")),
     ("Q4_1", 35, 192, 96, "nvidia-h200", schedule_of("[32, 128, 64], subgroups = [2, 2]")),
     ("Q8_0", None, 160, 32, "nvidia-h200", schedule_of("[16, 32, 128], subgroups = [1, 1]")),

@@ -1,6 +1,5 @@
 """
-Readers of the columns of a product, in the product's kernel: the folded operations, and their
-results.
+Readers of a product's columns are fused into the product.
 
 Covers: analysis/column_readers, kernel/column_readers_code, schedule/fold_rows.
 """
@@ -29,13 +28,13 @@ ROWS = (
     "#schedule.rows<rows = {rows}, columns = {columns}, lanes = 32, steps = 1, "
     "subgroups = [{along}, 1]>"
 )
-"""One subgroup of each workgroup has all columns; those along K add up in Workgroup memory."""
+"""Schedules in which one subgroup has all columns."""
 FOLDED = ROWS.format(rows=1, columns=4, along=2)
 SAME = "affine_map<(i, j) -> (i, j)>"
 
 
 def product(m: int, n: int, schedule: str) -> str:
-    """%q: rows of %x times rows of %w, plus a bias."""
+    """Returns %q: rows of %x times rows of %w, plus a bias."""
     x, w, p = f"tensor<{m}x{K}xf32>", f"tensor<{n}x{K}xf32>", f"tensor<{m}x{n}xf32>"
     return f"""
   %zero = arith.constant 0.0 : f32
@@ -56,7 +55,7 @@ def product(m: int, n: int, schedule: str) -> str:
 def gated(
     n: int, schedule: str, count: int, offsets: tuple[int, int], m: int = 1, shows: bool = False
 ) -> str:
-    """Columns `count` j + n of a product for both offsets are divided; `shows` it, too."""
+    """Returns a quotient of columns `count` j + n for both offsets."""
     p, h = f"tensor<{m}x{n}xf32>", f"tensor<{m}x{n // count}xf32>"
     v = f"tensor<{m}x{n // count}x{count}xf32>"
     reads = ", ".join(f"affine_map<(i, j) -> (i, j, {offset})>" for offset in offsets)
@@ -80,7 +79,7 @@ func.func @main(%x: tensor<{m}x{K}xf32>, %w: tensor<{n}x{K}xf32>, %bias: {p}) ->
 
 
 def halves(n: int, schedule: str) -> str:
-    """The columns of a product's first half are divided by the columns of its second half."""
+    """Returns the columns of a product's first half divided by the columns of its second half."""
     p, h = f"tensor<1x{n}xf32>", f"tensor<1x{n // 2}xf32>"
     return f"""
 func.func @main(%x: tensor<1x{K}xf32>, %w: tensor<{n}x{K}xf32>, %bias: {p}) -> {h} {{
@@ -101,7 +100,7 @@ func.func @main(%x: tensor<1x{K}xf32>, %w: tensor<{n}x{K}xf32>, %bias: {p}) -> {
 
 
 def numbers(m: int, n: int) -> tuple[Any, ...]:
-    """Operands whose products are exact in f32: x, w, bias."""
+    """Returns x, w and a bias with exact products in f32."""
     draw = np.random.default_rng(1)
     return tuple(draw.integers(-3, 4, s).astype(np.float32) for s in ((m, K), (n, K), (m, n)))
 
@@ -161,7 +160,7 @@ def rotated(x: Array, apart: bool) -> Any:
 def test_rotated_columns_go_into_states(
     apart: bool, read_function: ReadFunction, check_binaries: CheckBinaries
 ):
-    """8 of 12 columns are turned by pairs, of neighbours or of the halves of 4 `apart`."""
+    """8 of 12 columns are rotated in pairs of neighbours or, if `apart`, of halves."""
     name = "turned_halves" if apart else "turned_neighbours"
     made = compiled(read_function("schedule/fold_readers.mlir", name))
     assert len(made.manifest.dispatches) == 1

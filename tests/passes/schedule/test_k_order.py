@@ -1,4 +1,4 @@
-"""The order along K of fragments that are computed from units: everybody reads whole units."""
+"""The K order of fragments computed from units lets every invocation read whole units."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ KNOWN = [
 
 
 def places_of(order: KOrder) -> list[int]:
-    """The place in a group of each element."""
+    """Returns the position of each element in a group."""
     return [order.place(number) for number in range(order.group)]
 
 
 @pytest.mark.parametrize(("fragment", "sizes"), KNOWN)
 def test_invocations_read_units_in_order(fragment: Fragment, sizes: tuple[int, ...]) -> None:
-    """All of a unit, or the same part of each run of its innermost loop."""
+    """They read whole units, or equal parts of each innermost run."""
     axis = inner_axis(fragment)
     depth = fragment.columns if fragment.use == "A" else fragment.rows
     unit, inner = prod(sizes), sizes[-1]

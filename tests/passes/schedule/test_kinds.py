@@ -1,4 +1,4 @@
-"""Each kind of kernel is planned by its module, and misfits are refused before any code."""
+"""Each kind of kernel is planned by its module, and unsuitable plans are refused first."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Given(KernelPlan):
 
 
 def operations() -> list[LinalgStructuredOperation]:
-    """A scheduled product, one without a schedule, and one with a name in its place."""
+    """Returns a scheduled product, one without a schedule, and one with a name as its schedule."""
     return [op for op in parse_text(PRODUCTS).walk() if isinstance(op, LinalgStructuredOperation)]
 
 

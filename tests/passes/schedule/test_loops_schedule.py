@@ -1,4 +1,4 @@
-"""Schedules of loops by the registers and units of a target."""
+"""Schedules of loops respect the registers and units of a target."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUMS = """func.func @main(%x: tensor<65536x{0}xf32>) -> tensor<65536xf32> {{
 
 @pytest.mark.parametrize(("length", "reduce"), [(64, "invocation"), (1024, "subgroup")])
 def test_many_long_rows_are_not_read_by_an_invocation_each(length: int, reduce: str):
-    """Neighbouring invocations would read places 4096 bytes apart."""
+    """Adjacent invocations would read at a distance of 4096 bytes."""
     [layer] = compile(parse_text(SUMS.format(length)), "qualcomm-adreno").layers
     assert f"reduce = {reduce}" in layer.schedule
 
@@ -33,7 +33,7 @@ def test_many_long_rows_are_not_read_by_an_invocation_each(length: int, reduce: 
     ("target", "elements"), [("nvidia-h200", 4), ("intel-xe2", 2), ("arm-mali", 1)]
 )
 def test_windows_and_their_weights_fit_the_registers(target: str, elements: int):
-    """ANV spilled 16 values of 5 x 5 windows of 4 neighbours, and PanVK 18."""
+    """ANV spilled 16 values, and PanVK 18, for 4 windows of 5 x 5."""
     x, w, y, op = WINDOWS["depthwise_5x5_f32"]
     [layer] = compile(parse_text(WINDOW.format(x=x, w=w, y=y, op=op)), target).layers
     assert f"elements = {elements}" in layer.schedule

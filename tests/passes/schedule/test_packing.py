@@ -1,5 +1,5 @@
 """
-Packed operands, in fragments or panels: right results, whatever the device's mapping of components.
+Packed operands in fragments or panels give right results for every component mapping.
 
 Covers: kernel/packed.
 """

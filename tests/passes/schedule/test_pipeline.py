@@ -1,4 +1,4 @@
-"""Stages of a kernel's loop: a tile passes each stage behind the stages whose results it needs."""
+"""A tile passes each stage of a kernel's loop after the stages whose results it needs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEEDS = {
 
 @pytest.mark.parametrize("known", KNOWN, ids=lambda p: " ".join(s.value for s in p.stages))
 def test_a_tile_passes_its_stages_in_order(known: Pipeline):
-    # Before the loop, the first tiles pass the stages that run ahead.
+    # Before the loop, the first tiles pass the prefetching stages.
     done = {stage: set(range(known.tiles_ahead(stage))) for stage in known.stages}
     for iteration in range(6):
         for stage in known.stages:

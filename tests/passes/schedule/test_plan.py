@@ -1,5 +1,5 @@
 """
-A schedule's bytes, grid and moves on a target are the numbers that follow from its tiles.
+A schedule's bytes, grid and moves on a target follow from its tiles.
 
 Covers: schedule/stored_result, schedule/tiles.
 """
@@ -25,13 +25,13 @@ STAGED = "a = staged<padding = 8, vector = 8>, b = staged<padding = 8, vector = 
 
 
 def test_tiles_in_workgroup_memory(plan_product: PlanProduct):
-    """48 x 32 of K = 64, tiles of 16 x 16 x 32 in subgroups of 8 invocations."""
+    """The sizes are 48 x 32 x 64, tiles 16 x 16 x 32, subgroups of 8 invocations."""
     made = plan_product("matrices", "16, 16, 32", "2, 1", STAGED)
     assert list(made.problems()) == []
     assert made.grid == (2, 3, 1), "columns first"
     assert made.invocations == 2 * 8
     a, b = made.staged
-    # A lies along K, B across it: rows of B are its columns.
+    # A is contiguous along K, B along N: staged rows of B are its columns.
     assert (a.shape, a.k_axis, a.stride) == ((16, 32), 1, (32 + 8) // 8)
     assert (b.shape, b.k_axis, b.stride) == ((32, 16), 0, (16 + 8) // 4)
     assert (a.workgroup_bytes, b.workgroup_bytes) == (16 * 40 * 2, 32 * 24 * 2)
@@ -41,7 +41,7 @@ def test_tiles_in_workgroup_memory(plan_product: PlanProduct):
     assert a.guarded == b.guarded == (False, False)
     assert made.result.scratch_shape is None, "whole fragments are stored where they belong"
     assert made.workgroup_bytes == a.workgroup_bytes + b.workgroup_bytes
-    # Two fragments of results, and one of A and two of B in each of four steps along K.
+    # Two result fragments, and one fragment of A and two of B in each of four K steps.
     assert made.fragment_bytes == 2 * 64 * 4 + 4 * (64 + 2 * 64) * 2
 
 
@@ -68,7 +68,7 @@ def test_two_buffers_take_turns(plan_product: PlanProduct):
 
 
 def test_edges_are_guarded_and_pass_through_scratch(plan_product: PlanProduct):
-    """6 x 7 in tiles of 8: no fragment lies inside the result."""
+    """No fragment of 6 x 7 results in tiles of 8 is whole."""
     made = plan_product(
         "bytes", "8, 8, 8", "1, 1", "a = staged<vector = 8>, b = staged<vector = 8>"
     )
@@ -81,7 +81,7 @@ def test_edges_are_guarded_and_pass_through_scratch(plan_product: PlanProduct):
 
 
 def test_partial_sums_of_slices(plan_product: PlanProduct):
-    """Three of four slices leave the sums of each fragment."""
+    """Three of four slices store partial sums of each fragment."""
     made = plan_product("matrices", "16, 16, 64", "1, 1, 4", STAGED)
     assert made.slice_depth == 16
     assert made.sums is not None

@@ -1,8 +1,8 @@
 """
-Contractions of few rows: random ones, on the interpreter and on lavapipe, beside numpy.
+Random contractions of few rows give numpy's results on the interpreter and on lavapipe.
 
-Both operands may have few rows, either may lie along K or across it, sizes may be odd and open; an
-initial value, a bias and a residual may follow, and weights may be computed from packed planes.
+Either operand may have few rows, and may be contiguous along K or not. Sizes may be odd and
+dynamic. An initial value, a bias and a residual may follow. Weights may be packed.
 
 Covers: kernel/rows_code, kernel/shared_digits, kernel/unit_sums, schedule/rows_candidates.
 """
@@ -40,11 +40,11 @@ class Product:
     k: int
     types: tuple[str, str]
     across: bool
-    """Whether w lies across K: it is k x n."""
+    """True if w is stored as k x n."""
     swapped: bool
-    """Whether the result is n x m."""
+    """True if the result is n x m."""
     opened: str
-    """Sizes that are known only when the program runs."""
+    """Names of dynamic sizes."""
     init: bool
     fused: bool
 
@@ -66,7 +66,7 @@ class Product:
 
     @property
     def shapes(self) -> dict[str, tuple[str, ...]]:
-        """The dimensions of all tensors."""
+        """Returns the dimensions of all tensors."""
         w = "kn" if self.across else "nk"
         out = "nm" if self.swapped else "mn"
         return {"x": tuple("mk"), "w": tuple(w), "c": tuple(out), "b": ("n",)}
@@ -130,7 +130,7 @@ class Product:
           }} -> {out}"""
 
     def inputs(self, program: Program, seed: int) -> dict[str, Any]:
-        """Small integers, so that sums are exact in every type."""
+        """Returns small integers, whose sums are exact in every type."""
         rng = np.random.default_rng(seed)
         names = "xw" + "c" * self.init + "bd" * self.fused
         shapes = [self.shapes["c" if name == "d" else name] for name in names]
@@ -175,10 +175,7 @@ def test_right_on_the_interpreter(seed: int, check_binaries: CheckBinaries):
 
 @pytest.mark.parametrize(("element", "grid"), [("f16", (1, 16, 1)), ("i8", (2, 16, 1))])
 def test_sums_of_an_invocation(element: str, grid: tuple[int, int, int]):
-    """
-    An invocation on a processor has 32 sums, 16 of integers, however many elements a load would
-    have.
-    """
+    """On a CPU an invocation has 32 sums, or 16 of integers, for any load width."""
     total = "i32" if element == "i8" else "f32"
     product = Product(8, 512, 8, (element, total), True, False, "", False, False)
     program = compile_product(product, "lavapipe")
@@ -212,7 +209,7 @@ func.func @main(%x: !x, %f: !f) -> !o {{
 
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_padded_images_are_read_where_they_lie(seed: int):
-    """Convolutions on a processor, padded on each side by other amounts, f32 and small integers."""
+    """Asymmetric padding on a CPU, f32 and small integers."""
     rng = np.random.default_rng(seed)
     n, c, h, w, f = (int(rng.integers(1, most)) for most in (3, 6, 9, 40, 40))
     stride, dilation = (int(rng.integers(1, 3)) for _ in range(2))
@@ -250,7 +247,7 @@ def test_padded_images_are_read_where_they_lie(seed: int):
 
 
 def on_lavapipe(products: list[Product], run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
-    """The products' results on lavapipe, beside the expected ones."""
+    """Compares the products' results on lavapipe with the expected ones."""
     jobs: list[Any] = []
     pairs: list[tuple[Any, Any]] = []
     for seed, product in enumerate(products):
@@ -272,13 +269,13 @@ def test_right_on_lavapipe(run_on_lavapipe: RunOnLavapipe, dispatch_of: Dispatch
 
 
 SCHEDULES = [
-    # Chosen; and groups of columns, K not a multiple of the lanes' share, N not one of a tile.
+    # The default; groups of columns; K not a multiple of the lanes' share; N not of a tile.
     ("lavapipe", None),
     ("nvidia-h200", None),
     ("lavapipe", "rows = 2, columns = 4, lanes = 8, steps = 1, groups = 3, subgroups = [2, 1]"),
     ("lavapipe", "rows = 3, columns = 3, lanes = 8, steps = 2, groups = 2, subgroups = [1, 2]"),
     ("lavapipe", "rows = 1, columns = 2, lanes = 4, steps = 1, groups = 3, subgroups = [1, 1]"),
-    # Lanes that share words.
+    # Lanes share words.
     ("lavapipe", "rows = 1, columns = 4, lanes = 1, steps = 1, within = 8, subgroups = [1, 1]"),
     ("lavapipe", "rows = 2, columns = 3, lanes = 1, steps = 2, within = 8, subgroups = [2, 2]"),
     ("nvidia-h200", "rows = 3, columns = 4, lanes = 32, steps = 1, groups = 4, subgroups = [1, 1]"),
@@ -307,7 +304,7 @@ SCHEDULES = [
 
 @pytest.mark.parametrize(("target", "schedule"), SCHEDULES)
 def test_packed_weights_are_read_as_they_lie(target: str, schedule: str | None):
-    """Planes of four bits, a scale and a minimum: no float copy of the weights is in memory."""
+    """No kernel writes unpacked weights to memory."""
     n, k, rows = 40, 320, 3
     blocks = k // 32
     program = compile_module(parse_text(write_packed(n, blocks, rows, schedule)), target)
@@ -326,7 +323,7 @@ def test_packed_weights_are_read_as_they_lie(target: str, schedule: str | None):
 
 
 def test_sums_of_digits():
-    """The digits of such long rows have room in Workgroup memory, but not the sums beside them."""
+    """Integer rows fit in Workgroup memory, but not together with the sums."""
     schedule = (
         "rows = 1, columns = 2, lanes = 32, steps = 1, groups = 2, digits = 3, subgroups = [14, 2]"
     )
@@ -348,9 +345,7 @@ DIGITS = "rows = 1, columns = 4, lanes = 8, steps = 1, groups = 2, digits = 3, s
 
 @pytest.mark.parametrize("subgroups", ["[2, 1]", "[2, 2]"])
 def test_digits_of_rows(subgroups: str):
-    """
-    Rows of many magnitudes: off by the error of 22 bits of a unit's greatest, and of f32's sums.
-    """
+    """Errors are 22 bits of a unit's maximum plus the error of f32 sums."""
     n, blocks, rows = 8, 10, 5
     program = compile_module(
         parse_text(write_packed(n, blocks, rows, DIGITS + subgroups)), "lavapipe"
@@ -433,7 +428,7 @@ def write_packed(n: int, blocks: int, rows: int, schedule: str | None = None) ->
 
 
 def test_steps_under_way_fit_into_registers():
-    """Four steps of four columns would fit but for the registers: Turnip spills them."""
+    """Turnip spills four steps of four columns."""
     program = compile_module(parse_text(write_packed(4096, 128, 1)), "qualcomm-adreno")
     assert "columns = 4, lanes = 64, steps = 2, " in program.layers[0].schedule
 

@@ -1,5 +1,5 @@
 """
-Products of f32 by parts in bf16 are as exact as their page says, on matrices of bf16.
+Products of f32 by bf16 parts have the documented accuracy on bf16 matrices.
 
 Covers: schedule/paths.
 """
@@ -30,11 +30,11 @@ func.func @main(%x: tensor<1x18x18x16xf32>, %w: tensor<3x3x16x32xf32>, %c: tenso
 
 ALLOWED = Limits(allowed="bf16x3")
 PRODUCT, SUM = 3 * 2.0**-16, 2.0**-24
-"""The largest errors of a product, and of an addition, as a share of it."""
+"""Largest relative errors of a product and of an addition."""
 
 
 def results(text: str, *arrays: np.ndarray) -> np.ndarray:
-    """The result on the interpreter with every check; the product is one of bf16 matrices."""
+    """Returns the result on the interpreter with all checks. The product must use bf16 matrices."""
     program = compile_module(parse_text(text), "nvidia-h200", limits=ALLOWED)
     assert [layer.path for layer in program.layers].count("cooperative-matrix") == 1
     inputs = {b.name: a for b, a in zip(program.manifest.inputs, arrays, strict=True)}
@@ -47,7 +47,7 @@ def results(text: str, *arrays: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(("m", "n", "k"), [(32, 16, 48), (17, 50, 200), (64, 33, 7)])
 def test_a_product_is_off_by_its_parts(m: int, n: int, k: int) -> None:
     rng = np.random.default_rng(m)
-    # Magnitudes differ by 2^40, so that a part on a common scale would be lost.
+    # Magnitudes differ by 2^40, so parts with a common scale would be lost.
     a, b, c = (
         (rng.standard_normal(shape) * 2.0 ** rng.integers(-20, 20, shape)).astype(np.float32)
         for shape in ((m, k), (k, n), (m, n))
@@ -56,7 +56,7 @@ def test_a_product_is_off_by_its_parts(m: int, n: int, k: int) -> None:
     wide = [x.astype(np.float64) for x in (a, b, c)]
     exact, total = wide[0] @ wide[1] + wide[2], abs(wide[0]) @ abs(wide[1]) + abs(wide[2])
     assert (abs(result - exact) <= (PRODUCT + 3 * k * SUM) * total).all()
-    # One product of the high parts would be off by more.
+    # A single product of the high parts would have a larger error.
     assert (abs(result - exact) / total).max() < 2.0**-13
 
 

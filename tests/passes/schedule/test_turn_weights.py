@@ -1,6 +1,4 @@
-"""
-Weights that are turned for few rows: what the program computes, on odd sizes.
-"""
+"""Transposed weights for few rows give equal results for odd sizes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """
-Sliding windows by rotations: random convolutions of rows, on the interpreter and on lavapipe.
+Sliding windows by rotations give numpy's results on the interpreter and on lavapipe.
 
-Depthwise and with filters of all channels, strided in other dimensions, dilated, padded, with an
-initial value and with a bias and a clamp fused behind, in several types.
+Random convolutions of rows are depthwise or dense, strided in other dimensions, dilated, padded,
+with an initial value and with a fused bias and clamp, in several types.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Window:
 
     channels: int
     filters: int | None
-    """None for a depthwise convolution: f is c."""
+    """Number of filters. None means a depthwise convolution, where f is c."""
     height: int
     width: int
     window: tuple[int, int]
@@ -78,7 +78,7 @@ class Window:
         )
 
     def text(self, *, scheduled: bool = True) -> str:
-        """The module: `height` and `width` are the result's."""
+        """Returns the module. `height` and `width` are the result's."""
         element, total = self.types
         rows, columns = self.window
         height = (self.height - 1) * self.stride + rows
@@ -154,7 +154,7 @@ class Window:
 
 
 def inputs_of(program: Program, seed: int) -> dict[str, Any]:
-    """Small integers, so that sums are exact in every type."""
+    """Returns small integers, whose sums are exact in every type."""
     rng = np.random.default_rng(seed)
     return {
         each.name: rng.integers(-4, 5, each.sizes).astype(dtype_of(each.type))
@@ -199,7 +199,7 @@ def test_right_on_lavapipe(run_on_lavapipe: RunOnLavapipe, dispatch_of: Dispatch
     ("width", "padding", "rows"), [(3, 0, 1), (28, 1, 1), (29, 1, 1), (29, 0, 2), (45, 1, 2)]
 )
 def test_elements_that_no_result_needs_are_not_loaded(width: int, padding: int, rows: int):
-    """Elements behind a segment's row: none are loaded that all are outside, or not needed."""
+    """Elements out of bounds or unneeded are not loaded."""
     window = Window(1, None, 4, width, (3, 3), 1, 2, padding, ("f16", "f16"), 1, 1, False, False)
     program = compile_module(parse_text(window.text()), "nvidia-h200")
     (code,) = program.code.values()
@@ -220,7 +220,7 @@ def test_elements_that_no_result_needs_are_not_loaded(width: int, padding: int, 
 def test_halves_that_a_driver_mixes_up(
     columns: int, width: int, types: tuple[str, str], refused: bool
 ):
-    """Wrong on an H200: windows of two halves, one of which may come from the next segment."""
+    """An H200's driver computes windows of two halves wrongly."""
     window = Window(1, None, 4, width, (3, columns), 1, 1, 0, types, 1, 1, False, False)
     if refused:
         with pytest.raises(DiagnosticException, match="selected_halves"):
@@ -231,7 +231,7 @@ def test_halves_that_a_driver_mixes_up(
 
 
 def test_depthwise_convolutions_are_scheduled_so():
-    """And others are not, unless they say it."""
+    """Other convolutions need an explicit schedule."""
     for filters, wanted in ((None, True), (4, False)):
         made = Window(4, filters, 8, 40, (3, 3), 1, 1, 1, ("f32", "f32"), 1, 1, False, False)
         ctx = context()

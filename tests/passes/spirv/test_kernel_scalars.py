@@ -1,9 +1,9 @@
 """
-Every scalar operation in a kernel against numpy, over edge values and random ones.
+Every scalar operation in a kernel agrees with numpy on edge values and random values.
 
-Six operations make a kernel. Integers, comparisons, conversions and roundings must be exact; a
-function may err by the ulps that stand beside it: errors of our sequences where GLSL.std.450's
-instructions are exact (the interpreter), and of Mesa's instructions too (lavapipe).
+Six operations make a kernel. Integers, comparisons, conversions and roundings must be exact. A
+function has an error limit in ulps for the interpreter, where GLSL.std.450's instructions are
+exact, and one for lavapipe, which includes Mesa's errors.
 
 Covers: spirv/kernel_code, spirv/kernel_integers, spirv/kernel_math, spirv/kernel_template.
 """
@@ -34,19 +34,19 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 COUNT = 256
 
 KERNEL = 6
-"""Operations of a kernel."""
+"""Number of operations in a kernel."""
 
 EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-6, -1e-6, 3.0, 4.0, -4.0, 30.0, -30.0]
 STRANGE = [math.inf, -math.inf, math.nan]
 
 ABSOLUTE = 2.0**-22
-"""Absolute error of a sine: near its zeros the relative error has no bound."""
+"""Absolute error of a sine, whose relative error is unbounded near zeros."""
 
 NONE = "<{fastmath = #arith.fastmath<none>}>"
 
 
 def floats(low: float, high: float, strange: bool = False) -> Array:
-    """Edge values inside an interval, perhaps infinities and NaN, then random ones."""
+    """Returns edge values in an interval, infinities and NaN if `strange`, then random values."""
     edges = [x for x in EDGES if low <= x <= high] + (STRANGE if strange else [])
     rest = np.random.default_rng(1).uniform(low, high, COUNT - len(edges))
     return np.array([*edges, *rest], np.float32)
@@ -71,7 +71,7 @@ BITS = np.arange(COUNT) % 3 == 0
 
 @dataclass(frozen=True)
 class Case:
-    """`op` on inputs gives what `expected` does, in `result`; `ulps` on interpreter, lavapipe."""
+    """`op` on inputs gives `expected` of type `result` within `ulps` (interpreter, lavapipe)."""
 
     op: str
     expected: Callable[..., Any]
@@ -102,7 +102,7 @@ wide_erf = np.vectorize(math.erf)
 
 
 def unary(op: str, function: Callable[..., Any], x: Array, here: float, there: float) -> list[Case]:
-    """In f32, and in f16 within one ulp of it."""
+    """Returns cases in f32, and in f16 within one more ulp of f16."""
     half = x.astype(np.float16)
     return [
         Case(op, function, (x,), "f32", (here, there), NONE),
@@ -111,7 +111,7 @@ def unary(op: str, function: Callable[..., Any], x: Array, here: float, there: f
 
 
 def waves() -> list[Case]:
-    """Sine and cosine of up to 1000, whose absolute error is bounded: see `check`."""
+    """Returns sine and cosine up to 1000 with an absolute error bound."""
     x = floats(-8, 8) * np.float32(125)
     return [
         Case("math.sin", np.sin, (x,), "f32", (ABSOLUTE, ABSOLUTE), NONE),
@@ -139,12 +139,12 @@ def unordered(a: Array, b: Array) -> Array:
 
 
 def unsigned(function: Callable[..., Any]) -> Callable[..., Any]:
-    """On the bits read without sign."""
+    """Returns the function on operands reinterpreted as unsigned."""
     return lambda a, b: function(a.view(np.uint32), b.view(np.uint32)).astype(np.uint32).view("i4")
 
 
 def truncated(a: Array, b: Array) -> Array:
-    """The quotient toward 0."""
+    """Returns the quotient rounded toward 0."""
     wide = a.astype(np.int64)
     return (np.sign(wide) * np.sign(b) * (abs(wide) // abs(b.astype(np.int64)))).astype(np.int32)
 
@@ -262,7 +262,7 @@ CASES: list[Case] = [
             ("xori", np.logical_xor),
         )
     ],
-    # By 1 and shifted by 0: all else is poison.
+    # Division by 1 and shifts by 0, because all other operands give poison.
     *[
         binary(f"arith.{op}", lambda a, b: a, BITS, np.full_like(BITS, "div" in op), "i1")
         for op in "divsi divui floordivsi ceildivsi ceildivui shli shrsi shrui".split()
@@ -305,7 +305,7 @@ GROUPS = [CASES[start : start + KERNEL] for start in range(0, len(CASES), KERNEL
 
 
 def text(cases: Sequence[Case]) -> tuple[str, list[Array]]:
-    """One linalg.generic that does each case's operation, and its inputs."""
+    """Returns one linalg.generic with each case's operation, and its inputs."""
     inputs = [x for case in cases for x in case.inputs]
     names = iter(f"%x{i}" for i in range(len(inputs)))
     body: list[str] = []

@@ -1,6 +1,8 @@
 """
-Kernels need what their target lists: capabilities by feature are as Vulkan's registry has them, and
-a program for a device that lacks one is refused by the operation, the capability and the feature.
+Kernels need only features that their target lists.
+
+Capabilities by feature agree with Vulkan's registry. A program for a device without a feature is
+refused with the operation, the capability and the feature.
 """
 
 from __future__ import annotations
@@ -39,11 +41,11 @@ func.func @main(%a: tensor<8x4xf32>, %b: tensor<4x8xf32>) -> tensor<8x8xf16> {
   func.return %r : tensor<8x8xf16>
 }
 """
-"""A contraction of f32, whose results f16 is computed of."""
+"""An f32 contraction whose result is rounded to f16."""
 
 
 def lacking(feature: str, folder: Path) -> str:
-    """A target file of a lavapipe without a feature, whose kernels have barriers as a GPU's."""
+    """Writes lavapipe's target file without a feature, and with a GPU's barriers."""
     target = json.loads((ROOT / "targets" / "lavapipe.json").read_text())
     target |= {"name": "poor", "features": sorted(load("lavapipe").features - {feature})}
     target |= {"processor": False}

@@ -1,5 +1,6 @@
 """
-The triples that `spirv-update-vce` deduces, put before spirv-val: enough, and each for a reason.
+spirv-val accepts the triples that `spirv-update-vce` deduces, and refuses them with a part
+removed.
 
 The modules come from the FileCheck tests of the pass and of the rules of kind C.
 
@@ -41,7 +42,7 @@ UNCHECKED = {
     Capability.BFloat16DotProductKHR: "spirv-val does not check OpDot on bfloat16",
     Capability.VulkanMemoryModelDeviceScope: "spirv-val checks it in the Vulkan environment only",
 }
-"""Capabilities that a rule demands and spirv-val lets go."""
+"""Capabilities that a rule requires and spirv-val does not."""
 
 
 def parse(text: str) -> ModuleOp:
@@ -54,10 +55,10 @@ def parse(text: str) -> ModuleOp:
 
 
 def chunks() -> Iterator[object]:
-    """The modules that the pass accepts, one a chunk of a file."""
+    """Yields the modules that the pass accepts, by chunk of a file."""
     for file in FILES:
         for number, text in enumerate(file.read_text().split("// -----")):
-            # A triple that the pass keeps nothing of, and one that the verifier refuses.
+            # A triple that the pass replaces completely, and one that the verifier refuses.
             if not re.search(r"// CHECK: CM-02", text):
                 yield pytest.param(text, id=f"{file.stem}-{number}")
 

@@ -1,4 +1,4 @@
-"""Runs what `testing/edges.py` has on a driver; prints where it differs from the interpreter."""
+"""Runs the models of `testing/edges.py` on a driver and prints differences from the interpreter."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """
-Saved programs on a device, one after the other, as a program of its own: a driver may crash.
+Runs saved programs on a device in sequence, in a separate process because a driver may crash.
 
     families.py FOLDER     FOLDER/NAME/ are programs, FOLDER/NAME.npz their inputs; the results go
                            to FOLDER/NAME.out.npz
 
-Prints as JSON what the validation layer says of each.
+Prints the validation layer's messages for each program as JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main(folder: Path) -> None:
             program = Program.load(path)
             with np.load(f"{path}.npz") as stored:
                 inputs = {name: stored[name] for name in stored.files}
-            # Twice: what a run leaves in the buffers must not disturb the next one.
+            # Runs twice: contents that a run leaves in buffers must not affect the next run.
             results = [device.execute(program, inputs) for _ in range(2)][-1]
             np.savez(f"{path}.out.npz", allow_pickle=False, **results)
             device.drop(program)

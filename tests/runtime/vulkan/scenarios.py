@@ -1,10 +1,10 @@
 """
-Scenarios of the runtime on a device, as a program of its own: a driver may crash.
+Runs scenarios of the runtime on a device, in a separate process because a driver may crash.
 
-    scenarios.py NAME...       runs each and prints what it found, as JSON
+    scenarios.py NAME...       runs each and prints its facts as JSON
 
-A scenario returns facts; test_vulkan.py says what they must be. With the environment's
-XDSL_SPIRV_VULKAN_VALIDATION=1 what the validation layer says is among them.
+test_vulkan.py checks the facts. With XDSL_SPIRV_VULKAN_VALIDATION=1 in the environment they
+include the validation layer's messages.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def kernel(name: str) -> bytes:
 
 
 def scaled(source: str, result: str, factor: int, offset: int, groups: int = 1) -> Step:
-    """result = source * factor + offset, element by element."""
+    """Returns a step that computes result = source * factor + offset on each element."""
     return Step(
         kernel="scale",
         entry_point="scale",
@@ -58,7 +58,7 @@ def scaled(source: str, result: str, factor: int, offset: int, groups: int = 1) 
 
 
 def chain(length: int, elements: int) -> Work:
-    """x * 3 + 1, `length` times over, with a temporary between any two."""
+    """Returns `length` steps x * 3 + 1 with a temporary between any two."""
     names = ["x", *(f"t{i}" for i in range(length - 1)), "y"]
     kinds = {"x": "input", "y": "output"}
     return Work(
@@ -82,7 +82,7 @@ def numbers(elements: int) -> Any:
 
 
 def one_submission(device: VulkanDevice) -> dict[str, Any]:
-    """A chain of steps with temporaries, twice, and the objects left when it is unloaded."""
+    """Runs a chain with temporaries twice. Returns results and remaining objects."""
     work = device.load(chain(6, 1024))
     x = numbers(1024)
     results = [work.run({"x": x.tobytes()}, TIMEOUT) for _ in range(2)]
@@ -109,7 +109,7 @@ def one_submission(device: VulkanDevice) -> dict[str, Any]:
 
 
 def in_pieces(device: VulkanDevice) -> dict[str, Any]:
-    """Inputs, outputs and weights that are larger than the staging buffer."""
+    """Transfers inputs, outputs and weights that are larger than the staging buffer."""
     before, loaded.STAGING_BYTES = loaded.STAGING_BYTES, 1000
     try:
         x, w = numbers(4096), numbers(2048)
@@ -138,7 +138,7 @@ def in_pieces(device: VulkanDevice) -> dict[str, Any]:
 
 
 def once(device: VulkanDevice) -> dict[str, Any]:
-    """A step that runs before the first run only, whatever becomes of its weight."""
+    """Runs a step before the first run only, whatever happens to its weight."""
     w, x = numbers(64), numbers(128)[:64].copy()
     kinds = {"w": "weight", "t": "temporary", "u": "temporary", "x": "input"}
     work = Work(
@@ -167,7 +167,7 @@ def once(device: VulkanDevice) -> dict[str, Any]:
 
 
 def addresses(device: VulkanDevice) -> dict[str, Any]:
-    """Buffers by their device address, in the push constants."""
+    """Passes buffers by device address in push constants."""
     x = numbers(8)
     work = Work(
         buffers=(WorkBuffer("x", 32, "input"), WorkBuffer("y", 32, "output")),
@@ -183,7 +183,7 @@ def addresses(device: VulkanDevice) -> dict[str, Any]:
 
 
 def features(device: VulkanDevice) -> dict[str, Any]:
-    """Only what a program declares is on."""
+    """Returns the enabled features, which must be those that the program declares."""
     device.load(chain(1, 64))
     device.load(chain(1, 64))
     on = sorted({f.member for logical in device.logical for f in logical.features})
@@ -199,7 +199,7 @@ def refused(device: VulkanDevice, work: Work) -> str:
 
 
 def too_large(device: VulkanDevice) -> dict[str, Any]:
-    """One buffer, all buffers, a grid, and an input of another size."""
+    """Requests too large buffers and grids, and passes an input of another size."""
     one = chain(1, 64)
     huge = WorkBuffer("x", 1 << 40, "input")
     many = tuple(WorkBuffer(f"m{i}", 120 << 20, "output") for i in range(1000))
@@ -221,7 +221,7 @@ def too_large(device: VulkanDevice) -> dict[str, Any]:
 
 
 class Lost:
-    """The calls of a device that is lost in the middle of its next wait."""
+    """Simulates a device that is lost during its next wait."""
 
     def __init__(self, call: Any):
         self.call = call
@@ -233,7 +233,7 @@ class Lost:
         return self.call(name, *arguments)
 
     def waits(self, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The driver's work must have ended before everything is destroyed."""
+        """Waits for the driver's work first, because objects are destroyed afterwards."""
         if name == "vkWaitForFences":
             return (*arguments[:-1], 10**10)
         device, fence = arguments
@@ -244,7 +244,7 @@ class Lost:
 
 
 def a_lost_device(device: VulkanDevice) -> dict[str, Any]:
-    """The error of a device that is lost; its objects are useless, and the next device works."""
+    """Returns the error of a lost device. Its objects are invalid, and a new device works."""
     work = device.load(chain(2, 64))
     (logical,) = device.logical
     lost: Any = Lost(logical.call)
@@ -262,7 +262,7 @@ def a_lost_device(device: VulkanDevice) -> dict[str, Any]:
 
 
 def kept_pipelines(device: VulkanDevice) -> dict[str, Any]:
-    """The cache's file: there after closing, ignored when it is damaged."""
+    """Returns facts about the cache file: it exists after closing, and damage is ignored."""
     path = cache.path_for(device.info)
     assert path is not None
     with open_device() as other:
@@ -284,7 +284,7 @@ def kept_pipelines(device: VulkanDevice) -> dict[str, Any]:
 
 
 def a_kernel_that_never_ends() -> dict[str, Any]:
-    """The worker process is ended, and the caller gets an error in time."""
+    """Runs an endless kernel. The worker is killed, and the caller gets an error."""
     forever = Work(
         (WorkBuffer("x", 4, "input"),),
         {"forever": kernel("forever")},
@@ -301,7 +301,7 @@ def a_kernel_that_never_ends() -> dict[str, Any]:
 
 
 def a_driver_that_crashes() -> dict[str, Any]:
-    """The worker process dies in the middle of a run."""
+    """Ends the worker process during a run."""
     forever = Work(
         (WorkBuffer("x", 4, "input"),),
         {"forever": kernel("forever")},
@@ -318,19 +318,19 @@ def a_driver_that_crashes() -> dict[str, Any]:
 
 
 def an_interrupt() -> dict[str, Any]:
-    """SIGINT while a kernel runs: no process is left behind."""
+    """Sends SIGINT during a kernel. No process may remain."""
     return signalled(signal.SIGINT)
 
 
 def a_killed_caller() -> dict[str, Any]:
-    """The same if the caller cannot clean up."""
+    """Kills the caller, which cannot clean up. No process may remain."""
     return signalled(signal.SIGKILL)
 
 
 def signalled(number: signal.Signals) -> dict[str, Any]:
-    """The fate of a process that gets a signal while its worker's kernel runs."""
+    """Sends a signal to a process while its worker's kernel runs. Returns the outcome."""
     code = (
-        # Tests that were started in the background may have had interrupts ignored.
+        # Tests started in the background ignore interrupts.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import sys; sys.path.insert(0, sys.argv[1]); import scenarios as s\n"
         "from xdsl_spirv.runtime.vulkan.worker import open_isolated\n"
@@ -367,14 +367,14 @@ def signalled(number: signal.Signals) -> dict[str, Any]:
 
 
 PATIENCE = 600
-"""Seconds for work that ends at once on a quiet machine: far less than the kernel is given."""
+"""Seconds for work that ends immediately, far less than the kernel's limit."""
 
 SPINNING = 20
-"""Clock ticks of processor time after which the worker's kernel runs for certain."""
+"""Clock ticks of processor time after which the worker's kernel certainly runs."""
 
 
 def _ticks(process: int) -> int:
-    """The processor time that a process has used."""
+    """Returns the processor time of a process in clock ticks."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
 
@@ -388,7 +388,7 @@ def _alive(process: int) -> bool:
 
 
 def leak(device: VulkanDevice) -> dict[str, Any]:
-    """The validation layer's message of a buffer that is not destroyed: that it is heard at all."""
+    """Returns the validation layer's message about a buffer that is not destroyed."""
     device.load(chain(1, 64))
     (logical,) = device.logical
     logical.call("vkDestroyDevice", logical.handle, None)
@@ -398,7 +398,7 @@ def leak(device: VulkanDevice) -> dict[str, Any]:
 
 
 def no_barriers(device: VulkanDevice) -> dict[str, Any]:
-    """The messages of the layer's synchronization checks for steps that are not kept in order."""
+    """Returns messages of the synchronization checks for unordered steps."""
     work = device.load(chain(3, 64))
     work.order = [False] * len(work.order)
     work.run({"x": bytes(256)}, TIMEOUT)
@@ -428,7 +428,7 @@ def run(name: str) -> dict[str, Any]:
     device = open_device()
     with device:
         found = ON_A_DEVICE[name](device)
-    # Messages while everything is destroyed count too.
+    # Messages during destruction count, too.
     return found | {"messages": device.messages, "left_at_last": device.live}
 
 

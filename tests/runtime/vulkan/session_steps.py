@@ -1,9 +1,9 @@
 """
-Runs of a session on a device, as a program of its own: a driver may crash.
+Runs a session on a device, in a separate process because a driver may crash.
 
-    session_steps.py PROGRAM STEPS STATE      prints what it found, as JSON
+    session_steps.py PROGRAM STEPS STATE      prints the facts as JSON
 
-STEPS is a JSON list of [function, rows, past]; x is what test_session.py's `rows` makes.
+STEPS is a JSON list of [function, rows, past]; `rows` of test_session.py makes the input x.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
-The verdict on modules is `spirv-val`'s, outside the table of differences.
+The validator's verdict is `spirv-val`'s, except for documented differences.
 
-Valid modules are encoded from the dialect's FileCheck tests and compiled by glslang from shaders;
-broken ones have one change of meaning. The seeds of `make test` are few; the long test takes
-thousands.
+Valid modules are encoded from the dialect's FileCheck tests and compiled by glslang from shaders.
+Invalid ones have one mutation. `make test` uses few seeds, the long test thousands.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ LONG = 10_000
 
 @cache
 def encoded() -> dict[str, bytes]:
-    """Every valid module of the dialect's FileCheck tests."""
+    """Returns every valid module of the dialect's FileCheck tests."""
     spec = importlib.util.spec_from_file_location(
         "filecheck_modules", HERE.parent / "test_corpus.py"
     )
@@ -56,7 +55,7 @@ def errors(binary: bytes, environment: str) -> list[Finding]:
 
 
 def difference(binary: bytes, environment: str) -> str | None:
-    """A difference from spirv-val's verdict that is not in the table; None if there is none."""
+    """Returns an undocumented difference from spirv-val's verdict, or None."""
     theirs = khronos.spirv_val(binary, environment)
     try:
         ours = errors(binary, environment)
@@ -174,7 +173,7 @@ def mutated(count: int, first: int, modules: dict[str, bytes]) -> Iterator[tuple
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_changed_meaning(environment: str, spirv_val: str):
-    """Modules in `cases/`, which change by hand only: a seed stays what it is."""
+    """The modules in `cases/` rarely change, so that seeds stay valid."""
     texts = {f.stem: f.read_text().split("; ---")[0] for f in sorted(CASES.glob("*.spvasm"))}
     modules = {name: assemble(text).encode() for name, text in texts.items()}
     for seed, name, data in mutated(QUICK, 0, modules):
@@ -189,5 +188,5 @@ def test_changed_meaning_long(environment: str, glsl_modules: dict[str, bytes], 
         text = difference(data, environment)
         if text is not None:
             found.append(f"seed {seed} of {name}: {text}")
-    # The rest are the rare corners that docs/validation.md names.
+    # docs/validation.md lists the remaining rare differences.
     assert len(found) <= LONG // 250, "\n".join(found)

@@ -1,4 +1,4 @@
-"""docs/validation.md has the rules, the differences and the example as they are."""
+"""docs/validation.md has the current rules, differences and example."""
 
 from __future__ import annotations
 

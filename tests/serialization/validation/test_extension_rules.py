@@ -1,8 +1,8 @@
 """
-The static rules of the four extensions on binaries: the dialect's FileCheck tests, encoded.
+The static rules of the four extensions hold for binaries encoded from the FileCheck tests.
 
-`scripts/rules_oracle.py` makes the binaries, those that break a rule among them. Two differences do
-not exist in a binary: unsigned integers are signless there, so some programs break no rule.
+`scripts/rules_oracle.py` makes the binaries, also invalid ones. Unsigned integers are signless in
+binaries, so some programs break no rule there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xdsl_spirv.serialization.validation import Severity, validate
 
 ROOT = Path(__file__).resolve().parents[3]
 WITHOUT_SIGN = re.compile(r"(?<!s)i(\d+)\b.* and .*(?<!s)ui\1|\bui\d+, not i\d+")
-"""A cause that is only between `i32` and `ui32`, one type of SPIR-V."""
+"""A cause that distinguishes `i32` and `ui32`, which are one type in SPIR-V."""
 
 
 def _oracle() -> ModuleType:

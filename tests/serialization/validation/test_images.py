@@ -1,7 +1,7 @@
 """
-Random accesses to images of every kind get spirv-val's verdict.
+Random image accesses get spirv-val's verdict.
 
-A module declares one image, one access with operands drawn for it, and all capabilities but some.
+A module declares one image, one access with random operands, and all capabilities except some.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OpDecorate %w Binding 1
 
 
 def numbers() -> str:
-    """Vectors of each kind of number, and a null and an undefined value of each."""
+    """Returns vectors of each number type, with a null and an undefined value of each."""
     lines = [
         f"%{kind}{n} = OpTypeVector %{kind}1 {n}"
         for kind in ("Float", "Int", "UInt")
@@ -61,7 +61,7 @@ def numbers() -> str:
 
 
 def operands(random: random.Random, op: str, axes: int, multisampled: bool) -> str:
-    """Image operands, most of them as the instruction wants them."""
+    """Returns random image operands, mostly valid for the instruction."""
     chosen: dict[str, str] = {}
     if op.endswith("ExplicitLod"):
         chosen["Lod"] = "%Float1c"
@@ -84,7 +84,7 @@ def operands(random: random.Random, op: str, axes: int, multisampled: bool) -> s
 
 
 def module(seed: int) -> str:
-    """One access, wrong in about half of the modules."""
+    """Returns a module with one access, which is invalid in about half of the cases."""
     r = random.Random(seed)
     op = r.choice([*SAMPLES, *OTHERS, *OTHERS, *QUERIES])
     stores = op in ("ImageRead", "ImageWrite", "ImageQuerySize")
@@ -139,7 +139,7 @@ def module(seed: int) -> str:
 
 
 def judge(seeds: range) -> tuple[int, list[str]]:
-    """The number of valid modules, and the ones with another verdict than spirv-val's."""
+    """Returns the number of valid modules, and the modules with other verdicts than spirv-val's."""
     valid, wrong = 0, []
     for seed in seeds:
         data = assemble(module(seed)).encode()

@@ -1,4 +1,4 @@
-"""A lifted instruction is asked what its operation's verifier asks; remedies say what to do."""
+"""The verifier of a lifted operation applies to an instruction, and remedies are imperative."""
 
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ EMPTY = re.compile(
     r"(it|one|them|that|all|two|another|the same|a type|one type|one that is( not)?|that type|"
     r"it up|something else|another type|another way)"
 )
-"""Exceptions for missing parts, without a word about which."""
+"""Exceptions for missing parts that do not name the part."""
 
 
 def remedies() -> list[tuple[str, str]]:
-    """Every remedy that stands in the sources as a text, with its place."""
+    """Returns every literal remedy in the sources, with its location."""
     folders = (Path(validation.__file__).parent, Path(rules.__file__).parent)
     found: list[tuple[str, str]] = []
     for file in sorted(f for folder in folders for f in folder.glob("*.py")):

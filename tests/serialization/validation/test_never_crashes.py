@@ -1,4 +1,4 @@
-"""No bytes break the validator: it reports, or the decoder refuses."""
+"""For any bytes, the validator reports findings or the decoder refuses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_damaged_shaders(glsl_modules: dict[str, bytes]):
 
 
 def test_a_change_of_meaning_takes_any_module():
-    """Rows too short for the change among them: a label without an id, a type without a result."""
+    """Instructions may be too short for the mutation."""
     names = ("OpLabel", "OpBranch", "OpTypeInt", "OpConstant", "OpFunction")
     for bound in (0, 1, 20):
         for rows in ([], [of(name) for name in names], [of("OpLabel"), of("OpReturn")]):

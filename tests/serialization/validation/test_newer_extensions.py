@@ -1,6 +1,4 @@
-"""
-Modules of extensions newer than spirv-val 2025.5: the one of `make glslang` judges.
-"""
+"""The spirv-val of `make glslang` judges modules of extensions newer than spirv-val 2025.5."""
 
 from __future__ import annotations
 
@@ -82,7 +80,7 @@ CASES: dict[str, tuple[dict[str, str], str, str]] = {
         'OpExtension "SPV_AMD_gpu_shader_half_float"', "OPR-31",
     ),
 }  # fmt: skip
-"""Parts of a module, the lines without which it is not valid, and the rule that says so."""
+"""Parts of a module, the lines that make it valid, and the rule that requires them."""
 
 
 def build(parts: dict[str, str]) -> bytes:

@@ -1,10 +1,12 @@
 """
-Every universal rule is kept by a valid module and broken by an edit of it, which spirv-val refuses.
+Every universal rule has a valid module and an edit that breaks the rule and that spirv-val
+refuses.
 
 The files of `cases/` are modules in assembly, each followed by chunks between lines `; ---`. A
-chunk says the rule and what breaks it (`; MEM-03: a load from a value`), or `; valid: ` and a
-variant that keeps all rules, maybe the environment (`; environment: spv1.6`), and lines to take
-away (`-`) and to put in their place (`+`). `#2` behind a line is its second occurrence.
+chunk names the rule and the fault (`; MEM-03: a load from a value`), or `; valid: ` and a variant
+that keeps all rules. Then follow an optional environment (`; environment: spv1.6`), lines to
+remove (`-`) and lines to insert in their place (`+`). `#2` after a line means its second
+occurrence.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ ENVIRONMENT = "vulkan1.3"
 
 @dataclass(frozen=True)
 class Case:
-    """A module that breaks a rule, or a file's valid module with an empty rule."""
+    """A module that breaks a rule, or a file's valid module if `rule` is empty."""
 
     file: str
     rule: str
@@ -43,7 +45,7 @@ class Case:
 
 
 def read_cases() -> list[Case]:
-    """Every case of every file, each file's valid module first."""
+    """Returns every case of every file, each file's valid module first."""
     found: list[Case] = []
     for file in sorted(FOLDER.glob("*.spvasm")):
         base, *chunks = re.split(r"^; ---\n", file.read_text(), flags=re.M)
@@ -85,7 +87,7 @@ CASES = read_cases()
 VALID = [c for c in CASES if not c.rule]
 BROKEN = [c for c in CASES if c.rule]
 OTHERS = frozenset({"ID-07", "DIA-01", "DIA-02"})
-"""Rules that no text breaks; they have tests of their own."""
+"""Rules that no text can break. They have separate tests."""
 
 
 @pytest.mark.parametrize("case", VALID, ids=str)
@@ -111,7 +113,7 @@ def test_broken_module(case: Case, spirv_val: str):
 @pytest.mark.parametrize("sign", [0, 1])
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
 def test_the_advice_for_a_dot_of_integers_is_valid(width: int, sign: int):
-    """Vectors of 2 to 4 components: OpDot of them is refused, the advised instruction is not."""
+    """OpDot on 2 to 4 integers is refused, but the advice is valid."""
     capabilities = ["Shader", "DotProduct", "DotProductInputAll", "DotProductInput4x8Bit"]
     capabilities += [f"Int{width}"] * (width != 32)
     head = "".join(f"OpCapability {name}\n" for name in capabilities)
@@ -138,7 +140,7 @@ def test_the_advice_for_a_dot_of_integers_is_valid(width: int, sign: int):
         for name in advised:
             mended = assemble(text.replace("OpDot", name)).encode()
             found = [str(f) for f in validate(mended, "spv1.6")]
-            # The unsigned one takes a type without a sign only.
+            # The unsigned instruction accepts only a type without a sign.
             assert found == [] or (name == "OpUDot" and sign), found
 
 

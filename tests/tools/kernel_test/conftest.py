@@ -1,4 +1,4 @@
-"""Kernels and their descriptions, written into a folder of the test's own."""
+"""Kernels and their tests, written into a temporary folder."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ tolerance = 1e-5
 
 @pytest.fixture(scope="session")
 def glslang() -> list[str]:
-    """The command that compiles GLSL."""
+    """Returns the command that compiles GLSL."""
     try:
         return find_glslang()
     except Misuse as error:
@@ -86,7 +86,7 @@ def glslang() -> list[str]:
 
 @pytest.fixture
 def saxpy(glslang: list[str], tmp_path: Path) -> Path:
-    """The description of a correct kernel with all that a launch can be given."""
+    """Returns the test of a right kernel with all arguments that a launch can have."""
     (tmp_path / "saxpy.comp").write_text(SAXPY)
     (tmp_path / "saxpy.kernel.toml").write_text(SAXPY_TEST)
     return tmp_path / "saxpy.kernel.toml"
@@ -94,7 +94,7 @@ def saxpy(glslang: list[str], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def racy(glslang: list[str], tmp_path: Path) -> Path:
-    """A sum over a workgroup without the first barrier."""
+    """Returns a sum over a workgroup without the first barrier."""
     (tmp_path / "sum.comp").write_text(SUM.replace("    barrier();\n    for", "    for"))
     (tmp_path / "sum.kernel.toml").write_text(SUM_TEST)
     return tmp_path / "sum.kernel.toml"
@@ -102,7 +102,7 @@ def racy(glslang: list[str], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run_glsl(glslang: list[str], tmp_path: Path) -> Callable[..., list[Outcome]]:
-    """`run_glsl(source, description)`: the outcomes of a kernel `x.comp`."""
+    """`run_glsl(source, description)` returns the outcomes of a kernel `x.comp`."""
 
     def run(source: str, description: str, **files: Any) -> list[Outcome]:
         (tmp_path / "x.comp").write_text(source)

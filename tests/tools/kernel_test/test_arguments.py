@@ -1,4 +1,4 @@
-"""Values lie where the module says, seen by a kernel that copies its blocks out."""
+"""Arguments have the module's offsets, as a kernel that copies its blocks shows."""
 
 from __future__ import annotations
 

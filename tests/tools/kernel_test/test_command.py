@@ -1,4 +1,4 @@
-"""`xdsl-spirv test`: the tests it runs, its output, and its exit status."""
+"""`xdsl-spirv test` selects tests, prints results, and returns an exit status."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_start_is_written(saxpy: Path, capsys: pytest.CaptureFixture[str]):
 
 
 def test_a_start_finds_a_race_as_it_is_written(racy: Path, capsys: pytest.CaptureFixture[str]):
-    """Its numbers are as many as there are elements: with 0 the kernel would do nothing."""
+    """Integer arguments default to the buffer's length, not to 0."""
     kernel = racy.with_name("sum.comp")
     text = kernel.read_text()
     tile = "x[gl_GlobalInvocationID.x]"

@@ -1,4 +1,4 @@
-"""Comparison: exact by default, and within each tolerance."""
+"""Results are compared exactly by default, and within each given tolerance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels in Slang, HLSL and WGSL: a missing barrier is found at its line in each language."""
+"""A missing barrier is found at its line in Slang, HLSL and WGSL."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BARRIERS = {".wgsl": "workgroupBarrier();"}
 
 
 def run(path: Path, text: str) -> Outcome:
-    """The outcome of a kernel; skips where its compiler is not installed."""
+    """Returns the outcome of a kernel. Skips if its compiler is not installed."""
     path.write_text(text)
     buffer = {"type": "f32", "size": 64, "content": "range"}
     data = {"kernel": path.name, "grid": 1,
@@ -68,7 +68,7 @@ def test_a_missing_barrier_is_found_in_every_language(
     assert [problem.rule for problem in wrong.problems] == ["RACE-01"]
     place = wrong.problems[0].location
     assert place is not None
-    if suffix != ".wgsl":  # naga in WebAssembly writes no lines.
+    if suffix != ".wgsl":  # naga in WebAssembly writes no line information.
         assert (Path(place.file).name, place.line) == (path.name, 8)
     broken = run(path, text.replace("BARRIER", "").replace("y[id.x] =", "z[id.x] ="))
     assert [problem.rule for problem in broken.problems] == ["COMPILE"]

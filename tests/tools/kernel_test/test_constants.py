@@ -1,4 +1,4 @@
-"""Constants of a binary as a test sees them: floats by their encoding."""
+"""Constants of a binary have their values in a test, floats by their encoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An editor's session with the debugger, over the protocol."""
+"""An editor can debug a kernel over the debug adapter protocol."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def kernel(glslang: list[str], tmp_path: Path) -> str:
 
 @pytest.fixture
 def editor() -> Iterator[Debugger]:
-    """A client of a debugger in this process."""
+    """Yields a client of a debugger in this process."""
     ends = [os.fdopen(end, mode) for pair in (os.pipe(), os.pipe())
             for end, mode in zip(pair, ("rb", "wb"), strict=True)]  # fmt: skip
     requests, to_debugger, answers, from_debugger = ends
@@ -118,8 +118,8 @@ def test_a_missing_barrier_is_found_and_stepped_through(kernel: str, editor: Deb
     assert variables["l"]["value"] == "0   (0 to 31 by invocation)"
     assert variables["l"]["presentationHint"]["attributes"] == ["divergent"]
     assert editor.value("tile[l + s]") == "16.0   (16.0 to 31.5 by invocation)"
-    assert editor.value("is && l < s") == "there is no variable 'is' here"  # A word of Python's.
-    # Invocation 40 does not take the branch: it is at the line that it came to last.
+    assert editor.value("is && l < s") == "there is no variable 'is' here"  # a keyword of Python
+    # Invocation 40 does not take the branch, and stays at its last line.
     (waiting,) = editor.frames(41)
     assert (waiting["name"], waiting["line"]) == ("main (inactive)", 16)
     lines = [(editor.go("stepBack"), editor.line()) for _ in range(4)]
@@ -140,7 +140,7 @@ def test_breakpoints_hold_by_condition_in_an_invocation(kernel: str, editor: Deb
         (True, 8), (True, 12), (False, None)]  # fmt: skip
     editor.ask("setBreakpoints", source={"path": kernel}, breakpoints=given[:1])
     assert editor.stop() == "breakpoint"
-    if editor.line() == 12:  # It was there before the breakpoints were changed.
+    if editor.line() == 12:  # The kernel was at this line before the breakpoints changed.
         editor.go("continue")
     assert (editor.line(), editor.thread) == (8, 31)
     assert [frame["name"] for frame in editor.frames()] == ["scaled", "main"]
@@ -173,7 +173,7 @@ def test_arrays_are_read_in_pages_and_focus_moves(kernel: str, editor: Debugger)
     names = [thread["name"] for thread in editor.ask("threads")["threads"]]
     assert len(names) == 64
     assert names[5] == "invocation 5 of workgroup 1"
-    # A whole workgroup is followed into a branch that the invocation in focus does not take.
+    # The debugger follows the workgroup into a branch that the focused invocation does not take.
     editor.value("follow workgroup", context="repl")
     editor.stop()
     assert editor.go("next") == "step"
@@ -227,7 +227,7 @@ def test_an_editor_starts_the_debugger(kernel: str):
 def test_a_terminal_leads_the_debugger(
     kernel: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    """A session as it is typed; the end of the input ends it."""
+    """The end of the input ends the session."""
     typed = ["p l", "tile[l + s]", "locals", "b", "b", "break 20", "c", "c", "wrong", "help"]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(typed)))
     assert main(["debug", kernel]) == 0

@@ -1,4 +1,4 @@
-"""Mistakes in a description: each mistake is refused by name, before anything runs."""
+"""Mistakes in a test's description are refused by name before anything runs."""
 
 from __future__ import annotations
 

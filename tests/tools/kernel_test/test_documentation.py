@@ -1,4 +1,4 @@
-"""docs/kernel-tests.md: its example prints what it says, and its lists are complete."""
+"""The example of docs/kernel-tests.md prints the documented output, and lists are complete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def blocks(language: str) -> list[str]:
 
 
 def assert_printed(printed: str, shown: str) -> None:
-    """The output equals the page's text; `...` stands for any lines."""
+    """Compares the output with the page's text, in which `...` matches any lines."""
     parts = [re.escape(part) for part in re.split(r"^ *\.\.\.\n", shown, flags=re.MULTILINE)]
     assert re.fullmatch("(?:.*\n)*?".join(parts), printed), printed
 

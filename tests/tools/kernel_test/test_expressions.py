@@ -1,4 +1,4 @@
-"""Expected results: the syntax of an expression, and the limits of its reach."""
+"""Expressions of expected results are parsed, computed and limited."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_forbidden_expressions_are_refused(text: str):
     ],
 )
 def test_nothing_grows_without_bound(text: str):
-    """Each is refused by its cost, before it is computed: by one message or another."""
+    """Each expression is refused before it is computed."""
     with pytest.raises(Misuse, match=REFUSALS):
         value(text)
 
@@ -191,7 +191,7 @@ def test_parts_of_different_lengths_are_no_array():
 
 
 def test_every_function_is_one_that_only_computes():
-    """No function of the list takes a file, or calls what it is given."""
+    """No function reads a file or calls its argument."""
     for name in NUMPY:
         function = getattr(np, name, None)
         if function is not None:

@@ -1,4 +1,4 @@
-"""Kernels in every form that can be tested, and errors that end a test early."""
+"""Kernels in every supported form can be tested, and errors end a test early."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_assembly_without_lines_has_its_own(racy: Path):
 
 
 def by_binding(test: KernelTest) -> dict[str, Contents]:
-    """The buffers of a kernel without names."""
+    """Returns the buffers of a kernel without names."""
     given = enumerate(test.buffers.values())
     return {f"0.{number}": replace(contents, expect=None) for number, contents in given}
 

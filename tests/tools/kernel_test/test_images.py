@@ -1,4 +1,4 @@
-"""Images are described in kernel tests as buffers are, and their bugs are found."""
+"""Kernel tests describe images like buffers, and bugs are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An editor's session with the language server, over the protocol."""
+"""An editor gets diagnostics from the language server."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_missing_barrier_is_a_diagnostic_until_it_is_saved(racy: Path, editor:
     assert editor.at("definition", uri, read, 14)["range"]["start"] == {"line": 4, "character": 13}
     lowered = editor.ask("xdsl-spirv/lowered", uri=uri)["lines"]
     assert "OpFAdd" in "".join(lowered[str(read + 1)])
-    # The barrier is put in, then the text is spoiled.
+    # The barrier is inserted, then the text is made invalid.
     for version, (old, new, codes) in enumerate(
         [("    for", "    barrier();\n    for", []), ("uint l", "unit l", ["COMPILE"])], 2
     ):

@@ -1,4 +1,4 @@
-"""The limits of a target hold for the kernel and its launch."""
+"""A kernel and its launch must respect the target's limits."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_shared_memory_after_specialization(extra: int, wrong: list[str], run_gl
 
 @pytest.mark.parametrize("wrong", [False, True])
 def test_blocks_of_shared_memory_lie_upon_each_other(wrong: bool, run_glsl: Run):
-    """Two of 20 kB fit into 32 kB where they are blocks, and do not where they are variables."""
+    """Two blocks of 20 kB alias, two variables do not."""
     body = "{ uint y[5000]; }"
     if wrong:
         declared = f"struct B {body}; shared B b0; shared B b1;"
@@ -184,7 +184,7 @@ void main() {
 
 @pytest.mark.parametrize("use", ["A", "B", "Accumulator"])
 def test_matrices_without_a_multiplication(use: str, run_glsl: Run):
-    """Each use and element of small shapes is wrong exactly if no line of the list has it."""
+    """A use and element type is valid if any listed property has it."""
     lines = load("lavapipe").cooperative_matrix
     shapes = {"A": (0, 2), "B": (2, 1), "Accumulator": (0, 1)}[use]
     kinds = {"A": "a", "B": "b", "Accumulator": "c"}[use]

@@ -1,4 +1,4 @@
-"""Findings name their lines in every language and in every form of debug information."""
+"""Findings name their lines in every language and form of debug information."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FAULTS = {
     "a shift by the width": ("FUNCTION", "r = a << (b + 30);", ("UNDEF-03",), "a << (b + 30)"),
 }
 FORMS = {".hlsl": ("-g", "-gVS"), ".slang": ("-g1", "-g2", "-g3")}
-"""Options for OpLine alone, and for NonSemantic.Shader.DebugInfo.100."""
+"""Options for OpLine only, and for NonSemantic.Shader.DebugInfo.100."""
 
 
 def run(path: Path, text: str, option: str, optimize: bool) -> Outcome:
@@ -67,7 +67,7 @@ def run(path: Path, text: str, option: str, optimize: bool) -> Outcome:
 def test_a_finding_names_its_line(
     fault: str, suffix: str, option: str, optimize: bool, tmp_path: Path
 ):
-    """In a function and in a loop, as compiled and behind spirv-opt -O."""
+    """Faults are in a function and a loop, with and without spirv-opt -O."""
     hole, faulty, rules, line = FAULTS[fault]
     right = SOURCE if hole == "BARRIER" else SOURCE.replace("BARRIER", SYNC)
     text = right.replace(hole, faulty)
@@ -77,7 +77,7 @@ def test_a_finding_names_its_line(
     outcome = run(path, text, option, optimize)
     assert [problem.rule for problem in outcome.problems] == list(rules)
     (problem,) = outcome.problems
-    # An undefined value is found where it is stored, and the place that it comes from is named.
+    # An undefined value is reported at its store, with the line of its origin.
     places = [problem.location, *(problem.related if rules[0].startswith("UNDEF") else ())]
     expected = next(n for n, each in enumerate(text.splitlines(), 1) if line in each)
     named = [(Path(place.file).name, place.line) for place in places if place is not None]

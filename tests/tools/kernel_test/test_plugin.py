@@ -1,4 +1,4 @@
-"""`pytest --xdsl-spirv`: an item for each launch, and nothing imported before one is collected."""
+"""`pytest --xdsl-spirv` collects an item for each launch, and imports nothing earlier."""
 
 from __future__ import annotations
 

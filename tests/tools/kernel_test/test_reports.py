@@ -1,4 +1,4 @@
-"""SARIF and JUnit: what a code review and a CI system read."""
+"""Reports in SARIF and JUnit are valid and complete."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_finding_in_sarif(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     document = json.loads(to_sarif([outcome(problems=[RACE]), outcome(8, problems=[RACE])]))
     assert document["version"] == "2.1.0"
     (run,) = document["runs"]
-    (result,) = run["results"]  # One bug, although two launches show it.
+    (result,) = run["results"]  # Two launches show the same bug.
     assert result["ruleId"] == "RACE-01"
     rule = run["tool"]["driver"]["rules"][result["ruleIndex"]]
     assert rule["id"] == "RACE-01"

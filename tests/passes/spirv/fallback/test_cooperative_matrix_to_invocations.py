@@ -1,9 +1,8 @@
 """
-Features that no driver here has: signs, saturation, odd sizes, other scopes, numbers of other
-widths.
+`spirv-cooperative-matrix-to-invocations` keeps results for features that no available driver has.
 
-Random kernels of one MulAdd run on the interpreter before and after
-spirv-cooperative-matrix-to-invocations; integers must be equal, floats are exact by their values.
+These are signs, saturation, odd sizes, other scopes and widths. Random kernels with one MulAdd run
+on the interpreter before and after the pass. Integers must be equal, and floats have exact values.
 
 Covers: spirv/fallback/exchange, spirv/fallback/matrices, spirv/fallback/matrix_memory,
 spirv/fallback/multiply, spirv/fallback/whole_numbers.
@@ -52,7 +51,7 @@ OPS = "spirv.KHR.CooperativeMatrix"
 
 @dataclass(frozen=True)
 class Operand:
-    """A matrix in a buffer of `pointee`s; each line is `stride` pointees after the one before."""
+    """A matrix in a buffer of `pointee`s. `stride` is the distance of lines in pointees."""
 
     name: str
     rows: int
@@ -86,7 +85,7 @@ class Operand:
     def stride(self) -> int:
         line = self.columns if self.by_rows else self.rows
         least = -(-line * self.element_bytes // self.pointee_bytes) + self.padding
-        # The interpreter wants lines to begin at whole components.
+        # The interpreter requires lines to start at whole components.
         step = max(1, self.element_bytes // self.pointee_bytes)
         return -(-least // step) * step
 
@@ -115,7 +114,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One MulAdd: a * b + c, stored."""
+    """A kernel that stores a * b + c."""
 
     operands: tuple[Operand, Operand, Operand, Operand]
     flags: tuple[str, ...]
@@ -189,7 +188,7 @@ class Kernel:
 
     @property
     def invocations(self) -> int:
-        """One subgroup, so that nothing is stored twice; or a workgroup of several."""
+        """Number of invocations: one subgroup, or a workgroup of several."""
         return INVOCATIONS if self.operands[0].scope == "Workgroup" else LANES
 
     def buffers(self) -> dict[tuple[int, int], Any]:
@@ -199,7 +198,7 @@ class Kernel:
             if each.element in WIDTHS and "AccSat" not in self.flags:
                 data = rng.integers(0, 256, each.bytes, np.uint8)
             else:
-                # Sums that stay inside the result before C is added (CM-24); C is what saturates.
+                # Sums fit the result before C is added (CM-24), and adding C saturates.
                 dtype = np.dtype(DTYPES[each.element])
                 count = each.bytes // dtype.itemsize
                 if each.element in WIDTHS and each.name == "c":

@@ -1,9 +1,9 @@
 """
-Every fallback pass keeps what a kernel computes, and leaves nothing of the extension behind.
+Every fallback pass keeps results, and removes all instructions of its extension.
 
-The kernels are the differential families': each runs on the interpreter before and after the pass,
-which must agree exactly or within the interval that testing/differential/legal.py allows; the
-result is printed, parsed, encoded and validated for Vulkan 1.2.
+The kernels are those that the differential families generate. Each runs on the interpreter before
+and after the pass. Results must agree exactly, or within the interval of
+testing/differential/legal.py. The module is printed, parsed, encoded and validated for Vulkan 1.2.
 
 Covers: spirv/fallback/virtual_subgroups.
 """
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fallback:
-    """
-    A pass, a family of kernels that needs it, and the instructions that must be gone after it.
-    """
+    """A pass, a family of kernels that needs it, and instructions that must not remain."""
 
     passes: str
     family: str
@@ -54,7 +52,7 @@ class Fallback:
     quick: int = 3
     many: int = 60
     subgroup_size: int = 8
-    """Subgroup size of the interpreter, after the passes; 8 before."""
+    """Subgroup size of the interpreter after the passes. It is 8 before."""
 
 
 MATRICES = "spirv-cooperative-matrix-to-invocations"
@@ -70,7 +68,7 @@ FALLBACKS = [
 
 
 def cases() -> list[Any]:
-    """(fallback, seed); the seeds beyond the first few are long."""
+    """Returns (fallback, seed). All except the first seeds are marked long."""
     return [
         pytest.param(each, seed, marks=[pytest.mark.long] * (seed >= each.quick),
                      id=f"{each.passes}-{each.family}-{seed}")
@@ -80,7 +78,7 @@ def cases() -> list[Any]:
 
 
 def lowered(kernel: Kernel, passes: str, version: float = 1.5) -> tuple[ModuleOp, ModuleOp]:
-    """The kernel's module as it is, and after the passes and a round through text."""
+    """Returns the kernel's module before the passes, and after passes and a text round trip."""
     ctx = context()
     before = parse_text(kernel.text(), ctx=ctx)
     UpdateVCEPass().apply(ctx, before)
@@ -131,7 +129,7 @@ class Elsewhere:
 
     @staticmethod
     def of(seed: int, target: str, subgroup_size: int) -> Elsewhere | None:
-        """None where the kernel has no cooperative matrix. The module is read from the binary."""
+        """Compiles a random contraction. Returns None if its kernel has no cooperative matrix."""
         made = workload(seed, MATRIX_TYPES, LARGEST)
         program = compile_module(parse_text(made.text()), target)
         if len(program.manifest.dispatches) != 1:
@@ -161,7 +159,7 @@ class Elsewhere:
 
 
 def elsewhere(target: str, subgroup_size: int, wanted: int) -> list[Elsewhere]:
-    """The first contractions whose kernel has cooperative matrices, checked to be valid."""
+    """Returns the first contractions with valid kernels with cooperative matrices."""
     found: list[Elsewhere] = []
     for seed in itertools.count():
         each = Elsewhere.of(seed, target, subgroup_size)
@@ -207,7 +205,7 @@ func.func @main(%a: tensor<20x40xi8>, %b: tensor<40x24xi8>, %c: tensor<20x24xi32
 
 
 def test_a_program_of_several_kernels(validate: Validate):
-    """Workgroups of 32 and 64 invocations, and one kernel of them has cooperative matrices."""
+    """Workgroups have 32 and 64 invocations. One kernel has matrices."""
     passes = "linalg-to-spirv{target=nvidia-h200},spirv-to-vulkan12{target=lavapipe}"
     validate(PROGRAM, passes, inputs=3)
     lowered = parse_text(PROGRAM)
@@ -223,7 +221,7 @@ def test_a_program_of_several_kernels(validate: Validate):
 
 @pytest.mark.vulkan
 def test_lavapipe_runs_kernels_for_another_device(run_on_lavapipe: RunOnLavapipe, spirv_val: str):
-    """Made for subgroups of 32 with matrices of 16x16x16 and bfloat16, which lavapipe has not."""
+    """lavapipe lacks 16x16x16 matrices, bfloat16 and subgroups of 32."""
     found = elsewhere("nvidia-h200", 32, ON_LAVAPIPE)
     jobs: list[Any] = []
     for each in found:
@@ -237,7 +235,7 @@ def test_lavapipe_runs_kernels_for_another_device(run_on_lavapipe: RunOnLavapipe
 
 
 def test_a_target_keeps_what_it_has():
-    """lavapipe lists MulAdds of 8x8x8 and dot products, rotations too: nothing changes."""
+    """lavapipe lists 8x8x8 MulAdds, dot products and rotations."""
     for family in ("muladd", "dot", "rotate"):
         before, after = lowered(generate(1, family), "spirv-to-vulkan12{target=lavapipe}", 1.6)
         counts = [sum(1 for _ in module.walk()) for module in (before, after)]

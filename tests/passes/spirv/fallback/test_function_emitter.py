@@ -1,4 +1,4 @@
-"""Code is written before an operation, arithmetic on built-ins at the function's top."""
+"""Code is inserted before an operation, arithmetic on built-ins at the function's start."""
 
 from __future__ import annotations
 

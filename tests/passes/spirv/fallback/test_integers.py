@@ -1,4 +1,4 @@
-"""Additions that saturate, and integers that are clamped, are what Python computes."""
+"""Saturating additions and clamped integers agree with Python's integers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAIRS = np.repeat(BYTES, 256), np.tile(BYTES, 256)
 
 
 def read(numbers: Array, sign: bool) -> Array:
-    """Bytes with or without sign."""
+    """Returns bytes as signed or unsigned integers."""
     return numbers.astype(np.int8 if sign else np.uint8).astype(np.int64)
 
 

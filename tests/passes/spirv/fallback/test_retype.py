@@ -1,4 +1,4 @@
-"""A type is replaced wherever it stands, and numbers and names stay."""
+"""A type is replaced in all positions, and values and names stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All invocations of a workgroup execute an operation together, or some may not."""
+"""The analysis tells if all invocations of a workgroup execute an operation together."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """
-Every operation on integers that a device lacks gives the same on words of 32 bits, by the passes
-`spirv-int64-to-words`, `spirv-small-storage-to-words` and `spirv-small-integers-to-32-bits`.
+Operations on integers that a device lacks give equal results on 32-bit words.
 
-Kernels of the differential families and one of our own, whose numbers lie at the ends of 32 and 64
-bits, run before and after the passes. Programs for a device that has nothing but 32 bits compute
-what numpy does.
+The passes are `spirv-int64-to-words`, `spirv-small-storage-to-words` and
+`spirv-small-integers-to-32-bits`. Kernels of the differential families and a handwritten one, with
+numbers at the ends of 32 and 64 bits, run before and after the passes. Programs for a device with
+only 32-bit types give numpy's results.
 
 Covers: spirv/fallback/int64_lowering, spirv/fallback/small_integers, spirv/fallback/small_storage,
 spirv/fallback/word_conversions, spirv/fallback/word_operations.
@@ -50,11 +50,11 @@ Array = np.ndarray[Any, Any]
 PASS = "spirv-int64-to-words"
 SMALL = "spirv-small-storage-to-words,spirv-small-integers-to-32-bits"
 TOGETHER = 12
-"""Rules to a kernel."""
+"""Number of rules in a kernel."""
 
 
 def lowered(text: str, passes: str = PASS) -> ModuleOp:
-    """The module after the pass and a round through text."""
+    """Returns the module after the pass and a round trip through text."""
     ctx = context()
     module = parse_text(text, ctx=ctx)
     known = Universe.get_multiverse().all_passes
@@ -76,7 +76,7 @@ def as_it_is(text: str) -> ModuleOp:
     return find_module(module)
 
 
-# Every rule of the differential families that has to do with 64-bit integers.
+# Every rule of the differential families with 64-bit integers.
 
 WIDE_RULES: list[tuple[Rule, str]] = [
     (rule, scalar)
@@ -148,7 +148,7 @@ def test_small_storage_gives_the_same(family: str, seed: int, spirv_val: str):
 
 
 def bytes_text(element: str, width: int) -> str:
-    """Numbers of a buffer to their neighbours' places in another, then a sum with a third's."""
+    """Returns a kernel that copies elements to neighbours' positions and adds a third buffer's."""
     array = f"!spirv.struct<(!spirv.rtarray<{element}, stride={width}> [0]), Block>"
     pointer = f"!spirv.ptr<{array}, StorageBuffer>"
     access = f"{pointer}, i32, i32 -> !spirv.ptr<{element}, StorageBuffer>"
@@ -218,7 +218,7 @@ def test_neighbours_store_parts_of_one_word(
     np.testing.assert_array_equal(buffers[0, 1], x + x.reshape(-1, 2)[:, ::-1].reshape(-1))
 
 
-# Numbers at the ends of words.
+# Numbers at the ends of words
 
 EDGES = [
     *(
@@ -248,7 +248,7 @@ COUNT = 512
 
 
 def numbers(seed: int) -> Array:
-    """Edges, their negatives, and numbers of every length."""
+    """Returns edge values, their negatives, and numbers of every length."""
     random = np.random.default_rng(seed)
     lengths = random.integers(0, 64, COUNT).astype(np.uint64)
     drawn = random.integers(0, 2**64, COUNT, np.uint64) >> lengths
@@ -267,7 +267,7 @@ EXPRESSIONS: dict[str, str] = {
 
 
 def kernel_text(names: list[str]) -> str:
-    """Each expression of a, b : i64 and f : f32, stored to a buffer of its own."""
+    """Returns a kernel that stores each expression of a, b : i64 and f : f32 to its own buffer."""
 
     def pointer(type: str, stride: int) -> str:
         return (
@@ -323,14 +323,14 @@ def kernel_text(names: list[str]) -> str:
 
 
 def truncated(value: float, low: int, high: int) -> int:
-    """As the pass documents it: toward zero, bounded, NaN gives 0."""
+    """Rounds toward zero and clamps. NaN gives 0, as the pass documents."""
     if np.isnan(value):
         return 0
     return max(low, min(high, int(value) if np.isfinite(value) else int(np.sign(value)) << 70))
 
 
 def expected_of(name: str, a: Array, b: Array, f: Array) -> Array:
-    """The operation's result by Python's integers and numpy's conversions, as raw bits."""
+    """Returns the operation's result by Python's integers and numpy, as raw bits."""
     signed = [int(n) for n in a.view(np.int64)], [int(n) for n in b.view(np.int64)]
     plain = [int(n) for n in a], [int(n) for n in b]
 
@@ -389,7 +389,7 @@ def test_lavapipe_gives_what_numpy_gives(run_on_lavapipe: RunOnLavapipe):
     check_edges(names, buffers)
 
 
-# Refused operations.
+# Refused operations
 
 FUNCTION = """spirv.module Logical GLSL450 {{
   spirv.func @f(%p: !spirv.ptr<i64, StorageBuffer>, %x: i64) "None" {{
@@ -438,7 +438,7 @@ def test_blocks_keep_the_layout_of_their_storage(type_: str, storage: str, spirv
 
 
 def test_vectors_in_uniform_blocks_are_refused():
-    """Their arrays need steps of 16 bytes, which spirv-val insists on."""
+    """Their arrays would need a stride of 16 bytes."""
     with pytest.raises(PassFailedException, match=r"Variable.*use a StorageBuffer"):
         lowered(BLOCKS.format("vector<2xi64>", "Uniform"))
 
@@ -449,12 +449,12 @@ def test_specialization_constants_are_refused():
         lowered(text)
 
 
-# Whole programs.
+# Whole programs
 
 
 @pytest.fixture(scope="session")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A target whose integers have 32 bits."""
+    """Returns a target with 32-bit integers only."""
     file = Path(__file__).resolve().parents[4] / "targets" / "lavapipe.json"
     target = json.loads(file.read_text())
     target["name"] = "bare"
@@ -470,7 +470,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> str:
 def onnx_program(
     node: str, attributes: dict[str, Any], arrays: list[Array], result: Array, target: str
 ) -> Program:
-    """A model of one node, with types and shapes as the arrays have them."""
+    """Returns the program of a model with one node, with the arrays' types and shapes."""
     pytest.importorskip("onnx")
     from onnx import helper
 
@@ -494,7 +494,7 @@ X = np.random.default_rng(5).integers(-(2**62), 2**62, (6, 9))
 Y = np.where(np.arange(54).reshape(6, 9) % 3, X[::-1], X // 3 + 1)
 B = np.random.default_rng(6).integers(0, 256, (5, 5)).astype(np.uint8)
 S = np.random.default_rng(7).integers(-128, 128, (5, 5)).astype(np.int8)
-"""Matrices of 25 bytes: their last word is not whole."""
+"""Sizes of matrices of 25 bytes, whose last word is partial."""
 MODELS: dict[str, tuple[str, dict[str, Any], list[Array], Array]] = {
     "Add": ("Add", {}, [X, Y], X + Y),
     "Mul": ("Mul", {}, [X, Y], X * Y),

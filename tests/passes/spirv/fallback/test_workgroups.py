@@ -1,4 +1,4 @@
-"""A pass's knowledge of a module's workgroup size: a number that holds, or a reason."""
+"""The passes find a module's workgroup size, or the reason why it is unknown."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_workgroups_size(mode: str, decoration: str, size: str, invocations:
     module = decode(assemble(text).encode())
     found = workgroup_size(module)
     if "%m " in size + mode:
-        # A number that a launch decides is not known before.
+        # A size that the launch determines is unknown at compile time.
         assert isinstance(found, str)
         assert "run spirv-specialize first" in found
         SpecializePass(defaults=True).apply(context(), ModuleOp([module]))
