@@ -36,7 +36,7 @@ class Scores:
     first: Size | None = None
     """Query i attends only to keys from i plus this offset on, if given."""
     softmax: Element | None = None
-    """Element type of the softmax, if it differs from that of the scores."""
+    """Element type of the softmax, if it differs from `element`."""
     sink: Tensor | None = None
     """An extra score for each head, which is only added to the sum of the softmax."""
     guarded: bool = True

@@ -170,7 +170,7 @@ def _low(x: Numbers, i: Numbers) -> Number:
 
 
 def _bits(x: Number, place: Number, count: int) -> Number:
-    """Extracts the field number `place` of `count` bits from a byte."""
+    """Extracts field number `place` of a byte that consists of fields of `count` bits."""
     return (x >> place * count) & ((1 << count) - 1)
 
 
@@ -217,7 +217,7 @@ def _power_scaled(x: Numbers, i: Numbers) -> Number:
 
 
 def _float_scaled(x: Numbers, i: Numbers) -> Number:
-    """Converts an f4 and multiplies it by an f8 (E4M3), whose bits as f16 mean 2^-8 times it."""
+    """Multiplies an f4 by an f8 (E4M3). The bits of an f8 as an f16 give 2^-8 of its value."""
     scale = x["d"].scalars.reinterpret(x["d"].to(U16) << 7, F16).to(F32)
     return _four_float(x, i, scale * 2.0**22)
 

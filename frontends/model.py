@@ -43,7 +43,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the model; nodes without a name get one."""
+    """A node of the model. A node without a name in the model gets a name."""
 
     name: str
     op_type: str

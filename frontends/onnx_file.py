@@ -204,7 +204,7 @@ def nodes(graph: Any) -> Iterator[Any]:
 
 
 def inputs_of(model: Model) -> list[Any]:
-    """Returns the inputs without initializers, which old files list as inputs."""
+    """Returns the inputs except initializers, because old files list initializers as inputs."""
     known = {tensor.name for tensor in model.graph.initializer}
     return [value for value in model.graph.input if value.name not in known]
 

@@ -32,7 +32,7 @@ class BytePairs:
     """A byte-pair tokenizer."""
 
     def __init__(self, vocabulary: Vocabulary, place: str):
-        """Raises `FrontendError` for an unknown splitting, and for merges that are not tokens."""
+        """Raises `FrontendError` for an unknown pre-tokenizer or merges that are not tokens."""
         splitting = _splitting(vocabulary.splitting, place)
         self.adds_start = splitting.adds_start
         tokens = vocabulary.of_kinds(Kind.NORMAL, Kind.UNUSED)

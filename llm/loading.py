@@ -156,7 +156,7 @@ class ModelFile:
         return state_bytes(self.parameters, self.context, self.cache)
 
     def texts(self, session: Session, slots: int = 1) -> Texts:
-        """Tracks the texts in the states of a program's session."""
+        """Returns a tracker of the texts in a session's states."""
         sliding = Sliding.find(self.parameters, self.context)
         states = session if sliding is None else SlidingSession(session, sliding, slots)
         return Texts(states, self.context, slots)

@@ -75,7 +75,7 @@ class Stops:
         return whole, False
 
     def finish(self) -> str:
-        """Returns the held text, which did not become a stop."""
+        """Returns the text that was held back as a possible stop."""
         return self._held
 
     def _overlap(self, text: str) -> int:

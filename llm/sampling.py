@@ -92,7 +92,7 @@ class Sampler:
 
 
 def _find_place(probabilities: Array, drawn: float) -> int:
-    """Returns the first index at which the cumulative sum reaches the fraction `drawn` of all."""
+    """Returns the first index at which the cumulative sum reaches `drawn` times the total."""
     starts = np.arange(0, len(probabilities), PART)
     below = np.cumsum(np.add.reduceat(probabilities, starts))
     # Because of rounding, the last sum may be slightly below the draw.

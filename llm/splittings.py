@@ -1,5 +1,5 @@
 r"""
-Patterns of pre-tokenizers, which split text into words, by their names in GGUF files.
+Defines the patterns by which pre-tokenizers split text into words, by name in GGUF files.
 
 With a wrong pattern, a model still answers, but worse. Unknown names are therefore refused. The
 patterns are from the models' `tokenizer.json`. Several patterns are applied in order, each to the

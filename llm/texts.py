@@ -81,7 +81,7 @@ class Texts:
         self, slot: int, tokens: Sequence[int], proposals: Sequence[int], work: Works
     ) -> Sequence[Prediction]:
         """
-        Reads the last token of a text, whose other tokens are read, and proposals.
+        Reads the last token of a text and proposals; all other tokens must have been read.
 
         Returns the prediction after each of these tokens. Only the last token of the text counts
         as work.

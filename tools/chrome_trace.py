@@ -1,4 +1,4 @@
-"""Thread ids of two rows of the trace."""
+"""Writes an explanation as a trace of events, which Perfetto and chrome://tracing can open."""
 
 from __future__ import annotations
 

@@ -233,7 +233,9 @@ def _bytes(model: Model, path: str) -> bytes:
 
 
 def _compare_results(path: str, converted: Model, samples: Sequence[Sample]) -> list[str]:
-    """Returns a line for the largest change of each result. Raises `ProgramError` for infinity."""
+    """
+    Returns a line for the largest change of each result. Refuses infinity and NaN.
+    """
     runtime = _module("onnxruntime", "onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3

@@ -57,7 +57,7 @@ SYNONYMS = {
 
 @dataclass(frozen=True)
 class Row:
-    """Line numbers of a line of the old text, of a line of the new text, or of a pair of lines."""
+    """A row of a diff: numbers of a removed line, an added line, or a pair of equal lines."""
 
     kind: Kind
     old: int | None

@@ -91,7 +91,7 @@ class Result:
     launch: str = ""
     """A launch in which the kernel has a fault."""
     found: list[Problem] = field(default_factory=list[Problem])
-    """Findings of the interpreter in that launch."""
+    """Findings of the interpreter in the faulty launch."""
     asked: Counter[str] = field(default_factory=Counter[str])
     """Number of proof obligations of each question."""
     reached: int = 0
@@ -247,7 +247,7 @@ def _list_known(texts: Sequence[str]) -> dict[str, int]:
 def _drop_numbers(
     proof: Proof, test: KernelTest, texts: Sequence[str], limits: Limits, asked: Asked
 ) -> None:
-    """Removes the fixed push constants that a proof does not need from its premises."""
+    """Removes premises about push constants that the proof does not need."""
     for text in list(proof.offered):
         name, equal, _ = text.partition(" == ")
         rest = [t for t in proof.offered if t != text]

@@ -1,4 +1,4 @@
-"""Implements `--driver` of `compile` and `explain`: runs the compilers of absent GPUs' drivers."""
+"""Implements `--driver` of `compile` and `explain`: compiles for GPUs that are not present."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """
 Makes messages for users from the errors of all layers: cause, place, and what to do.
 
-Other exceptions are reported as defects of this package.
+An exception that is not listed is reported as a defect of this package.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _with_similar_file(text: str, error: BaseException) -> str:
 
 
 def _of_the_system(error: OSError) -> tuple[str, int]:
-    """Returns message and exit status for an `OSError`. One without a file is about the output."""
+    """Returns message and exit status for an `OSError`; one without a file concerns the output."""
     status, remedy = of_the_system(error)
     reason = error.strerror or str(error)
     if error.filename is None:

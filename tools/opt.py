@@ -91,7 +91,7 @@ class SPIRVOpt(xDSLOptMain):
         self.pipeline = PassPipeline(tuple(shown), callback)
 
     def step_through(self) -> int:
-        """Runs passes by typed commands. Returns 1 if a pass of a script failed."""
+        """Runs the interactive session. Returns 1 if a command of a script failed."""
         from xdsl_spirv.tools.stepping import Session
         from xdsl_spirv.tools.stepping_runs import Runs
         from xdsl_spirv.tools.stepping_terminal import Terminal

@@ -33,7 +33,7 @@ from xdsl_spirv.tools.kernel_test.problems import LAUNCH, Problem
 from xdsl_spirv.tools.kernel_test.running import run_test
 
 UNRUN = ("LAUNCH", "COMPILE", "STEP-01", "TIME-01")
-"""Rules of problems because of which a launch did not complete."""
+"""Rules of problems that prevent a launch from completing."""
 
 
 def answers(question: str, problem: Problem) -> bool:
@@ -165,7 +165,7 @@ def fill_buffer(
 
 
 def fill_image(texture: Texture, given: Contents, sizes: Sequence[int]) -> Contents:
-    """Makes the contents of an image with the given sizes, as described or zeros; or a sampler."""
+    """Makes an image's described contents with the given sizes (default: zeros), or a sampler."""
     sampler = given.sampler or (Sampler() if texture.sampler else None)
     if texture.image is None:
         return replace(given, sampler=sampler)

@@ -2,8 +2,8 @@
 Computes the minimum time of a layer from measured rates of a device (the roofline model).
 
 A kernel moves each byte of its buffers at least once, and computes at most as fast as the fastest
-measured kernel. The larger of the two times is the roofline time. It is unknown if the target has
-no measured rates.
+measured kernel. The larger of the two times is the roofline time. The roofline time is unknown if
+the target has no measured rates.
 """
 
 from __future__ import annotations

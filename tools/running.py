@@ -2,8 +2,8 @@
 Runs a program for `xdsl-spirv run`: chooses the device, and times its dispatches.
 
 A Vulkan driver runs in a separate process by default, so that a crash of the driver becomes a
-message. Without --device, the best device that can run the program is used. Its name, and the
-reasons against other devices, go to standard error.
+message. Without --device, the best device that can run the program is used. The device's name, and
+the reasons against other devices, go to standard error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Settings that affect a verdict, such as the subgroup size, for all reports."""
+"""Collects the settings that affect a verdict, such as the subgroup size, for all reports."""
 
 from __future__ import annotations
 

@@ -46,10 +46,9 @@ class Runs:
 
     def run(self, seed: int = 0) -> Iterator[str]:
         """
-        Yields lines that compare the current results with those before the last pass and of the
-        source.
-
-        Raises `InterpreterError` or `ProgramError` if one of the modules cannot run.
+        Yields lines that compare the current results with the results before the last pass and
+        with the source's results. Raises `InterpreterError` or `ProgramError` if one of the
+        modules cannot run.
         """
         session = self.session
         subject = self._subject()
@@ -107,7 +106,7 @@ def _difference(now: Results, before: Results) -> str:
 
 
 def _verdict(now: Results, before: Results, legal: Legal) -> str:
-    """Returns whether the results are within the legal intervals around the source's results."""
+    """Returns a text that tells if the results are within the legal intervals."""
     if missing := [name for name in legal.centre if name not in now]:
         return f"NOT LEGAL: the result {missing[0]} is missing"
     share, where = legal.worst(now)

@@ -108,7 +108,7 @@ def _mlir(
 def _compare(
     binary: bytes, environment: str | None, findings: list[Finding]
 ) -> dict[str, list[str] | str]:
-    """Returns the findings of `spirv-val`, and the differences from ours."""
+    """Returns the findings of `spirv-val`, and their differences from this package's findings."""
     name = environment or environment_of(decode(binary)).name
     try:
         theirs = khronos.spirv_val(binary, name)

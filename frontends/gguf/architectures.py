@@ -67,9 +67,9 @@ class Architecture:
     turns_part: bool = True
     """True if a file may rotate only the first elements of a head."""
     unturned: int = 0
-    """Every block whose number is a multiple of this has no rotary positions; 0 for none."""
+    """Every n-th block, counted from 1, has no rotary positions; this is n, or 0 for none."""
     factors: tuple[str, ...] = ()
-    """Names of tensors that divide the rotary frequencies, for short and long contexts if two."""
+    """Names of tensors that divide rotary frequencies: one, or two for short and long contexts."""
     window: Window | None = None
     sinks: bool = False
     """True if each head has an extra score that is only added to the sum of the softmax."""

@@ -20,7 +20,7 @@ from xdsl_spirv.frontends.onnx.values import F32, Tensor
 
 @dataclass
 class BatchStep(Step):
-    """Builds a function that computes one token of each text; `past` is the longest past."""
+    """Builds a function that computes one token of each text; `past` is the most past tokens."""
 
     positions: Tensor | None = None
     """Number of past tokens of each text, as an i32 tensor."""

@@ -27,7 +27,7 @@ TAKEN_BACK = 16
 
 @dataclass(frozen=True)
 class Sliding:
-    """Rows of the states of blocks with a window: in total, and retained by a slide."""
+    """Numbers of rows in the states of windowed blocks (`room`) and after a slide (`keep`)."""
 
     room: int
     keep: int
@@ -35,7 +35,7 @@ class Sliding:
 
     @staticmethod
     def find(p: Parameters, context: int, chunk: int = CHUNK) -> Sliding | None:
-        """Returns the sizes, or None without windows or if the context fits into the states."""
+        """Returns the sizes, or None if no block is windowed or states hold the whole context."""
         keep = p.window - 1 + TAKEN_BACK
         has_room = not p.window or not any(p.pattern) or keep + chunk >= context
         return None if has_room else Sliding(keep + chunk, keep, p.window)

@@ -115,7 +115,7 @@ class Weights:
         return {"": array if array.ndim > 1 else array.astype(np.float32)}
 
     def angles(self, local: bool) -> Mapping[str, Array]:
-        """Returns tables of cosines and sines (positions x pairs); `local`: of windowed blocks."""
+        """Returns tables of cosines and sines (positions x pairs). `local`: for windowed blocks."""
         if local not in self._angles:
             p = self.parameters
             rotation, name = (p.local_rotation, "rope_local") if local else (p.rotation, "rope")
@@ -156,11 +156,11 @@ class Step:
         return self.tokens.sizes[0]
 
     def past_in(self, local: bool) -> Size:
-        """Returns the number of past tokens in the states; `local` is for windowed blocks."""
+        """Returns the number of past tokens in the states; `local` selects windowed blocks."""
         return self.near if local and self.near is not None else self.past
 
     def count_seen(self, local: bool) -> Size:
-        """Returns the number of past and new tokens; `local` is for windowed blocks."""
+        """Returns the number of past and new tokens; `local` selects windowed blocks."""
         return self.past_in(local) + self.length
 
     def logits(self, of_all: bool) -> Tensor:

@@ -65,7 +65,7 @@ class Experts:
     """Factor of the weights of experts."""
     router: Router
     dense: int
-    """Number of first blocks without experts."""
+    """Number of blocks without experts, which come first."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Parameters:
     head: int
     """Number of elements of a head."""
     turned: int
-    """Number of first elements of a head that are rotated by position."""
+    """Number of elements of a head that are rotated by position; they come first."""
     vocabulary: int
     context: int
     """Length of the context in training, in tokens."""
@@ -271,7 +271,7 @@ class Values:
         return Rotation(rotation.turned, base)
 
     def pattern(self, blocks: int) -> tuple[bool, ...]:
-        """Returns for each block if it has a window, by the file's flags or period or default."""
+        """Returns a flag for each block: True if the block has a window, according to the file."""
         assert self.architecture.window is not None
         key = "attention.sliding_window_pattern"
         given = self.file.values.get(self.prefix + key)

@@ -23,19 +23,19 @@ class Rotation:
     """Parameters of the rotary embedding, for windowed blocks or for the others."""
 
     turned: int
-    """Number of first elements of a head that are rotated."""
+    """Number of elements of a head that are rotated; they come first."""
     base: float
     kind: str = "none"
     factor: float = 1.0
     """Length of the context divided by `original`."""
     original: int = 0
-    """Length of the context in the first training, in tokens."""
+    """Context length of the original training, in tokens."""
     magnitude: float = 1.0
     """Factor of cosines and sines."""
     turns: tuple[float, float] = (32.0, 1.0)
     """
-    YaRN: rotations within the original context above which a pair is not scaled, and below which
-    it is scaled completely.
+    YaRN: a pair that rotates more often than `turns[0]` within the original context is not scaled;
+    a pair that rotates less often than `turns[1]` is scaled by the whole factor.
     """
     factors: Mapping[str, Array] = field(default_factory=dict[str, Array])
     """Divisors of the frequencies by tensor name; the last tensor is for long contexts."""

@@ -192,7 +192,7 @@ class TensorBuilder:
             self.insist_equal(least(size, 0), 0)
 
     def broadcast(self, *shapes: Sequence[Size]) -> tuple[Size, ...]:
-        """Broadcasts shapes to one shape. Requires dynamic sizes to equal the sizes they meet."""
+        """Broadcasts shapes to one shape. Requires that corresponding dynamic sizes are equal."""
         sizes = broadcast(*shapes)
         for shape in shapes:
             for size, whole in zip(reversed(shape), reversed(sizes), strict=False):
@@ -201,7 +201,7 @@ class TensorBuilder:
         return sizes
 
     def dynamic(self, sizes: Sequence[Size]) -> list[SSAValue]:
-        """Returns the dynamic ones of the sizes as `index` values."""
+        """Returns the sizes that are dynamic, as `index` values."""
         return [self.index(size) for size in sizes if isinstance(size, SymbolicSize)]
 
     def operands(self, sizes: Sequence[Size]) -> list[SSAValue | int]:
@@ -300,9 +300,9 @@ class TensorBuilder:
 
     def elementwise(self, body: Body, *tensors: Tensor, element: Element | None = None) -> Tensor:
         """
-        Applies `body` to the elements of the operands, broadcast as in ONNX.
+        Applies `body` to the elements of broadcast operands.
 
-        The default element type of the result is that of the last operand.
+        The element type of the result is by default that of the last operand.
         """
         sizes = self.broadcast(*(t.sizes for t in tensors))
         operands = [(t, broadcast_map(t.sizes, sizes)) for t in tensors]
@@ -445,7 +445,7 @@ class TensorBuilder:
     def slice(
         self, t: Tensor, starts: Sequence[Size], sizes: Sequence[Size], steps: Sequence[int]
     ) -> Tensor:
-        """Extracts `sizes` elements from `starts`, with positive strides `steps`."""
+        """Extracts a slice of shape `sizes` that begins at `starts`, with positive `steps`."""
         if all(s == 0 for s in starts) and tuple(sizes) == t.sizes and set(steps) <= {1}:
             return t
         if 0 in sizes:

@@ -26,7 +26,7 @@ from xdsl_spirv.frontends.onnx.values import I64, Chosen, Tensor
 Inputs: TypeAlias = Sequence[Tensor | None]
 Attributes: TypeAlias = Mapping[str, Any]
 Rule: TypeAlias = Callable[[Any, Attributes], int | None]
-"""Returns the axis of the list in a result, or None if the operator mixes candidates."""
+"""Returns the axis of a data-dependent list in the result, or None if candidates are mixed."""
 
 Compute: TypeAlias = Callable[[str, Inputs], Sequence[Tensor | None]]
 """Computes the results of an operator on tensors."""
@@ -133,7 +133,10 @@ def _axes(inputs: Inputs, attributes: Attributes, rank: int) -> list[int]:
 
 
 def _of_elements(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns the list's axis after an elementwise operator, if all lists are on the same axis."""
+    """
+    Returns the list axis after an elementwise operator, if other operands have size 1 along it or
+    the same list.
+    """
     given = [t for t in inputs if t is not None]
     behind = {t.candidates.rank - t.axis for t in given if isinstance(t, Chosen)}
     others = [t for t in given if not isinstance(t, Chosen)]
@@ -179,7 +182,7 @@ def _of_gather_nd(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_parts(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns the list's axis after an operator that works along other axes, such as Slice."""
+    """Returns the list axis after an operator that works along other axes, such as Slice."""
     x, axes = inputs[0], _integers(inputs, attributes, 3, "axes")
     axes = [attributes["axis"]] if "axis" in attributes else axes
     apart = isinstance(x, Chosen) and axes and x.axis not in [a % x.candidates.rank for a in axes]
@@ -188,7 +191,7 @@ def _of_parts(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_rows(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns the list's axis after an operator on rows, such as MatMul or a normalization."""
+    """Returns the list axis after an operator on rows, such as MatMul or a normalization."""
     x, *others = inputs
     plain = isinstance(x, Chosen) and not any(isinstance(t, Chosen) for t in others)
     if not plain or attributes.get("transA") or (others and others[0].rank > 2):
@@ -204,7 +207,7 @@ def _of_reduction(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_reshape(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns the list's axis after a reshape that does not mix candidates."""
+    """Returns the list axis after a reshape that does not mix candidates."""
     x, sizes = inputs[0], _integers(inputs, attributes, 1, "shape")
     others = [size for i, size in enumerate(x.candidates.sizes) if i != x.axis]
     same = x.axis == 0 or product(others) == 1
@@ -227,7 +230,7 @@ RULES: dict[str, Rule] = {
 
 
 def _result_axis(operator: str, inputs: Inputs, attributes: Attributes) -> int | None:
-    """Returns the list's axis in the results of an operator, or None if it is not supported."""
+    """Returns the list axis in an operator's results, or None if the operator is not supported."""
     entry = lookup("", operator, 18)
     elementwise = entry is not None and entry.function.__module__.endswith(".elementwise")
     rule = _of_elements if elementwise else RULES.get(operator)

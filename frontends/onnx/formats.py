@@ -28,7 +28,10 @@ POWERS = "f8E8M0FNU"
 """Type of powers of two: code c means 2^(c - 127), and 255 means NaN."""
 
 ROUNDINGS = {"up": (0x7FFFFF, 0x400000), "nearest": (0x400000, 0x5FFFFF), "down": (0, 0x7FFFFF)}
-"""For each `round_mode`: a number to add to the bits of an f32, and the last bits of code 0."""
+"""
+For each `round_mode`: the number that is added to the bits of an f32 before they are truncated,
+and the greatest bits that become code 0.
+"""
 
 
 def read(s: Scalars, x: Number) -> Number:

@@ -296,9 +296,7 @@ class Nodes(TensorBuilder):
     def _fold_sizes(
         self, node: Any, entry: Operator, arrays: Sequence[Any], attributes: Mapping[str, Any]
     ) -> Any:
-        """
-        Folds a node on sizes. Requires a dividend to be at least 0 if the quotient rounds.
-        """
+        """Folds a node on sizes. Requires that the dividend of a rounded quotient is at least 0."""
         assert entry.fold is not None
         is_cut = node.op_type == "Div" or (node.op_type == "Mod" and attributes.get("fmod"))
         if node.op_type == "Div" and self.values[node.input[0]].element.is_float:
@@ -466,7 +464,7 @@ def element_numbered(number: int) -> Any:
 
 
 def attributes_of(node: Any) -> dict[str, Any]:
-    """Returns attributes as Python values: strings as `str`, tensors as arrays, graphs as is."""
+    """Returns attributes as Python values: strings as `str`, tensors as arrays, graphs as given."""
     onnx: Any = import_module("onnx")
     values: dict[str, Any] = {}
     for attribute in node.attribute:

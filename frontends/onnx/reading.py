@@ -58,7 +58,7 @@ def written(
 
 
 def is_axis(number: Number, axis: int, rank: int) -> Number:
-    """True if a number means an axis, from either end."""
+    """True if a possibly negative number means the axis."""
     return number.equals(axis) | number.equals(axis - rank)
 
 
@@ -83,9 +83,9 @@ def chosen_by_data(
     results: Sequence[Tensor],
 ) -> Tensor:
     """
-    Selects the result whose possible value equals the data, or else the last result.
+    Selects the result whose entry of `possible` equals the data, or else the last result.
 
-    If a rank is given, the data are axes in any order, from either end.
+    If a rank is given, the data are axes: order does not matter, and they may be negative.
     """
     source = Reader(b, data)
 

@@ -71,7 +71,7 @@ DOMAINS = {"ai.onnx": ""}
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator in the opsets from `since` on, until a later entry."""
+    """An operator as defined from the opset `since` on, until a later definition."""
 
     domain: str
     name: str

@@ -1,12 +1,12 @@
 """
 Finds the inputs and outputs of a model that are states, and the inputs that can be derived.
 
-    past_key_values.0.key: 1 x 2 x past x 64   ->   %state: 1 x 2 x context x 64, its front read
-    present.0.key: 1 x 2 x total x 64               new keys written behind that
+    past_key_values.0.key: 1 x 2 x past x 64   ->   %state: 1 x 2 x context x 64
+    present.0.key: 1 x 2 x total x 64               new keys, written after the past keys
 
 States are found by name: the output's name has `present` where the input's name has `past`. The
 number of past tokens is the argument `past`. Masks and positions that follow from the numbers of
-tokens are no longer inputs.
+tokens are removed from the inputs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ FOLLOWING = (("past_key_values", "present"), ("past_key_values", "present_key_va
 
 @dataclass(frozen=True)
 class Held:
-    """A state: the `output` of a run is the `input` of the next run, and grows along `axis`."""
+    """
+    A state: the tensor `output` of a run is the tensor `input` of the next run. The state grows
+    along `axis`.
+    """
 
     input: str
     output: str
@@ -110,7 +113,10 @@ def _following(name: str, outputs: Mapping[str, Any]) -> str:
 
 
 def _growing(value: Any) -> int | None:
-    """Returns the axis along which a state grows: the dynamic axis, or axis 2 of several."""
+    """
+    Returns the axis along which a state grows. This is the only dynamic axis, the only axis whose
+    size's name contains `past`, or the second to last.
+    """
     fields = value.type.tensor_type.shape.dim
     open_axes = [i for i, field in enumerate(fields) if not field.HasField("dim_value")]
     if len(open_axes) > 1:

@@ -50,7 +50,7 @@ class Weights:
 
 
 def array_of(tensor: Any) -> Array:
-    """Returns the elements of a tensor in the model. Raises `FrontendError` for a wrong number."""
+    """Returns the elements of a stored tensor. Raises `FrontendError` if their number is wrong."""
     if tensor.data_type == STRING:
         raise _refusal(
             tensor,

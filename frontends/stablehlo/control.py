@@ -112,7 +112,7 @@ def while_(b: Importer, op: Any, *carried: Tensor) -> Sequence[Tensor]:
 
 
 def _find_kept(body: Any, place: int) -> list[bool]:
-    """Returns for each carried value except the counter if the body returns it unchanged."""
+    """Returns a flag for each carried value except the counter: True if it stays unchanged."""
     last = list(body.operations)[-1].operation
     pairs = zip(body.arguments, last.operands, strict=True)
     kept = [argument == operand for argument, operand in pairs]

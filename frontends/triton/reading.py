@@ -32,7 +32,7 @@ from xdsl_spirv.frontends.triton.dialect import ASSUME, Triton
 _ALIAS = re.compile(r"^(#loc\w*) = (loc\(.*\))$", re.MULTILINE)
 _USED = re.compile(r"#loc\w*")
 _OWN = "triton/language/"
-"""Path of Triton's library functions, which a user's kernel calls."""
+"""Part of the path of Triton's library files."""
 
 
 def read(text: str, name: str = "<ttir>") -> ModuleOp:

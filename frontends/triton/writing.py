@@ -100,7 +100,7 @@ class Writer:
     # Sums
 
     def number(self, value: SSAValue, not_negative: bool = False) -> Sum:
-        """Makes a value a number of sums; integers are cast to indices."""
+        """Registers a value as a number that sums can contain. Casts integers to indices."""
         index = value
         if value.type != INDEX:
             index = self.add(arith.IndexCastOp(value, INDEX))

@@ -229,7 +229,7 @@ class Adapter:
             self.focus = x + gx * (y + gy * z), finding.places[0].invocation
 
     def _choose_focus(self, moment: Moment, lanes: Any) -> None:
-        """Sets the focus to the first of some invocations, unless it is one of them already."""
+        """Focuses the first invocation of `lanes`, unless the focused one is in `lanes`."""
         full = np.broadcast_to(lanes, moment.batch.shape).reshape(moment.batch.workgroups, -1)
         row = moment.row(self.focus[0])
         if row is not None and full[row, self.focus[1]]:
@@ -264,7 +264,7 @@ class Adapter:
         return hits
 
     def _stepping(self, start: Moment, kind: str, by_instruction: bool) -> Wish:
-        """Returns a predicate that ends a step; `kind` is in, over or out."""
+        """Returns a function that decides when a step ends; `kind` is in, over or out."""
         line, follow, focus = line_of(start.op), self.follow, self.focus
 
         def wish(moment: Moment) -> str:

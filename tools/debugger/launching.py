@@ -76,7 +76,7 @@ class Launched:
         self.plan.run(self.module, options)
 
     def problems(self, findings: bool) -> list[str]:
-        """Returns the mismatches of a finished launch, and with `findings` also its findings."""
+        """Returns the mismatches of a finished launch, plus its findings if `findings` is set."""
         found = [str(finding) for finding in self.report.findings] if findings else []
         return found + [problem.text for problem in self.plan.mismatches()]
 

@@ -176,7 +176,7 @@ def _command(compiler: Compiler) -> list[str]:
 
 
 def _runnable(program: Path) -> list[str]:
-    """Returns the command line of a fetched program, which may need its own C library."""
+    """Returns the command line of a program, with the `run` script of its package if present."""
     run = program.parent.parent / "run"
     return [str(run), str(program)] if run.exists() else [str(program)]
 

@@ -1,9 +1,10 @@
 """
-Computes the cost of a step of an expression before it runs: elements made plus products summed.
+Computes the cost of a step of an expression before the step is computed.
 
-Descriptions may come from untrusted sources, and a numpy call cannot be interrupted. A budget of
-costs therefore limits memory and time. A function that is not in `KINDS` makes at most as many
-elements as its arguments broadcast or concatenated.
+The cost is the number of elements made plus the number of products summed. Descriptions may come
+from untrusted sources, and a numpy call cannot be interrupted. A budget of costs therefore limits
+memory and time. The result of a function that is not in `KINDS` has at most as many elements as
+its broadcast or concatenated arguments.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ MAX_TEXT = 10_000
 """Maximum length of an expression, in characters."""
 
 MAX_WORK = 1 << 28
-"""Maximum cost of an expression: elements made plus products summed, over all steps."""
+"""Maximum cost of an expression: the sum of the costs of its steps (see `costs`)."""
 
 MAX_BITS = 4096
 """Maximum width of a Python integer, in bits."""

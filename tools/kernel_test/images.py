@@ -26,7 +26,10 @@ class Texture(NamedTuple):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """Returns the names of the size components. In an arrayed image, the last is the layers."""
+        """
+        Returns the names of the size components. In an arrayed image, the last one is the number
+        of layers.
+        """
         dim = self.image.dim if self.image else ""
         layers = ("CUBES" if dim == "Cube" else "LAYERS",)
         return AXES.get(dim, ("WIDTH", "HEIGHT")) + layers * bool(self.image and self.image.arrayed)

@@ -47,7 +47,7 @@ def prove_test(test: KernelTest) -> Outcome:
 
 
 def _expect_asked(test: KernelTest) -> KernelTest:
-    """Removes the expected findings to which no question of the test belongs."""
+    """Removes the expected findings that do not belong to a question of the test."""
     prefixes = tuple(prefix for name in (*test.prove, "barriers") for prefix in QUESTIONS[name])
     asked = (t for t in test.findings if any(r.startswith(prefixes) for r in t.split("|")))
     return replace(test, findings=tuple(asked), error=None)

@@ -1,9 +1,9 @@
 """
 Runs a test: validates the kernel, launches it once per subgroup size, and compares buffers.
 
-An invalid module still runs if it can be decoded, and a launch runs in spite of exceeded limits,
-so that the report shows all problems. A description that does not fit the kernel (`Misuse`) ends
-the test.
+An invalid module still runs if it can be decoded, and a launch with exceeded limits still runs, so
+that the report shows all problems. A description that does not fit the kernel (`Misuse`) ends the
+test.
 """
 
 from __future__ import annotations

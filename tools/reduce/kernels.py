@@ -1,4 +1,4 @@
-"""Edits that make a kernel smaller: of its functions, its workgroup size, and its launch."""
+"""Defines edits of functions, workgroup size and launch that make a kernel smaller."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def of_module(
 
 
 def _go_to(block: Block, target: int) -> Block:
-    """Replaces the terminator by a branch to `target`, and the merge instruction if it is left."""
+    """Replaces the terminator by a branch to `target`, and drops an obsolete merge instruction."""
     leaves = block[-2].op == "OpSelectionMerge" or target in merge_targets(block)[:1]
     return (*block[: -2 if leaves else -1], make("OpBranch", target, refs=1))
 

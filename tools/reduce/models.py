@@ -1,5 +1,5 @@
 """
-Edits that make an ONNX model smaller: they remove nodes, attributes and stored tensors.
+Defines edits that make an ONNX model smaller: they remove nodes, attributes and stored tensors.
 
 A tensor without a producer becomes an input, and a tensor without a reader becomes an output.
 ONNX's shape inference supplies their types. If a type is unknown, the edit is rejected.

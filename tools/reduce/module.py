@@ -373,7 +373,7 @@ def merge_blocks(function: Function) -> Function:
 
 
 def substitute(blocks: Iterable[Block], values: Mapping[int, int]) -> tuple[Block, ...]:
-    """Replaces ids in blocks; a replacement may be replaced, too."""
+    """Replaces ids in blocks. Follows chains: if a -> b and b -> c, a becomes c."""
     if not values:
         return tuple(blocks)
     final: dict[int, int] = {}

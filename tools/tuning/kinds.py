@@ -48,7 +48,7 @@ WARM = 1.04
 REFERENCE_RUNS = 5
 """Minimum number of runs of the reference, before and after a candidate."""
 KEPT = 1 / 8
-"""Fraction of the device's free memory for loaded references, and the same for inputs."""
+"""Fraction of free device memory for each of two caches: references, and inputs."""
 SMALL = 256
 """Size of an unused buffer, in bytes."""
 DEEP = 4096
@@ -263,7 +263,7 @@ class _Bench:
 
     device: VulkanDevice
     room: int
-    """Memory limit for references, and for inputs, in bytes."""
+    """Memory limit of each of the two caches (references, inputs), in bytes."""
     references: OrderedDict[str, _Reference] = field(default_factory=OrderedDict[str, _Reference])
     given: OrderedDict[str, dict[str, tuple[bytes, str]]] = field(
         default_factory=OrderedDict[str, dict[str, tuple[bytes, str]]]
@@ -343,7 +343,7 @@ def _key(work: Mapping[str, Any], data: Mapping[str, Any]) -> str:
 
 
 def _count_beyond(sizes: Sequence[int], room: int) -> int:
-    """Returns how many of the oldest entries must go to meet the limit; the last entry remains."""
+    """Returns how many of the oldest entries to remove to meet the limit; keeps the last entry."""
     total = sum(sizes)
     for count, size in enumerate(sizes[:-1]):
         if total <= room:

@@ -28,9 +28,9 @@ OWN = 0.04
 OFFSET = 0.4
 """Standard deviation of the common error of a contraction's estimates, in log time."""
 EVERYWHERE, IN_CLASS = 0.25, 0.45
-"""Fractions of an error's variance shared by all contractions, and in addition by a class."""
+"""Fractions of an error's variance: common to all contractions, and common to a class of them."""
 UNSTEADY, A_RUN = 0.01, 0.06
-"""Standard deviations of a measurement in log time: independent of runs, and of one run."""
+"""Standard deviations in log time: of a measurement with many runs, and of a single run."""
 KNOWN = 24
 """Weight of the assumed deviations, as a number of measurements."""
 SLOW = 1.0

@@ -45,8 +45,8 @@ class Outcome:
 
     `microseconds` is the median time of all dispatches over `runs` runs, and `packing` the part
     that packs operands. `reference` is the default schedule's time, which changed by the fraction
-    `drift`. `again` is the ratio in a second measurement, and `again_beside` the default's time in
-    it. `statistics` describe the kernels' machine code.
+    `drift`. `again` is the ratio in a second measurement, and `again_beside` is the default's time
+    in that measurement. `statistics` describe the kernels' machine code.
     """
 
     key: str
@@ -133,7 +133,7 @@ class Known:
     Stored outcomes of a device and driver, by contraction, schedule and measurement.
 
     For each schedule, the outcome with the most runs is used, preferably under usual clock and
-    load. `unusual` are the other outcomes.
+    load. `unusual` are outcomes under unusual clock or load.
     """
 
     outcomes: dict[tuple[str, str, int], Outcome] = field(

@@ -126,7 +126,7 @@ def ladder(runs: int, cheap: int = 2) -> list[int]:
     """
     Returns the numbers of runs in the rounds of a step, in ascending order.
 
-    Each is at least `cheap`, because fewer runs would not save time.
+    Each number is at least `cheap`, because fewer runs would not save time.
     """
     steps = (ceil(runs / KEEP**2), ceil(runs / KEEP), runs)
     return sorted({min(runs, max(2, cheap, step)) for step in steps})

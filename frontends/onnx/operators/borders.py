@@ -16,8 +16,9 @@ BORDERS = ("edge", "reflect", "symmetric", "wrap")
 """
 Modes that map an index outside a tensor to an index inside.
 
-They take the nearest element, the mirror image without or with repetition of the edge element, or
-the periodic continuation.
+- `edge` takes the nearest element.
+- `reflect` mirrors the tensor without repeating the edge element; `symmetric` repeats it.
+- `wrap` repeats the tensor periodically.
 """
 
 

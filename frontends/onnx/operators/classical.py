@@ -143,7 +143,7 @@ def _softmax_of_scores(b: Nodes, x: Tensor) -> Tensor:
 
 
 def _probit(s: Scalars, x: Number) -> Number:
-    """Computes the inverse normal distribution with Winitzki's formula, as ONNX's reference."""
+    """Computes the inverse normal distribution with Winitzki's formula, as in ONNX's reference."""
     y = x * 2.0 - 1.0
     log = s.unary(math.LogOp, (y * -1.0 + 1.0) * (y + 1.0))
     half = log * 0.5 + 2.0 / (np.pi * 0.147)

@@ -107,10 +107,9 @@ def channels_last_conv(
 
 def _weights_as_onnx(b: Nodes, channels: Size, w: Tensor, attributes: ConvAttributes) -> Tensor:
     """
-    Returns weights as outputs x channels x kernel.
-
-    onnxruntime's tools write the weights of NhwcConv with channels last, unlike its definition.
-    Refuses weights whose order is ambiguous.
+    Returns weights as outputs x channels x kernel. The tools of onnxruntime write NhwcConv's
+    weights with channels last, unlike the operator's definition. Refuses weights whose order is
+    ambiguous.
     """
     group, kernel_shape = attributes.group, attributes.kernel_shape
     kernels = [list(w.sizes[2:]), list(w.sizes[1:-1])]
@@ -196,7 +195,7 @@ def fused_matmul(
 
 
 def _turn_matrix(b: Nodes, t: Tensor, matrix: int, batch: int) -> Tensor:
-    """Transposes a matrix operand of FusedMatMul, as `transA` and `transBatchA` say."""
+    """Transposes a matrix operand of FusedMatMul according to `transA` and `transBatchA`."""
     order = list(range(t.rank))
     if batch and t.rank > 2:
         order = [*order[1:-1], 0, order[-1]]

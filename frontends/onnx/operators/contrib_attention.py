@@ -247,7 +247,7 @@ def quantized_attention(
 def _given_heads(
     b: Nodes, given: Sequence[Tensor | None], bias: Tensor | None, heads: int
 ) -> list[Tensor]:
-    """Returns queries, keys and values of `MultiHeadAttention`, packed or separate, plus a bias."""
+    """Returns queries, keys and values of `MultiHeadAttention` with the bias added."""
     query, key, value = given
     assert query is not None
     if query.rank == 5:

@@ -2,7 +2,7 @@
 Imports If, Loop and Scan.
 
 A known condition is decided while importing. If a condition depends on data, both branches are
-computed and one result is selected. Uniform iterations become a loop; others are unrolled.
+computed and one result is selected. Uniform iterations become a loop; other loops are unrolled.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 Imports mixtures of experts: onnxruntime's `MoE`, and `QMoE` with weights of few bits.
 
 The router's logits become weights by a softmax over all experts; the `k` greatest weights are
-used. Results agree with onnxruntime on CPUs. onnxruntime does not support separate gate matrices
-(FC3), so these follow the operator's documentation.
+used. Results agree with onnxruntime on CPUs. Separate gate matrices (FC3), which onnxruntime does
+not support, follow the operator's documentation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, Array, Element, Tensor
 
 LEAST = float(np.finfo(np.float32).tiny)
-"""Lower bound of the sum of weights, by which they are divided."""
+"""Lower bound of the sum by which the weights are divided."""
 
 MOST_TOKENS = 1 << 24
 """Assumed maximum of a dynamic number of tokens."""

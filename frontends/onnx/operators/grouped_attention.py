@@ -1,8 +1,8 @@
 """
 Imports onnxruntime's `GroupQueryAttention`: query heads share keys, and past keys are in buffers.
 
-The number of past keys is data (a length per sequence), or a size (in a session, or if all tokens
-are new). With a size, slices access the buffers; with data, computed indices.
+The number of past keys is a size in a session or if all tokens are new. Otherwise it is data (a
+length per sequence). A size is used in slices of the buffers, and data in computed indices.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def _angles(
 
 
 def _room(b: Nodes, past: Size, total: Size, evicts: bool) -> Size:
-    """Returns the number of keys in the buffer, which is not smaller than `total`."""
+    """Returns the number of keys in the buffer, which is at least `total`."""
     if isinstance(past, int) and isinstance(total, int) and not evicts:
         return max(past, total)
     if isinstance(past, int) or evicts:
@@ -223,7 +223,7 @@ def _filled_up(b: Nodes, past: Tensor, room: Size) -> Tensor | None:
 def _in_buffer(
     b: Nodes, past: Tensor | None, new: Tensor, before: Size | Tensor, total: Size, evicts: bool
 ) -> Tensor:
-    """Writes new keys or values after the past ones of each sequence; the rest is zero."""
+    """Writes new keys or values after the past keys or values of each sequence, then zeros."""
     room = total
     if past is not None:
         if before == past.sizes[2] and not isinstance(before, Tensor):

@@ -20,7 +20,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor, sum_element
 
 Factor: TypeAlias = "float | Callable[[Scalars], Number] | None"
-"""A scale: a number, a function that computes it at run time, or None for dynamic sizes."""
+"""A number, a function that computes a scale at run time, or None for a scale of dynamic sizes."""
 
 
 CROP = "tf_crop_and_resize"
@@ -230,7 +230,7 @@ def _sizes(
 def _factors_of_data(
     b: Nodes, x: Tensor, along: Sequence[int], given: Tensor, policy: str
 ) -> list[Factor]:
-    """Returns scales that are read from a tensor, either of scales or of sizes, at run time."""
+    """Returns scales that are computed at run time from a tensor of scales or of sizes."""
     if 0 in x.sizes or given.sizes != (len(along),):
         b.refuse(f"{x} by {given}", "the number of factors differs from the number of axes")
     source, image = Reader(b, given), Reader(b, x)

@@ -44,7 +44,10 @@ Placed = tuple[Tensor, Map]
 
 
 def along(b: Nodes, t: Tensor, x: Tensor, axis: int) -> Placed:
-    """Maps a scale or zero point to a tensor: a single one, or one per index of an axis."""
+    """
+    Maps a scale or zero point to the dimensions of a tensor; one value may serve the tensor or
+    each index of `axis`.
+    """
     if t.rank <= 1 and all(size == 1 for size in t.sizes):
         return b.reshape(t, []), []
     if t.rank > 1:
@@ -72,7 +75,7 @@ def _blocks(b: Nodes, t: Tensor, x: Tensor, axis: int, size: int) -> Tensor:
 def placed(
     b: Nodes, x: Tensor, parameters: Sequence[Tensor], axis: int, block_size: int
 ) -> tuple[Tensor, list[Placed]]:
-    """Splits a tensor's blocks into a new dimension, and maps scale and zero point to them."""
+    """Splits blocks along `axis` into a new dimension, and maps the scale and zero point."""
     if not block_size:
         return x, [along(b, t, x, axis) for t in parameters]
     axis = axis_of(b, axis, x.rank)
@@ -185,7 +188,7 @@ class Steps(NamedTuple):
     zero: Tensor | None = None
 
     def quantize(self, b: Nodes, floats: Tensor, given: Tensor) -> Tensor:
-        """Quantizes floats to the type of the zero point, or of the input `given` without one."""
+        """Quantizes floats to the type of the zero point, or if absent, to the type of `given`."""
         element = given.element if self.zero is None else self.zero.element
         return quantized(b, floats, self.scale, self.zero, element)
 

@@ -220,7 +220,7 @@ class Recurrence:
     def _within(
         self, at: Size, new: list[Tensor], held: list[Tensor]
     ) -> tuple[list[Tensor], Tensor]:
-        """After the end of a sequence, keeps the old states and sets the output to 0."""
+        """Keeps the old states and sets the output to 0 after the end of a sequence."""
         if self.lengths is None:
             return new, new[0]
         lengths = self.b.reshape(self.lengths, [self.batch, 1])

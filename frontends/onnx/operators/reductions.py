@@ -214,7 +214,7 @@ for _name, _compute in (
 
 
 def _position(b: Nodes, x: Tensor, axis: int, greatest: bool, last: bool) -> Tensor:
-    """Returns the index of the first or last maximum or minimum; NaN counts as such."""
+    """Returns the index of the first or last maximum or minimum. A NaN counts as the extremum."""
     kept = [i for i in range(x.rank) if i != axis]
     sizes = [x.sizes[i] for i in kept]
     start = x.element.least if greatest else x.element.greatest

@@ -173,7 +173,7 @@ class Samples:
     """Number of samples per part along an axis; 0 for one sample per element."""
 
     def along(self, s: Scalars, axis: int) -> tuple[Number, Number, Number, Number]:
-        """Returns a sample's position, if it exists, if it is in the image, and the count."""
+        """Returns the position of a sample, if it exists, if it is inside, and the sample count."""
         region = s.index(0)
         start, end = (
             self.regions.read(s, [region, s.number(k, I64)]).to(self.element) * self.scale
@@ -509,7 +509,7 @@ def max_unpool(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    """Imports MaxUnpool: each element is the last input with its index, or 0."""
+    """Imports MaxUnpool: writes inputs to their indices; the last input of an index wins."""
     rank = len(kernel_shape)
     steps, around = list(strides or [1] * rank), list(pads or [0] * 2 * rank)
     image = [

@@ -44,7 +44,10 @@ def sizes_in(b: Nodes, t: Tensor, what: str) -> list[Size]:
 
 
 def axis_of(b: Nodes, axis: int, rank: int) -> int:
-    """Converts an axis to 0 to rank - 1. Raises `FrontendError` for an axis out of range."""
+    """
+    Converts a possibly negative axis to a dimension number. Raises `FrontendError` if it is out of
+    range.
+    """
     if not -rank <= axis < max(rank, 1):
         b.refuse(
             f"axis {axis} is outside of {rank} dimensions", f"give an axis in {-rank} to {rank - 1}"

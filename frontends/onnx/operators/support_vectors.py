@@ -152,7 +152,7 @@ def svm_classifier(
 
 
 def _pairs(coefficients: Sequence[float], sizes: Sequence[int]) -> tuple[Array, Array]:
-    """Returns the weights that decide each pair of classes, and the classes that win."""
+    """Returns weights (pairs of classes x vectors) and winners (pairs x classes; 1 or -1)."""
     ends = np.cumsum(sizes)
     parts = [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
     given = np.array(coefficients, np.float32).reshape(len(sizes) - 1, -1)

@@ -89,7 +89,7 @@ class _Phases:
     apart: int
     first: int
     more: int
-    """Number of elements of each phase of the result, minus the image's size minus 1."""
+    """Number of elements of each phase of the result, minus (the image's size - 1)."""
     shifted: bool
     spread: int
     before: int

@@ -21,7 +21,7 @@ def _declare(name: str, start: int, combine: Callable[[Number, Number], Number])
     def function(
         b: Nodes, x: Tensor, axis: Tensor, /, *, exclusive: int = 0, reverse: int = 0
     ) -> Tensor:
-        """Imports CumSum or CumProd; each element is computed independently from the axis."""
+        """Imports CumSum or CumProd. Computes each element by its own reduction along the axis."""
         along = axis_of(b, integers(b, axis, "axis")[0], x.rank)
         element = sum_element(x.element)
         # The innermost loop iterates over the dimension.
