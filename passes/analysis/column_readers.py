@@ -1,12 +1,12 @@
 """
-Finds computations on a contraction's columns in its kernel, where a few neighbours decide an
-element.
+Finds readers of a contraction's columns whose elements depend on a few neighbouring columns.
 
     %h[j] = f(%p[j], %p[j + n])                 one element for two columns, of two parts
     %q[2 j + s] = g(%p[2 j], %p[2 j + 1])       two elements for two columns, in a state's memory
 
-The columns that an element reads are found by evaluation, not symbolically: the operations between
-(slices, reshapes, index maps) map each element's place to its columns.
+The kernel of the contraction can compute these readers. The columns that an element depends on are
+found by evaluation: the slices, reshapes and index maps in between are applied to the indices of
+every element.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ if TYPE_CHECKING:
     Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 MOST = 1 << 16
-"""The largest number of elements of a nest that is analysed."""
+"""Largest number of elements of a nest that is analysed."""
 
 COUNTS = (1, 2, 3, 4, 8)
-"""Numbers of columns in a group: one element is computed from at most the last of them."""
+"""Numbers of columns in a group that are tried. An element depends on one group."""
 
 PARTS = (1, 2, 3, 4)
-"""Parts of the columns that a kernel takes in turns."""
+"""Numbers of equal parts of the columns that are tried."""
 
 
 @dataclass(frozen=True)
 class ColumnReader:
-    """A nest with one result: a group of columns from `first` on gives `each` of its elements."""
+    """A nest with one result: `each` elements per group of columns, from group `first` on."""
 
     nest: Nest
     first: int
@@ -65,7 +65,7 @@ class ColumnReader:
 
     @property
     def groups(self) -> int:
-        """The number of column groups that the reader reads."""
+        """Number of column groups that the nest reads."""
         return prod(static(self.nest.shape)) // self.each
 
 
@@ -74,8 +74,9 @@ class ColumnReaders:
     """
     The nests that read `source`, a contraction's result, in groups of `count` columns.
 
-    Rows lie along the source's last dimension. A row is cut into `parts` equal parts of `columns`,
-    and its columns are numbered in turns: the first column of each part, then the second of each.
+    Rows run along the source's last dimension. A row is divided into `parts` equal parts of
+    `columns`, and its columns are numbered across the parts: the first column of each part, then
+    the second column of each part, and so on.
     """
 
     reader: Reader
@@ -88,9 +89,9 @@ class ColumnReaders:
 
 def column_readers(source: SSAValue) -> ColumnReaders:
     """
-    Finds the computations that read `source`, the result of a contraction.
+    Finds the nests that read `source`, the result of a contraction.
 
-    Raises `NotFused` if an element needs columns that are not neighbours in one group.
+    Raises `NotFused` if an element depends on columns of several groups.
     """
     try:
         reader, results = _results_behind(source)
@@ -99,7 +100,7 @@ def column_readers(source: SSAValue) -> ColumnReaders:
         ]
         read = [(nest, _columns_of(nest, source)) for nest in nests]
     except NotLoops as error:
-        raise NotFused(f"{error.op.name} behind the contraction: {error}") from error
+        raise NotFused(f"{error.op.name} after the contraction: {error}") from error
     *_, columns = extents(source)
     assert isinstance(columns, int)
     for parts, count in product(PARTS, COUNTS):
@@ -113,19 +114,17 @@ def column_readers(source: SSAValue) -> ColumnReaders:
         if all(readers):
             of_all = tuple(r for r in readers if r)
             return ColumnReaders(reader, source, count, of_all, parts, each)
-    raise NotFused(
-        f"an element is computed from columns that are not in one group of up to {COUNTS[-1]}"
-    )
+    raise NotFused(f"an element depends on columns that are not in one group of up to {COUNTS[-1]}")
 
 
 def _in_turns(numbers: Numbers, columns: int, each: int) -> Numbers:
-    """Renumbers elements of rows of `columns`: parts of `each` take turns."""
+    """Renumbers elements of rows of `columns` across parts of `each` columns."""
     row, column = numbers // columns, numbers % columns
     return row * columns + column % each * (columns // each) + column // each
 
 
 def _results_behind(source: SSAValue) -> tuple[Reader, list[Result]]:
-    """The results of a dispatch or a collective, as functions of one operation's result."""
+    """Returns the results of a dispatch or collective, as functions of one operation's result."""
     writer = definition(source)
     assert writer is not None
     block = writer.parent_block()
@@ -138,19 +137,19 @@ def _results_behind(source: SSAValue) -> tuple[Reader, list[Result]]:
 
 
 def _columns_of(nest: Nest, source: SSAValue) -> list[Numbers]:
-    """For each read of a column by the nest: the number of the column, by element."""
+    """Returns the column indices of each read of the source, for all elements of the nest."""
     import numpy as np
 
     shape = _known_sizes(nest.shape)
     if not shape or prod(shape) > MOST:
-        raise NotFused(f"its results have no dimension, or more than {MOST} elements")
+        raise NotFused(f"a reader of columns is a scalar or has more than {MOST} elements")
     ((array, _),) = nest.results
     return list(_read(array, list(np.indices(shape).reshape(len(shape), -1)), source))
 
 
 def _known_sizes(sizes: Shape) -> tuple[int, ...]:
     if any(is_dynamic(size) for size in sizes):
-        raise NotFused("it is known only at run time which columns are read")
+        raise NotFused("readers of columns need static sizes")
     return static(sizes)
 
 
@@ -161,7 +160,7 @@ def _depends(array: Array, source: SSAValue) -> bool:
 
 
 def _read(array: Array, places: list[Numbers], source: SSAValue) -> Iterator[Numbers]:
-    """Yields the source elements that the elements at these places read, as row-major numbers."""
+    """Yields the linear source indices that the array's elements at `places` read."""
     import numpy as np
 
     if not _depends(array, source):
@@ -182,7 +181,7 @@ def _read(array: Array, places: list[Numbers], source: SSAValue) -> Iterator[Num
             yield from _read(inner, moved, source)
         case _:
             raise NotFused(
-                f"columns are read through an array that is {type(array).__name__.lower()}"
+                f"columns cannot be read through an array of kind {type(array).__name__}"
             )
 
 
@@ -201,7 +200,7 @@ def _read_by_loops(array: Computed, places: list[Numbers], source: SSAValue) -> 
 
 
 def _in_groups(nest: Nest, columns: list[Numbers], count: int) -> ColumnReader | None:
-    """Describes a nest whose elements read one group of `count` columns each, else None."""
+    """Returns the reader if each element depends on one group of `count` columns, else None."""
     import numpy as np
 
     if not columns:

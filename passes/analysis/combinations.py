@@ -1,8 +1,8 @@
 """
 Recognizes reductions that can be split into partial reductions.
 
-The body of such a reduction is `accumulated <op> new`, with an associative and commutative
-operation.
+The body of such a reduction is `accumulated <op> new`, and the operation is associative and
+commutative.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ from xdsl_spirv.passes.analysis.linalg_code import yields_of
 from xdsl_spirv.passes.analysis.loops_arrays import Loops
 
 UNROLLED = 16
-"""Elements of a row that an invocation keeps in registers instead of computing them again."""
+"""Largest number of a row's elements that an invocation holds in registers."""
 
 UNROLLED_BESIDE = 49
-"""
-Largest number of steps of a reduction that is unrolled whose steps read neighbouring elements.
-"""
+"""Largest number of unrolled steps of a reduction over neighbouring elements."""
 
 
 def _lowest(type: Attribute) -> Any:
@@ -69,12 +67,12 @@ NEUTRAL: dict[type[Operation], Callable[[Attribute], Any]] = {
     arith.OrIOp: _zero,
     arith.XOrIOp: _zero,
 }
-"""Associative and commutative operations, and their neutral elements."""
+"""Neutral element of each associative and commutative operation, by element type."""
 
 
 @dataclass(frozen=True)
 class Combination:
-    """An output's element is `accumulated <op> new`."""
+    """An output whose element is `accumulated <op> new`."""
 
     op: Operation
     new: SSAValue
@@ -82,7 +80,7 @@ class Combination:
 
 
 def combinations_of(loops: Loops) -> list[Combination] | None:
-    """The combination of each output; None if a reduction cannot be split."""
+    """Returns the combination of each output; None if a reduction cannot be split."""
     carried = loops.body.args[len(loops.inputs) :]
     combinations: list[Combination] = []
     for argument, value in zip(carried, yields_of(loops.body), strict=True):
@@ -98,7 +96,6 @@ def combinations_of(loops: Loops) -> list[Combination] | None:
 
 
 def _depends(value: SSAValue, carried: Sequence[SSAValue], loops: Loops) -> bool:
-    """Whether a value of the body depends on the accumulated one."""
     values = {value}
     for op in reversed(list(loops.body.ops)):
         if any(result in values for result in op.results):

@@ -1,13 +1,12 @@
 """
-Finds epilogues that whole fragments can compute: operations that need no position, with operands
-loaded alike.
+Finds epilogues that can be computed on whole fragments, without the positions of components.
 
-Cooperative matrices of one type hold their components in the same places, which the device chooses.
-Arithmetic and conversions are instructions on the matrices themselves (CM-19, CM-26); any other
-function is computed on each invocation's components in registers, where the target says how many
-there are. Matrices of two types may hold them in different places (CM-18): between them stands a
-conversion of the matrix. A row of a bias is a load with stride 0 (CM-12), a column the same in the
-other layout. Everything else goes element by element through Workgroup memory.
+Cooperative matrices of one type hold their components at equal positions, which the device
+chooses. Arithmetic and conversions are instructions on matrices (CM-19, CM-26). Any other function
+is computed on each invocation's components in registers, if the target lists their number.
+Matrices of two types may hold components at different positions (CM-18) and need a conversion of
+the whole matrix. A row of a bias is loaded with stride 0 (CM-12), a column with stride 0 and the
+other layout. Other epilogues are computed element by element through Workgroup memory.
 """
 
 from __future__ import annotations
@@ -40,28 +39,26 @@ ON_MATRICES: tuple[type[Operation], ...] = (
     arith.TruncFOp,
     arith.SIToFPOp,
 )
-"""Operations that have a form on cooperative matrices."""
+"""Operations that have an instruction on cooperative matrices."""
 
 
 CONVERSIONS = (arith.ExtFOp, arith.TruncFOp, arith.SIToFPOp)
-"""The conversions among them, which give a matrix of another type."""
+"""Operations of `ON_MATRICES` that return a matrix of another type."""
 
 MOST_INSTRUCTIONS = 256
-"""
-Most instructions of an operation on all components of a fragment; longer code goes through a loop.
-"""
+"""Largest number of instructions on all components of a fragment. Longer code needs a loop."""
 
 OF_A_FUNCTION = 16
-"""Rough number of instructions of a function of `math`."""
+"""Approximate number of instructions of a function of `math`."""
 
 
 @dataclass(frozen=True)
 class Home:
     """
-    Says how a kernel holds a value of an epilogue's body while it computes a fragment.
+    The form in which a kernel holds a value of an epilogue's body for a fragment.
 
-    `matrix` is the element type of the matrix that holds the value, None for a constant. If
-    `spread`, the value is held as single components, in the places that such a matrix has.
+    `matrix` is the element type of the matrix that holds the value; None for a constant. If
+    `spread`, the value is held as single components, at the positions of such a matrix.
     """
 
     matrix: Attribute | None
@@ -70,8 +67,7 @@ class Home:
 
 def homes(op: linalg.ops.GenericOp) -> dict[SSAValue, Home] | None:
     """
-    Returns how each value of a body is held; None if components of two types would have to be
-    combined.
+    Returns how each value of a body is held; None if an operation mixes positions of two types.
     """
     block = op.body.block
     homes_by_value: dict[SSAValue, Home] = {
@@ -101,7 +97,7 @@ def homes(op: linalg.ops.GenericOp) -> dict[SSAValue, Home] | None:
 
 
 def _cost(op: linalg.ops.GenericOp, spread: Mapping[SSAValue, Home]) -> int:
-    """Instructions on one component."""
+    """Returns the number of instructions on one component."""
     return sum(
         OF_A_FUNCTION if body_op.name.startswith("math.") else 1
         for body_op in body_ops(op.body.block)
@@ -111,7 +107,9 @@ def _cost(op: linalg.ops.GenericOp, spread: Mapping[SSAValue, Home]) -> int:
 
 @dataclass(frozen=True)
 class MatrixAccess:
-    """Memory layout of a fragment: by rows or by columns, which are `stride` elements apart."""
+    """
+    Memory layout of a fragment: rows (or columns if not `by_rows`) are `stride` elements apart.
+    """
 
     by_rows: bool
     stride: Size
@@ -119,10 +117,10 @@ class MatrixAccess:
 
 def matrix_access(layout: Layout, fragment: tuple[int, int]) -> MatrixAccess | None:
     """
-    The way to load and store fragments of a result; None if its layout has none.
+    Returns the layout for loads and stores of fragments; None if cooperative ones are impossible.
 
-    If a walk has several axes, such as images of a batch, its last axis must be a multiple of a
-    fragment.
+    A walk with several axes, such as the images of a batch, needs a last axis that is a multiple
+    of the fragment.
     """
     _, *walks = layout.walks
     if any(
@@ -137,10 +135,7 @@ def matrix_access(layout: Layout, fragment: tuple[int, int]) -> MatrixAccess | N
 
 
 def is_componentwise(contraction: Contraction, sizes: tuple[int, int, int], target: Target) -> bool:
-    """
-    Whether the epilogue can be computed on fragments of these sizes without using the components'
-    positions.
-    """
+    """True if the epilogue can be computed on fragments of these sizes."""
     epilogue, moved = contraction.epilogue, _MatrixMoves(contraction, sizes, target)
     m, n, _ = sizes
     lanes = target.subgroup_size
@@ -157,7 +152,7 @@ def is_componentwise(contraction: Contraction, sizes: tuple[int, int, int], targ
 def are_stored_as_matrices(
     contraction: Contraction, sizes: tuple[int, int, int], target: Target
 ) -> bool:
-    """True if all results can be stored from accumulators: by their types and alignment."""
+    """True if types and alignment allow storing all results from accumulators."""
     moved, root = _MatrixMoves(contraction, sizes, target), contraction.epilogue.root.element_type
 
     def held(type: Attribute) -> bool:
@@ -174,20 +169,20 @@ def are_stored_as_matrices(
 
 @dataclass(frozen=True)
 class _MatrixMoves:
-    """The fragments of M x N that a target has, and their loads and stores."""
+    """Loads and stores of the target's fragments of M x N elements."""
 
     contraction: Contraction
     sizes: tuple[int, int, int]
     target: Target
 
     def has_matrices(self, type: Attribute) -> bool:
-        """Whether there are accumulators of a type."""
+        """True if the target has accumulators of a type."""
         shape = self.sizes[:2]
         names = {p.result for p in self.target.cooperative_matrix if p.shape[:2] == shape}
         return bool(names & {type_name(type, True), type_name(type, False)})
 
     def aligned(self, placed: Placed, stored: bool) -> bool:
-        """True if each fragment of a value in memory begins where the device can move it."""
+        """True if every fragment of a value in memory is aligned for cooperative accesses."""
         m, n, _ = self.sizes
         layout = self.contraction.layout_of_result(placed.map, placed.shape)
         access = matrix_access(layout, (m, n))
@@ -204,9 +199,9 @@ class _MatrixMoves:
 
 def _values(results: Sequence[Placed], root: Placed, components: int) -> list[Placed] | None:
     """
-    Every value of an epilogue, or None if one of them has no form on matrices.
+    Lists every value of an epilogue; None if one of them has no form on matrices.
 
-    `components` is how many an invocation has of a fragment, 0 if that is not known.
+    `components` is the number of a fragment's components in an invocation; 0 if unknown.
     """
     values: list[Placed] = []
     waiting = list(results)

@@ -1,11 +1,12 @@
 """
-Recognizes contractions: multiply-adds whose loops sort into batch, M, N and K by the index maps.
+Recognizes contractions: multiply-adds whose loops are batch, M, N or K according to the index
+maps.
 
-An operation is recognised by its computation, not by its name: `linalg.matmul`, its transposed,
-batched and mixed-precision forms, convolutions, and every `linalg.generic` equal to one of them are
-the same contraction, result[batch, M, N] += A[batch, M, K] * B[batch, K, N]. Batch, M, N and K are
-groups of any number of loops. A loop that indexes the result is in M or N if one input uses it, and
-in batch if both do. All other loops are K.
+An operation is recognized by its computation, not by its name. `linalg.matmul`, its transposed,
+batched and mixed-precision forms, convolutions, and every equal `linalg.generic` are contractions:
+result[batch, M, N] += A[batch, M, K] * B[batch, K, N]. Batch, M, N and K are groups of any number
+of loops. A loop that indexes the result belongs to M or N if one input uses the loop, and to batch
+if both inputs do. All other loops belong to K.
 """
 
 from __future__ import annotations
@@ -66,24 +67,24 @@ FLOAT_NAMES: dict[type[Attribute], str] = {
 
 
 def type_name(element_type: Attribute, signed: bool) -> str:
-    """Spells an element type as the property list of a target does."""
+    """Returns an element type's name in the target's property list, such as `s8`."""
     if isinstance(element_type, IntegerType):
         return f"{'s' if signed else 'u'}{element_type.width.data}"
     return FLOAT_NAMES.get(type(element_type), str(element_type))
 
 
 FEW = 8
-"""Rows or columns of each batch's result below which a tile is mostly empty."""
+"""Number of a batch's rows or columns up to which tiles would be mostly empty."""
 
 
 @dataclass(frozen=True)
 class Contraction:
     """
-    result[batch, M, N] = a[batch, M, K] * b[batch, K, N] + init, element type by element type.
+    result[batch, M, N] = a[batch, M, K] * b[batch, K, N] + init.
 
-    `sizes` are the sizes of the loops, in the order batch, M, N, K; `counts` says how many loops
-    each of the four has. Sizes known only at run time are symbolic. `maps` are the index maps of A,
-    B and the result. `types` names their element types as the property list of a target does.
+    `sizes` are the loops' sizes in the order batch, M, N, K (dynamic sizes are symbolic); `counts`
+    is the number of loops of each group. `maps` are the index maps of A, B and the result. `types`
+    are the names of their element types in the target's property list.
     """
 
     op: LinalgStructuredOperation
@@ -97,7 +98,7 @@ class Contraction:
 
     @property
     def kernel_name(self) -> str:
-        """`matmul_MxNxK`, `batch_matmul_BxMxNxK`, `convolution_MxNxK`; D for a dynamic size."""
+        """`matmul_MxNxK`, `batch_matmul_BxMxNxK` or `convolution_MxNxK`; D for a dynamic size."""
         kind = "convolution" if self.is_convolution else "matmul"
         if self.batch == 1:
             return f"{kind}_{named_sizes((self.m, self.n, self.k))}"
@@ -105,17 +106,17 @@ class Contraction:
 
     @cached_property
     def epilogue(self) -> Epilogue:
-        """The operations that the kernel does on the result; raises `NotFused` for others."""
+        """Operations that the kernel applies to the result; raises `NotFused` if it cannot."""
         return epilogue_of(self.op, self.maps[2])
 
     @cached_property
     def prologues(self) -> tuple[Prologue, Prologue]:
-        """The operations on A's and B's elements as the kernel loads them, the last one first."""
+        """Elementwise operations of the kernel on A and on B, the last one first."""
         return tuple(prologue_of(self.a)), tuple(prologue_of(self.b))
 
     @cached_property
     def unpackings(self) -> tuple[Unpacking | None, Unpacking | None]:
-        """The computations of A and B from packed planes in the kernel, if there are any."""
+        """Computations of A and B from packed planes in the kernel; None if there is none."""
         a, b = (
             self.unpacking(operand) if isinstance(op, Operation) and is_fused(op) else None
             for operand, op in enumerate(map(definition, (self.a, self.b)))
@@ -123,7 +124,9 @@ class Contraction:
         return a, b
 
     def unpacking(self, operand: int) -> Unpacking | None:
-        """The computation of A (0) or B (1) from packed planes, in the kernel or before."""
+        """
+        Returns the computation of A (0) or B (1) from packed planes, in the kernel or before it.
+        """
         op = definition((self.a, self.b)[operand])
         if not isinstance(op, linalg.ops.GenericOp):
             return None
@@ -134,7 +137,7 @@ class Contraction:
 
     @cached_property
     def groups(self) -> tuple[range, range, range, range]:
-        """The loops of batch, M, N and K."""
+        """Loops of batch, M, N and K."""
         batch, m, n, k = self.counts
         ends = (0, batch, batch + m, batch + m + n, batch + m + n + k)
         first, second, third, fourth = (range(ends[i], ends[i + 1]) for i in range(4))
@@ -169,7 +172,7 @@ class Contraction:
         """
         Memory layouts of A (walks batch, M, K), B (batch, N, K) and the result (batch, M, N).
 
-        If an operand is padded with zeros, its layout is that of the tensor inside: see `storage`.
+        The layout of a padded operand is that of the tensor without padding (see `storage`).
         """
         batch, m, n, k = self.groups
         return (
@@ -184,7 +187,7 @@ class Contraction:
         return layout_of(map, self._shape_by_loops(map, shape), None, self.sizes, (batch, m, n))
 
     def _shape_by_loops(self, map: AffineMap, shape: Sequence[Size]) -> tuple[Size, ...]:
-        """The shape, with each dynamic dimension replaced by the size of the loop that walks it."""
+        """Returns the shape with dynamic dimensions replaced by the sizes of their loops."""
         return tuple(
             self.sizes[e.position] if is_dynamic(size) and isinstance(e, AffineDimExpr) else size
             for e, size in zip(map.results, shape, strict=True)
@@ -192,11 +195,11 @@ class Contraction:
 
     @cached_property
     def is_dynamic(self) -> bool:
-        """Whether the size of a loop is known only when the program runs."""
+        """True if the size of a loop is dynamic."""
         return any(map(is_dynamic, self.sizes))
 
     def has_dynamic_size(self, operand: int) -> bool:
-        """Whether A (0) or B (1) has a dimension whose size is known only when the program runs."""
+        """True if A (0) or B (1) has a dynamic dimension."""
         return any(map(is_dynamic, extents((self.a, self.b)[operand])))
 
     def packing(
@@ -206,14 +209,18 @@ class Contraction:
         tile: tuple[int, int],
         words: Sequence[int] = (),
     ) -> PackingAttr:
-        """Packing of A (0) or B (1) into fragments; sizes are pairs: along M or N, and along K."""
+        """
+        Returns the packing of A (0) or B (1) in fragments.
+
+        `fragment` and `tile` are sizes along M or N, and along K.
+        """
         batch, *free, k = self.groups
         groups = (batch, free[operand], k)
         loops = [loop for group in groups for loop in group]
         if self.has_dynamic_size(operand) or any(is_dynamic(self.sizes[loop]) for loop in loops):
             raise NotAContraction(
-                f"{'ab'[operand]} = direct: sizes of {'AB'[operand]} are known only when the "
-                "program runs, and packing needs them before: use staged"
+                f"{'ab'[operand]} = direct needs static sizes, but {'AB'[operand]} has dynamic "
+                "sizes: use staged"
             )
         others = [loop for loop in range(len(self.sizes)) if loop not in loops]
         map = _reorder_loops(self.maps[operand], [*loops, *others])
@@ -239,8 +246,8 @@ class Contraction:
         """
         True if neighbours in the result belong to different batches, and M or N is tiny.
 
-        This is true of depthwise convolutions in NHWC. Tiles would take single elements out of
-        every row; loops along the channels move vectors.
+        Depthwise convolutions in NHWC have this form. Tiles would read single elements of every
+        row; loops along the channels read vectors.
         """
         *_, last = (None, *self.maps[2].results)
         own = isinstance(last, AffineDimExpr) and last.position in self.groups[0]
@@ -248,7 +255,7 @@ class Contraction:
 
     @cached_property
     def is_convolution(self) -> bool:
-        """Whether an operand is read through windows: a loop of the result slides over others."""
+        """True if an operand is read through sliding windows."""
         *_, k = self.groups
         return any(
             isinstance(part, AffineDimExpr) and part.position not in k
@@ -267,15 +274,15 @@ class Contraction:
 def element_type(value: SSAValue) -> Attribute:
     shaped = value.type
     if not isinstance(shaped, TensorType | MemRefType):
-        raise NotAContraction(f"an operand is a {shaped}, not a tensor or memref")
+        raise NotAContraction(f"an operand has type {shaped}, not a tensor or memref")
     return shaped.element_type
 
 
 def shape_of(value: SSAValue) -> tuple[Size, ...]:
-    """The sizes of a tensor's or memref's dimensions."""
+    """Returns the sizes of a tensor's or memref's dimensions."""
     shaped = value.type
     if not isinstance(shaped, TensorType | MemRefType):
-        raise NotAContraction(f"an operand is a {shaped}, not a tensor or memref")
+        raise NotAContraction(f"an operand has type {shaped}, not a tensor or memref")
     shape = extents(value)
     if 0 in shape:
         raise NotAContraction(f"an operand has the empty shape {shaped}")
@@ -283,16 +290,16 @@ def shape_of(value: SSAValue) -> tuple[Size, ...]:
 
 
 def bytes_of(value: SSAValue) -> int:
-    """Bytes of a tensor or memref; typical numbers stand for dynamic sizes."""
+    """Returns the bytes of a tensor or memref, with typical numbers for dynamic sizes."""
     return prod(map(typical, shape_of(value))) * bit_width(element_type(value)) // 8
 
 
 def storage(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:
     """
-    Returns an operand's tensor in memory, and how many elements lie before it in each dimension.
+    Returns an operand's tensor in memory, and the padding before it in each dimension.
 
-    A padded tensor is not stored: its readers read the tensor inside, and use `fill_of` outside of
-    that. A tensor that is computed element by element in the same dispatch is not stored either.
+    A padded tensor is not stored: its readers read the inner tensor, and use `fill_of` outside of
+    it. A tensor that an elementwise operation of the same dispatch computes is not stored either.
     """
     owner = value.owner
     match owner:
@@ -309,12 +316,12 @@ def storage(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:
 
 
 def packing_of(value: SSAValue) -> PackingAttr | None:
-    """The packing of an operand into fragments; None if it lies row by row."""
+    """Returns the packing of an operand in fragments or panels; None if it is not packed."""
     return value.owner.packing if isinstance(value.owner, PackedViewOp) else None
 
 
 def fill_of(value: SSAValue) -> int:
-    """The fill of an operand outside of its `storage`."""
+    """Returns the padding value around an operand's `storage`."""
     match value.owner:
         case PaddedViewOp(fill=IntegerAttr(value=number)):
             return number.data
@@ -325,15 +332,15 @@ def fill_of(value: SSAValue) -> int:
 
 
 def pads_with_zeros(op: tensor.PadOp) -> bool:
-    """True if an operation pads with zeros and does not crop."""
+    """True if a padding is of zeros and does not crop."""
     return padding_of(op) == 0
 
 
 def padding_of(op: tensor.PadOp) -> int | None:
     """
-    The number that an operation pads with: zero of any type, or a known integer.
+    Returns the padding value: 0 for zeros of any type, or a constant integer.
 
-    None if the number is not known, or if the operation crops.
+    Returns None if the value is not constant, or if the operation crops.
     """
     amounts = (*op.static_low.get_values(), *op.static_high.get_values())
     if DYNAMIC_INDEX in amounts or min(amounts, default=0) < 0:
@@ -348,7 +355,7 @@ def padding_of(op: tensor.PadOp) -> int | None:
 
 
 def _loops(map: AffineMap) -> list[int]:
-    """The loops that an index map uses, in the order of the dimensions that they walk."""
+    """Lists the loops that an index map uses, in the order of the indexed dimensions."""
     loops: dict[int, None] = {}
     for expression in map.results:
         try:
@@ -360,18 +367,18 @@ def _loops(map: AffineMap) -> list[int]:
 
 
 def _signs(block: Block) -> tuple[bool, bool]:
-    """Whether the body extends each of the two inputs as signed numbers."""
+    """Returns for each input: True if the body extends it as a signed integer."""
     factors = factors_of(block)
     if not all(factor.is_pure for factor in factors) or {0, 1} != set[int]().union(
         *(factor.inputs for factor in factors)
     ):
-        raise NotAContraction("a factor is more than one input, extended")
+        raise NotAContraction("a factor is not a single input, possibly extended")
     signs = {min(factor.inputs): factor.signed for factor in factors}
     return signs[0], signs[1]
 
 
 def as_contraction(op: object) -> Contraction | None:
-    """Returns the contraction that an operation computes; None if it computes none."""
+    """Returns the contraction that an operation computes, else None."""
     if not isinstance(op, LinalgStructuredOperation):
         return None
     try:
@@ -381,7 +388,7 @@ def as_contraction(op: object) -> Contraction | None:
 
 
 def contraction_of(op: LinalgStructuredOperation) -> Contraction:
-    """The contraction that the operation computes; raises `NotAContraction` with the reason."""
+    """Returns the contraction that an operation computes; raises `NotAContraction`."""
     for kind, count, wanted in (("input", len(op.inputs), 2), ("output", len(op.outputs), 1)):
         if count != wanted:
             verb = "multiplies" if kind == "input" else "writes"
@@ -389,7 +396,7 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
             raise NotAContraction(f"it has {count} {kind}{ending} (a contraction {verb} {wanted})")
     for value in (*op.inputs, *op.outputs):
         if element_type(value) == i1:
-            raise NotAContraction("it multiplies truth values (i1)")
+            raise NotAContraction("it multiplies booleans (i1)")
     signed = _signs(op.body.block)
     x, y, out = maps_of(op)
     ranges = _sizes(op)
@@ -400,8 +407,8 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
         raise NotAContraction(f"the result's index map {out} is not a permutation of loops")
     batch = [d for d in in_out if d in in_x and d in in_y]
     free = [d for d in in_out if d not in batch]
-    # B owns the result's last dimension, so that rows of the result are contiguous. A loop that is
-    # in neither input repeats the result: it goes where its neighbour goes.
+    # B owns the result's last dimension, so that rows of the result are contiguous. A loop that no
+    # input uses repeats the result; it belongs to N if it is the last one, else to M.
     swapped = bool(free) and free[-1] in in_x
     values = (op.inputs[1], op.inputs[0]) if swapped else (op.inputs[0], op.inputs[1])
     maps = (y, x) if swapped else (x, y)
@@ -431,10 +438,10 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
 
 def _b_is_first(of_b: list[int], maps: Sequence[AffineMap], in_out: list[int]) -> bool:
     """
-    True if the loops of K should follow B's order in memory rather than A's.
+    True if the loops of K follow B's memory order, False if A's.
 
-    They follow the operand that is read through windows, or else the one whose innermost loop is a
-    loop of K.
+    They follow the operand that is read through windows, or else the operand that is contiguous
+    along K.
     """
     in_windows = [any(not isinstance(e, AffineDimExpr) for e in map.results) for map in maps]
     if in_windows[0] != in_windows[1]:
@@ -443,17 +450,18 @@ def _b_is_first(of_b: list[int], maps: Sequence[AffineMap], in_out: list[int]) -
 
 
 def _sizes(op: LinalgStructuredOperation) -> list[Size]:
-    """The size of each loop, taken from a dimension that this loop alone walks."""
+    """Returns the size of each loop."""
     for value in (*op.inputs, *op.outputs):
         shape_of(value)
     sizes = loop_extents(op)
     if None in sizes:
-        raise NotAContraction(f"no operand gives the size of loop d{sizes.index(None)}")
+        raise NotAContraction(
+            f"no operand dimension determines the size of loop d{sizes.index(None)}"
+        )
     return [size for size in sizes if size is not None]
 
 
 def _reorder_loops(map: AffineMap, order: Sequence[int]) -> AffineMap:
-    """The map over loops in another order: the i-th new loop is `order[i]`."""
     new = [AffineDimExpr(order.index(d)) for d in range(len(order))]
     return map.replace_dims_and_symbols(new, [], len(order), 0)
 
@@ -462,7 +470,7 @@ def canonical_form(
     contraction: Contraction, a: SSAValue, b: SSAValue, init: SSAValue
 ) -> linalg.ops.GenericOp:
     """
-    The one form of a contraction, on the given operands (tensors or memrefs).
+    Builds the canonical form of a contraction on the given tensors or memrefs.
 
     Loops in the order batch, M, N, K; A before B; body `init + ext(a) * ext(b)`.
     """

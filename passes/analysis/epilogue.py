@@ -1,9 +1,10 @@
 """
-Derives the elementwise part of a contraction's kernel from a dispatch or a collective.
+Derives the elementwise operations around a contraction that its kernel computes.
 
-For every value that takes part, the contraction's loops that walk its dimensions are known, so that
-each element can be computed next to the accumulator of its place. In a dispatch a value is defined
-by the operation that returns it, in a collective by the operation that writes its buffer.
+Each value that takes part is mapped from the contraction's loops to its dimensions, so that each
+element can be computed from the accumulator at the corresponding position. In a dispatch, a value
+is defined by the operation that returns it; in a collective, by the operation that writes its
+buffer.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from xdsl_spirv.passes.analysis.sizes import extents
 
 
 class NotFused(NotAContraction):
-    """The reason why an operation next to a contraction cannot be computed in its kernel."""
+    """An operation next to a contraction cannot be computed in the contraction's kernel."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,14 @@ class Epilogue:
     """
     The operations that a kernel applies to a contraction's result, `root`.
 
-    `results` are stored and `operands` are read from memory; their types may differ from the
-    root's. If nothing is applied, the root is the only result. `reductions` are sums over rows of a
-    tensor in memory, which a kernel of few rows computes beside the products. Instead of results,
-    other operations that read `source` may compute the stored values: see `column_readers`.
+    `results` are stored, `operands` are read from memory; their types may differ from the root's.
+    Without operations, the root is the only result. `reductions` are sums over rows of a tensor in
+    memory, which a kernel of few rows computes with the products. If `source` is set, the stored
+    values are computed by other operations that read `source` (see `column_readers`), and
+    `results` is empty.
 
-    If the root's last two dimensions are parts and columns, an element may be computed from the
-    same column of several parts. Results then have no dimension of parts.
+    If the root's last two dimensions are parts and columns, an element may depend on one column of
+    several parts. Results then lack the dimension of parts.
     """
 
     root: Placed
@@ -76,12 +78,12 @@ class Epilogue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the result is stored as the contraction leaves it."""
+        """True if the contraction's result is stored unchanged."""
         return self.results == (self.root,)
 
     @property
     def parts(self) -> int:
-        """Number of parts of the root: an element is computed from the same column of each part."""
+        """Number of parts of the root; an element may depend on one column of each part."""
         if len(self.results[0].map.results) == len(self.root.map.results):
             return 1
         parts = self.root.shape[-2]
@@ -89,13 +91,15 @@ class Epilogue:
         return parts
 
     def part_of(self, placed: Placed) -> int:
-        """The number of the part of the root that is read."""
+        """Returns the index of the root's part that `placed` reads."""
         part = placed.map.results[-2] if self.parts > 1 else None
         return part.value if isinstance(part, AffineConstantExpr) else 0
 
 
 def definition(value: SSAValue) -> Operation | None:
-    """The operation that computes a value of a dispatch or collective; None if from outside."""
+    """
+    Returns the operation that computes a value of a dispatch or collective; None if there is none.
+    """
     if isinstance(value, BlockArgument) and not isinstance(value.type, MemRefType):
         return None
     if not isinstance(value.type, MemRefType):
@@ -113,30 +117,37 @@ def definition(value: SSAValue) -> Operation | None:
 
 
 def is_fused(op: Operation) -> bool:
-    """Whether an operation is in a dispatch or collective, which one kernel computes."""
+    """True if an operation is in a dispatch or collective, which one kernel computes."""
     return isinstance(op.parent_op(), DispatchOp | CollectiveOp)
 
 
 def results_of(op: LinalgStructuredOperation) -> Sequence[SSAValue]:
-    """The results of an operation: its tensors, or the buffers that it writes."""
+    """Returns the results of an operation: its tensors, or the buffers that it writes."""
     return op.results or op.outputs
 
 
 def operand_of(placed: Placed, op: linalg.ops.GenericOp, number: int) -> Placed:
-    """An input of the operation that makes a value; raises `NotFused` if its place is unknown."""
+    """
+    Returns an input of the operation that defines `placed`, with its map.
+
+    Raises `NotFused` if loops of the operation do not index its result.
+    """
     *reads, write = (attribute.data for attribute in op.get_indexing_maps())
     dims = placed.map.num_dims
     map = compose_map(reads[number], loops_of(write, placed.map.results), dims)
     if map is None:
-        raise NotFused(f"input {number} of a fused {op.name} is read along loops of its own")
+        raise NotFused(
+            f"input {number} of a fused {op.name} depends on loops that do not index its result"
+        )
     return Placed(op.inputs[number], map)
 
 
 def prologue_of(value: SSAValue) -> list[linalg.ops.GenericOp]:
     """
-    Returns the operations that compute a contraction's operand from memory, the last one first.
+    Returns the elementwise operations between a contraction's operand and memory, the last one
+    first.
 
-    Empty outside of a dispatch or collective.
+    Returns [] outside of a dispatch or collective.
     """
     prologue: list[linalg.ops.GenericOp] = []
     op = definition(value)
@@ -155,18 +166,18 @@ def prologue_of(value: SSAValue) -> list[linalg.ops.GenericOp]:
 
 
 def _is_in_place(op: linalg.ops.GenericOp) -> bool:
-    """Whether each element is computed from the one in the same place of one other value."""
+    """True if each element depends only on the element with equal indices of one operand."""
     maps = [attribute.data for attribute in op.get_indexing_maps()]
     return is_pointwise(op) and len(maps) == 2 and maps[0] == maps[1]
 
 
 def epilogue_of(root: LinalgStructuredOperation, map: AffineMap) -> Epilogue:
     """
-    Returns the operations that the dispatch or collective around a contraction applies to its
+    Returns the operations that the surrounding dispatch or collective applies to a contraction's
     result.
 
-    `map` says which loops walk the result's dimensions. Raises `NotFused` for an operation that
-    cannot be computed from the accumulators.
+    `map` maps loops to the result's dimensions. Raises `NotFused` for an operation that cannot be
+    computed from the accumulators.
     """
     (result,) = results_of(root)
     placed = Placed(result, map)
@@ -181,7 +192,9 @@ def epilogue_of(root: LinalgStructuredOperation, map: AffineMap) -> Epilogue:
     if not stored and source is None:
         raise NotFused("no result of the contraction leaves the kernel")
     if stored and source is not None:
-        raise NotFused("the contraction's result is stored, and read by operations of the kernel")
+        raise NotFused(
+            "the contraction's result is both stored and read by other operations of the kernel"
+        )
     operands: dict[Placed, None] = {}
     reductions: dict[Placed, None] | None = {} if is_of_rows else None
     for link in stored if source is None else [source]:
@@ -197,9 +210,9 @@ def _chain(
     block: Block, root: LinalgStructuredOperation, placed: Placed, may_end: bool
 ) -> dict[SSAValue, Placed]:
     """
-    Maps the result, and each value computed from it elementwise, to its placed form.
+    Returns the contraction's result and each value computed from it elementwise, with maps.
 
-    Other operations may read these values only if `may_end` is set; otherwise raises `NotFused`.
+    Other operations may read these values only if `may_end`; otherwise raises `NotFused`.
     """
     chain = {placed.value: placed}
     schedule = schedule_of(root)
@@ -209,9 +222,7 @@ def _chain(
         if isinstance(op, linalg.ops.GenericOp) and any(v in chain for v in op.inputs):
             try:
                 if not is_pointwise(op):
-                    raise NotFused(
-                        f"{op.name} on the contraction's result is not element by element"
-                    )
+                    raise NotFused(f"{op.name} on the contraction's result is not elementwise")
                 follower = _follow(op, chain, placed if in_fragments else None)
                 chain[follower.value] = follower
             except NotFused:
@@ -222,7 +233,7 @@ def _chain(
 
 
 def _source(chain: dict[SSAValue, Placed]) -> Placed | None:
-    """The value of the chain that other operations read, None if none is read by others."""
+    """Returns the value of the chain that other operations read; None if there is none."""
     ops = {definition(value) for value in chain}
     read = [
         link
@@ -232,12 +243,14 @@ def _source(chain: dict[SSAValue, Placed]) -> Placed | None:
         )
     ]
     if len(read) > 1:
-        raise NotFused("operations of the kernel read several results of the contraction")
+        raise NotFused(
+            "operations of the kernel read several values computed from the contraction's result"
+        )
     return read[0] if read else None
 
 
 def _is_read(op: Operation, index: int) -> bool:
-    """Whether an operation reads this operand; a value that leaves a dispatch is not read."""
+    """True if an operation reads this operand. A terminator does not count as a reader."""
     if isinstance(op, LinalgStructuredOperation):
         return index < len(op.inputs)
     return not op.has_trait(IsTerminator)
@@ -246,23 +259,26 @@ def _is_read(op: Operation, index: int) -> bool:
 def _follow(
     op: linalg.ops.GenericOp, chain: dict[SSAValue, Placed], in_parts: Placed | None
 ) -> Placed:
-    """Places the result of an operation that reads values of the chain, or a part of `in_parts`."""
+    """Returns the result of an operation on values of the chain, or on a part of `in_parts`."""
     *reads, write = (attribute.data for attribute in op.get_indexing_maps())
     for value, read in zip(op.inputs, reads, strict=True):
         if value not in chain:
             continue
         part = in_parts is not None and value is in_parts.value and _is_of_part(read)
         if not is_permutation(read) and not part:
-            raise NotFused(f"{op.name} does not read the contraction's result place by place")
+            raise NotFused(
+                f"the index map with which {op.name} reads the contraction's result is not a "
+                "permutation"
+            )
         loops: list[AffineExpr | None] = loops_of(read, chain[value].map.results)
         map = compose_map(write, loops, chain[value].map.num_dims)
         if map is not None:
             return Placed(results_of(op)[0], map)
-    raise NotFused(f"{op.name} does not compute its elements from the contraction's result")
+    raise NotFused(f"the contraction's result does not determine the indices of {op.name}")
 
 
 def _is_of_part(map: AffineMap) -> bool:
-    """True if a map reads one whole part: a constant number before the last dimension."""
+    """True if a map reads one whole part: a constant index before the last dimension."""
     if not map.results:
         return False
     *outer, part, last = (None, *map.results)
@@ -286,7 +302,8 @@ def _position(value: SSAValue, block: Block) -> int:
 
 def row_sum_of(op: Operation | None) -> linalg.ops.GenericOp | None:
     """
-    The operation, if it sums the last, contiguous dimension of a tensor in memory, else None.
+    Returns the operation if it sums the last, contiguous dimension of a tensor in memory, else
+    None.
 
         %s[i, j] = sum over k of f(%x[i, j, k])    in f32, from 0, of static sizes k
     """
@@ -311,14 +328,14 @@ def row_sum_of(op: Operation | None) -> linalg.ops.GenericOp | None:
 
 
 def _check_read(read: Placed, root: Placed, stored: Sequence[Placed]) -> None:
-    """Raise `NotFused` if the root is read at another place than the stored element's."""
+    """Raises `NotFused` if the root is read at another position than the stored element's."""
     if read.map == root.map:
         return
     *outer, part, last = (None, *read.map.results)
     *own, loop, own_last = (None, *root.map.results)
     elsewhere = (outer, last) != (own, own_last) or not isinstance(part, AffineConstantExpr)
     if elsewhere or any(loop in link.map.results for link in stored):
-        raise NotFused("the contraction's result is read at two places for one element")
+        raise NotFused("an element depends on two elements of the contraction's result")
 
 
 def _collect(
@@ -327,7 +344,7 @@ def _collect(
     operands: dict[Placed, None],
     reductions: dict[Placed, None] | None,
 ) -> None:
-    """Collect the operands of a value's computation, also the root and allowed row sums."""
+    """Adds the operands and allowed row sums that a value depends on, and the root."""
     if placed.value is root.value:
         operands[placed] = None
         return
@@ -346,6 +363,8 @@ def _collect(
         case _ if isinstance(placed.value.type, TensorType | MemRefType) and op.name not in (
             "arith.constant"
         ):
-            raise NotFused(f"{op.name} cannot be computed element by element in the kernel")
+            raise NotFused(
+                f"{op.name} is not elementwise, so that the contraction's kernel cannot compute it"
+            )
         case _:
             pass

@@ -1,11 +1,11 @@
 """
-Computes factors that are more than a plain input before the contraction, element by element.
+Moves the computation of a factor out of a contraction, to an elementwise operation before it.
 
     sum of extf(a) * (sitofp(b) * s)  ->  b' = sitofp(b) * s, elementwise; sum of extf(a) * b'
 
-No value changes: the elementwise operation computes what the body did, in the same types, once for
-each element instead of once for each product. It has the index space of the input with the most
-dimensions; the others (a scale of each channel, a scalar) are broadcast over it.
+The elementwise operation computes the factor in equal types, once for each element instead of once
+for each product, so no result changes. Its shape is that of the factor's input with the most
+dimensions; other inputs (a scale of each channel, a scalar) are broadcast.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from xdsl_spirv.passes.analysis.pointwise import (
 
 def with_pure_factors(op: LinalgStructuredOperation) -> LinalgStructuredOperation:
     """
-    Returns the operation, or a replacement whose factors are two inputs, at most extended.
+    Returns the operation, or a replacement whose two factors are inputs, possibly extended.
 
-    Raises `NotAContraction`, and changes nothing, if the factors share an input or an input has no
-    index space of its own.
+    Raises `NotAContraction`, and changes nothing, if the factors share an input or no input of a
+    factor has all its indices.
     """
     x, y = factors_of(op.body.block)
     if x.is_pure and y.is_pure and len(op.inputs) == 2:
@@ -66,22 +66,24 @@ def with_pure_factors(op: LinalgStructuredOperation) -> LinalgStructuredOperatio
 
 def _check(op: LinalgStructuredOperation, factors: tuple[Factor, Factor]) -> None:
     if not all(isinstance(value.type, TensorType) for value in op.outputs):
-        raise NotAContraction("a factor is more than an input, and there is no tensor to put it in")
+        raise NotAContraction(
+            "a factor is not a plain input, and an operation on buffers cannot precompute it"
+        )
     if len(op.outputs) != 1:
         raise NotAContraction(f"it has {len(op.outputs)} outputs, not 1")
     x, y = factors
     for factor in factors:
         if not factor.inputs:
-            raise NotAContraction("a factor reads no input")
+            raise NotAContraction("a factor does not depend on an input")
     if x.inputs & y.inputs:
-        raise NotAContraction(f"input {min(x.inputs & y.inputs)} is in both factors")
+        raise NotAContraction(f"both factors depend on input {min(x.inputs & y.inputs)}")
     unused = set(range(len(op.inputs))) - x.inputs - y.inputs
     if unused:
-        raise NotAContraction(f"input {min(unused)} is in neither factor")
+        raise NotAContraction(f"no factor depends on input {min(unused)}")
 
 
 class _Prepared:
-    """One factor of a contraction, as an input of its own."""
+    """One factor of a contraction, as a separate input."""
 
     def __init__(self, op: LinalgStructuredOperation, factor: Factor, other: Factor):
         self.op = op
@@ -97,9 +99,7 @@ class _Prepared:
         self.maps = [own_map(maps[i], self.map) for i in self.inputs]
 
     def build(self) -> SSAValue:
-        """
-        Returns the operand: the input itself, or a value that is computed before the operation.
-        """
+        """Returns the factor's operand: the input, or a value computed before the operation."""
         main = self.op.inputs[self.inputs[0]]
         if self.factor.is_pure:
             return main
@@ -121,14 +121,14 @@ class _Prepared:
 
 
 _HALVES: dict[type[Attribute], int] = {Float16Type: 11, BFloat16Type: 8}
-"""Bits of the integers that a 16-bit float always holds exactly."""
+"""Width of the integers that each 16-bit float type represents exactly."""
 
 
 def _narrow(factor: Factor, other: Factor) -> Attribute | None:
     """
-    The 16-bit float type to which an 8-bit integer factor is converted exactly, else None.
+    Returns the 16-bit float type to which an 8-bit integer factor converts exactly, else None.
 
-    It is the other factor's type, so matrix units can multiply both.
+    The type is that of the other factor, so that matrix units can multiply both.
     """
     owner = factor.source.owner
     if not isinstance(owner, arith.SIToFPOp | arith.UIToFPOp):
@@ -156,7 +156,7 @@ def own_map(map: AffineMap, main: AffineMap) -> AffineMap:
         for position, result in enumerate(main.results):
             if result == expression:
                 return AffineDimExpr(position)
-        raise NotAContraction(f"a factor's input is indexed by {expression}, another's is not")
+        raise NotAContraction(f"only one input of a factor is indexed by {expression}")
 
     if map == main:
         return AffineMap.identity(rank)
@@ -171,9 +171,9 @@ def elementwise(
     before: Operation,
 ) -> SSAValue:
     """
-    Inserts an all-parallel `linalg.generic` before an operation, of the shape of the first input.
+    Inserts an elementwise `linalg.generic` before an operation, of the first input's shape.
 
-    `maps` are over that input's dimensions; `body` takes one more argument, the output.
+    `maps` are over that input's dimensions. `body` needs an additional argument for the output.
     """
     main = tensor_type(inputs[0])
     if DYNAMIC_INDEX in main.get_shape():

@@ -1,12 +1,11 @@
 """
-Describes where a contraction's elements lie in memory: as walks over memory instead of indices.
+Describes memory layouts of a contraction's operands as walks over groups of loops.
 
 The loops of a contraction are sorted into groups (batch, M, N, K), and one number counts through
-each group. An operand is row-major and its index map linear, so an element's address is a sum over
-the groups: a constant, and for each group what its number contributes. A group whose loops are
-contiguous in memory is one `Axis`, whatever the rank of the tensor. Numbers of other groups are
-split by division. So a matrix, a batch of matrices and the windows of a convolution are the same
-thing here.
+each group. An operand is row-major and its index map linear, so an element's address is a constant
+plus one term for each group's number. A group whose loops are contiguous in memory is a single
+`Axis`, whatever the rank of the tensor. The numbers of other groups are split by division. In this
+way a matrix, a batch of matrices and the windows of a convolution have one description.
 
 A coordinate that may leave its dimension (the border of a padded convolution) is a `Guard`.
 """
@@ -32,25 +31,25 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, common_divisor, su
 
 
 class NotLinear(ValueError):
-    """An index expression that is not a sum of multiples of loops."""
+    """An index expression is not a sum of multiples of loops."""
 
 
 @dataclass(frozen=True)
 class Linear:
-    """`start` + the sum of `factors[d]` * loop d."""
+    """The number `start` + the sum of `factors[d]` * loop d."""
 
     start: int
     factors: tuple[int, ...]
 
     def span(self, sizes: Sequence[Size]) -> tuple[Size, Size]:
-        """The least and the greatest value over loops of these sizes."""
+        """Returns the least and the greatest value for loops of these sizes."""
         ends = [(f, f * (size - 1)) for f, size in zip(self.factors, sizes, strict=True)]
         least, greatest = ([end for f, end in ends if f * sign > 0] for sign in (-1, 1))
         return self.start + sum(least), self.start + sum(greatest)
 
 
 def linear(expression: AffineExpr, loops: int) -> Linear:
-    """An index expression as a linear function; raises `NotLinear` for a division or remainder."""
+    """Converts an index expression to a linear function; raises `NotLinear`."""
     match expression:
         case AffineConstantExpr(value=value):
             return Linear(value, (0,) * loops)
@@ -73,7 +72,7 @@ def linear(expression: AffineExpr, loops: int) -> Linear:
 
 @dataclass(frozen=True)
 class Axis:
-    """`size` elements, `stride` apart; `steps` is what a step adds to each guarded coordinate."""
+    """`size` elements, `stride` apart. `steps` are the increments of the guarded coordinates."""
 
     size: Size
     stride: Size
@@ -81,7 +80,7 @@ class Axis:
 
 
 Walk: TypeAlias = tuple[Axis, ...]
-"""The axes that one number counts through, outermost first. Empty for a single place."""
+"""Axes that one number counts through, outermost first. Empty if there is only one position."""
 
 
 def walk_size(walk: Walk) -> Size:
@@ -90,7 +89,9 @@ def walk_size(walk: Walk) -> Size:
 
 @dataclass(frozen=True)
 class Guard:
-    """A coordinate that must lie in 0 .. `size` - 1; it is `start` where all walks begin."""
+    """
+    A coordinate that must lie in 0 .. `size` - 1. `start` is its value at the start of all walks.
+    """
 
     start: int
     size: Size
@@ -101,7 +102,7 @@ class Layout:
     """
     Memory layout of an operand: an address is `start` plus one term per walk, in elements.
 
-    There is one walk for each group of loops that the layout was made for.
+    There is one walk for each group of loops.
     """
 
     start: Size
@@ -110,10 +111,10 @@ class Layout:
 
     def run(self, walk: int) -> int:
         """
-        Elements that may be moved as one along a walk.
+        Returns the largest number of contiguous, aligned elements along a walk.
 
-        Any number that divides it divides every place where such a piece can begin, and no piece
-        crosses a guard. 1 where neighbours along the walk are not neighbours in memory.
+        Vectors of any divisor of this number start at a multiple of their length and do not cross
+        a guard. 1 if the walk is not contiguous.
         """
         if not self.is_contiguous(walk):
             return 1
@@ -125,11 +126,11 @@ class Layout:
         return common_divisor(last.size, self.start, *strides)
 
     def is_contiguous(self, walk: int) -> bool:
-        """Whether neighbours along a walk are neighbours in memory."""
+        """True if neighbours along a walk are neighbours in memory."""
         return bool(self.walks[walk]) and self.walks[walk][-1].stride == 1
 
     def in_vectors(self, walk: int, vector: int) -> Layout:
-        """The layout in units of `vector` elements along a walk; `vector` divides its `run`."""
+        """Returns the layout in units of `vector` contiguous elements along a walk."""
         if vector == 1:
             return self
         walks = tuple(
@@ -146,7 +147,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class RowMajor:
-    """A row-major tensor of `shape`; `indices` gives the index of each dimension by the loops."""
+    """A row-major tensor of `shape`. `indices` are the linear functions of loops that index it."""
 
     indices: tuple[Linear, ...]
     shape: tuple[Size, ...]
@@ -155,7 +156,7 @@ class RowMajor:
     def read(
         map: AffineMap, loops: int, shape: Sequence[Size], low: Sequence[int] | None = None
     ) -> RowMajor:
-        """A tensor that is read through `map` minus `low`; raises `NotLinear`."""
+        """Returns a tensor that is indexed by `map` minus `low`; raises `NotLinear`."""
         indices = [linear(expression, loops) for expression in map.results]
         pairs = zip(indices, low or [0] * len(indices), strict=True)
         moved = tuple(Linear(index.start - before, index.factors) for index, before in pairs)
@@ -163,16 +164,16 @@ class RowMajor:
 
     @cached_property
     def strides(self) -> list[Size]:
-        """The distance of elements along each dimension."""
+        """Stride of each dimension, in elements."""
         return [prod(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
 
     @property
     def start(self) -> Size:
-        """The element where all loops are 0."""
+        """Offset of the element at which all loops are 0."""
         return sum(s * index.start for s, index in zip(self.strides, self.indices, strict=True))
 
     def step(self, loop: int) -> Size:
-        """The distance of elements along a loop."""
+        """Returns the stride of a loop, in elements."""
         pairs = zip(self.strides, self.indices, strict=True)
         return sum(stride * index.factors[loop] for stride, index in pairs)
 
@@ -180,7 +181,7 @@ class RowMajor:
         """
         True if an index of loops of these sizes provably leaves its dimension.
 
-        An index along a dynamic dimension counts as inside unless a padding says otherwise.
+        A dynamic dimension counts as large enough unless padding proves otherwise.
         """
         least, greatest = self.indices[dimension].span(sizes)
         return surely_below(least, 0) or surely_below(self.shape[dimension] - 1, greatest)
@@ -194,10 +195,10 @@ def layout_of(
     groups: Sequence[range],
 ) -> Layout:
     """
-    The layout of a row-major tensor of `shape`, read through `map` minus `low`.
+    Returns the layout of a row-major tensor of `shape`, indexed by `map` minus `low`.
 
-    `sizes` are the loops', `groups` says which loops each walk is made of. `low` is the padding
-    before the tensor in each dimension.
+    `sizes` are the loops' sizes, `groups` the loops of each walk. `low` is the padding before the
+    tensor in each dimension.
     """
     place = RowMajor.read(map, len(sizes), shape, low)
     guarded: list[tuple[Linear, Size]] = []

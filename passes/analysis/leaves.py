@@ -1,8 +1,8 @@
 """
 Finds the tensors in memory from which a contraction's operand is computed, read by linear indices.
 
-    %w = linalg.generic ins(%q, %d) { ... }      leaves of %w: %q and %d, each by the contraction's
-    contraction ins(%x, %w)                      loops
+%w = linalg.generic ins(%q, %d) { ... }      leaves of %w: %q and %d, each by the contraction's
+contraction ins(%x, %w)                      loops
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 @dataclass(frozen=True)
 class Leaf:
     """
-    A row-major tensor in memory, by the contraction's loops: `start` + `strides[d]` * loop d.
+    A row-major tensor in memory, indexed by the contraction's loops: `start` + `strides[d]` * loop
+    d.
 
-    Where an index of `guards` is not below its size, the element is `fill`: the operand is padded.
+    If an index of `guards` is not below its size, the element is the padding value `fill`.
     """
 
     placed: Placed
@@ -45,12 +46,12 @@ class Leaf:
 
     @cached_property
     def loops(self) -> frozenset[int]:
-        """The loops that decide which element is read."""
+        """Loops on which the element's address depends."""
         return frozenset(loop for loop, stride in enumerate(self.strides) if stride != 0)
 
     @property
     def fast_loop(self) -> int | None:
-        """The loop along which elements lie side by side."""
+        """The loop with stride 1; None if there is none."""
         return next((loop for loop, stride in enumerate(self.strides) if stride == 1), None)
 
     def is_guarded(self, loop: int) -> bool:
@@ -61,9 +62,9 @@ class Leaf:
         self, sizes: Sequence[Size], loops: Collection[int], most_bytes: int
     ) -> dict[int, int]:
         """
-        The largest aligned piece of at most `most_bytes`: iterations by loop, out of `loops`.
+        Returns the largest aligned block of at most `most_bytes`: iterations of each of `loops`.
 
-        Pieces of this form cover the elements at all iterations of all loops.
+        Such blocks cover all iterations of all loops.
         """
         count = max(1, most_bytes * 8 // bit_width(self.element))
         while count > 1:
@@ -77,7 +78,7 @@ class Leaf:
         self, sizes: Sequence[Size], loops: Collection[int], count: int
     ) -> dict[int, int] | None:
         """
-        The iterations of each loop in an aligned piece; None if the loops cannot be divided so.
+        Returns the iterations of each loop in an aligned block of `count`; None if impossible.
         """
         taken: dict[int, int] = {}
         left, stride = count, 1
@@ -97,8 +98,9 @@ class Leaf:
 
     def width(self, unit: dict[int, int], most_bytes: int) -> int:
         """
-        Number of elements that one load of a unit can have. A unit is `unit[loop]` iterations of
-        some loops, and begins at a multiple of these numbers.
+        Returns the number of elements in one load of a unit.
+
+        A unit is `unit[loop]` iterations of some loops, and begins at a multiple of these numbers.
         """
         inner = {loop: n for loop, n in unit.items() if n > 1 and self.strides[loop] != 0}
         if any(is_dynamic(self.strides[loop]) or self.is_guarded(loop) for loop in inner):
@@ -125,9 +127,9 @@ class Leaf:
 
 def leaves_of(value: SSAValue, map: AffineMap, sizes: Sequence[Size]) -> tuple[Leaf, ...]:
     """
-    The leaves of an operand whose dimensions `map` gives by loops of these sizes.
+    Returns the leaves of an operand whose dimensions `map` indexes by loops of these sizes.
 
-    Raises `NotFused` for a value that cannot be computed from tensors in memory element by element.
+    Raises `NotFused` for a value that is not computed elementwise from tensors in memory.
     """
     leaves: dict[Placed, Leaf] = {}
     _collect(Placed(value, map), sizes, leaves)
@@ -141,7 +143,7 @@ def _collect(placed: Placed, sizes: Sequence[Size], leaves: dict[Placed, Leaf]) 
             if definition(inner.value) is None:
                 leaves[inner] = leaf_of(inner, sizes, fill_of(placed.value))
             else:
-                raise NotFused("an operand is computed, and then padded")
+                raise NotFused("an operand is computed before it is padded")
         case None | SelectedViewOp():
             if isinstance(placed.value.type, TensorType | MemRefType):
                 leaves[placed] = leaf_of(placed, sizes)
@@ -153,13 +155,11 @@ def _collect(placed: Placed, sizes: Sequence[Size], leaves: dict[Placed, Leaf]) 
         case _ if op.name == "arith.constant":
             pass
         case _:
-            raise NotFused(
-                f"an operand comes from {op.name}, which is not an element-wise operation"
-            )
+            raise NotFused(f"an operand is computed by {op.name}, which is not elementwise")
 
 
 def read_through_padding(placed: Placed) -> Placed | None:
-    """The tensor inside of a padding with a constant, by the same loops; None for others."""
+    """Returns the tensor inside of a constant padding, with its map; None for other values."""
     owner = placed.value.owner
     if isinstance(owner, tensor.PadOp) and padding_of(owner) is None:
         return None
@@ -172,10 +172,9 @@ def read_through_padding(placed: Placed) -> Placed | None:
 
 def leaf_of(placed: Placed, sizes: Sequence[Size], fill: int | None = None) -> Leaf:
     """
-    The leaf of a tensor, surrounded by `fill` if that is given.
+    Returns the leaf of a tensor; `fill` is the padding value around it.
 
-    Raises `NotFused` if the tensor is read outside of its bounds, or at an index that is not
-    linear.
+    Raises `NotFused` if an index is not linear, or out of bounds without padding.
     """
     shape = [
         sizes[e.position] if is_dynamic(size) and isinstance(e, AffineDimExpr) else size
@@ -189,6 +188,6 @@ def leaf_of(placed: Placed, sizes: Sequence[Size], fill: int | None = None) -> L
         (place.indices[n], size) for n, size in enumerate(shape) if place.leaves(n, sizes)
     )
     if outside and fill is None:
-        raise NotFused("an operand is read outside of its bounds")
+        raise NotFused("an operand is read out of bounds")
     alone = (0 if size == 1 else place.step(loop) for loop, size in enumerate(sizes))
     return Leaf(placed, place.start, tuple(alone), outside, fill or 0)

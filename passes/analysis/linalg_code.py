@@ -1,4 +1,4 @@
-"""Writes `linalg` and `tensor` operations: generics, empty and filled tensors, reshapes."""
+"""Builds `linalg` and `tensor` operations: generics, empty and filled tensors, reshapes."""
 
 from __future__ import annotations
 
@@ -33,35 +33,35 @@ from xdsl_spirv.passes.analysis.sizes import empty_of, extents
 from xdsl_spirv.upstream.linalg_bodies import cast_to
 
 Body: TypeAlias = Callable[[Builder, Sequence[SSAValue]], Operation | SSAValue]
-"""Writes the operations on elements; returns the value that the body yields."""
+"""Function that emits operations on elements and returns the value that the body yields."""
 
 
 def tensor_type(value: SSAValue) -> TensorType[Attribute]:
-    """The type of a value that is a tensor."""
+    """Returns the type of a value, which must be a tensor."""
     assert isinstance(value.type, TensorType)
     return value.type
 
 
 def maps_of(op: LinalgStructuredOperation) -> list[AffineMap]:
-    """The index maps of an operation's inputs and outputs."""
+    """Returns the index maps of an operation's inputs and outputs."""
     return [attribute.data for attribute in op.get_indexing_maps()]
 
 
 def dimension_of(map: AffineMap, loop: int) -> int | None:
-    """The dimension whose index is a loop alone; None if the loop walks none, or others too."""
+    """Returns the dimension that only `loop` indexes; None if there is none."""
     places = [at for at, e in enumerate(map.results) if loop in e.used_dims()]
     plain = len(places) == 1 and map.results[places[0]] == AffineDimExpr(loop)
     return places[0] if plain else None
 
 
 def yields_of(block: Block) -> Sequence[SSAValue]:
-    """The values that the last operation of a block returns."""
+    """Returns the operands of a block's terminator."""
     assert block.last_op is not None
     return block.last_op.operands
 
 
 def number_of_type(number: float, type: Attribute) -> IntegerAttr | FloatAttr:
-    """A number as a constant of a type."""
+    """Returns a number as an attribute of a type."""
     if isinstance(type, IntegerType | IndexType):
         return IntegerAttr(int(number), type)
     assert isinstance(type, AnyFloat)
@@ -79,8 +79,8 @@ def make_generic(
     """
     Builds a generic, with the source location and attributes of the operation `like`.
 
-    Without maps, every operand has the result's places; without kinds, loops that the last output
-    does not name are reductions.
+    Default maps are identities. By default, loops that do not index the last output are
+    reductions.
     """
     outs = [outputs] if isinstance(outputs, SSAValue) else outputs
     if maps is None:
@@ -109,7 +109,9 @@ def make_generic(
 
 
 def product_body(types: Sequence[Attribute], signed: tuple[bool, bool]) -> Block:
-    """The body `c + cast(a) * cast(b)` of a contraction, casts as `signed` says for integers."""
+    """
+    Builds the body `c + cast(a) * cast(b)`; `signed` selects the extension of integer a and b.
+    """
     block, floating = Block(arg_types=types), not isinstance(types[2], IntegerType)
     given = zip(block.args, signed, strict=False)
     a, b = (cast_to(block, arg, types[2], has_sign) for arg, has_sign in given)
@@ -120,7 +122,7 @@ def product_body(types: Sequence[Attribute], signed: tuple[bool, bool]) -> Block
 
 
 def make_body(types: Sequence[Attribute], write: Body) -> Block:
-    """Writes the body of a generic on arguments of these types."""
+    """Builds the body of a generic with arguments of these types."""
     block = Block(arg_types=types)
     result = write(Builder(InsertPoint.at_end(block)), block.args)
     block.add_op(linalg.ops.YieldOp(result))
@@ -132,7 +134,7 @@ def _reassociation(groups: Iterable[Iterable[int]]) -> ArrayAttr[ArrayAttr[Integ
 
 
 def pad_like(op: tensor.PadOp, source: SSAValue, padding: SSAValue) -> tensor.PadOp:
-    """Pads another tensor as an operation does, with another number."""
+    """Pads another tensor by the amounts of `op`, with another value."""
     pad = op.clone()
     pad.operands = [source, *op.operands[1:]]
     block = pad.region.block
@@ -143,7 +145,7 @@ def pad_like(op: tensor.PadOp, source: SSAValue, padding: SSAValue) -> tensor.Pa
 
 
 def split_dimension(value: SSAValue, axis: int, *counts: int) -> tensor.ExpandShapeOp:
-    """Splits a dimension of known size in parts, each in parts, and so on, by these counts."""
+    """Splits a dimension of static size; `counts` are the sizes of all parts but the last."""
     shape, more = list(tensor_type(value).get_shape()), len(counts)
     groups = [[n + more * (n > axis)] for n in range(len(shape))]
     groups[axis] = list(range(axis, axis + more + 1))
@@ -157,7 +159,9 @@ def expand_dimensions(
     shape: Sequence[int],
     given: Sequence[SSAValue] = (),
 ) -> tensor.ExpandShapeOp:
-    """Splits each dimension into a group of dimensions of the shape; `given` are open sizes."""
+    """
+    Splits each dimension into a group of dimensions. `given` are the dynamic sizes of `shape`.
+    """
     return tensor.ExpandShapeOp.create(
         operands=[value, *given],
         properties={
@@ -171,7 +175,7 @@ def expand_dimensions(
 def merge_dimensions(
     value: SSAValue, groups: Iterable[Iterable[int]], shape: Sequence[int]
 ) -> tensor.CollapseShapeOp:
-    """Merges each group of dimensions to one."""
+    """Merges each group of dimensions into one dimension."""
     return tensor.CollapseShapeOp.create(
         operands=[value],
         properties={"reassociation": _reassociation(groups)},
@@ -180,7 +184,7 @@ def merge_dimensions(
 
 
 def drop_units(value: SSAValue, map: AffineMap) -> tensor.CollapseShapeOp | None:
-    """Drops the dimensions of size 1 that a map reads at a constant; None if there is nothing."""
+    """Drops the dimensions of size 1 that a map reads at a constant; None if there are none."""
     shape = tensor_type(value).get_shape()
     single = [isinstance(result, AffineConstantExpr) for result in map.results]
     if all(single) or not any(single):
@@ -199,12 +203,14 @@ def drop_units(value: SSAValue, map: AffineMap) -> tensor.CollapseShapeOp | None
 
 
 def groups_of(op: tensor.ExpandShapeOp | tensor.CollapseShapeOp) -> list[list[int]]:
-    """The dimensions of the higher rank for each dimension of the lower one."""
+    """
+    Returns for each dimension of the lower rank the corresponding dimensions of the higher rank.
+    """
     return [[axis.value.data for axis in group] for group in op.reassociation]
 
 
 class Code:
-    """Writes operations at a place, before an operation if none is given, at its location."""
+    """Inserts operations at a position, by default before an operation, with its location."""
 
     def __init__(self, op: Operation, point: InsertPoint | None = None):
         self.location = op.location
@@ -213,7 +219,7 @@ class Code:
 
     @staticmethod
     def open_behind(value: SSAValue) -> Code:
-        """Starts to write directly after the definition of a value, before all readers."""
+        """Returns a writer that inserts directly after the definition of a value."""
         owner = value.owner
         if isinstance(owner, Operation):
             return Code(owner, InsertPoint.after(owner))
@@ -221,7 +227,7 @@ class Code:
         return Code(owner.first_op)
 
     def insert(self, *ops: Operation) -> SSAValue:
-        """Inserts operations; returns the last one's result."""
+        """Inserts operations and returns the last one's result."""
         for op in ops:
             op.location = self.location
             self.build.insert(op)
@@ -229,7 +235,7 @@ class Code:
         return ops[-1].results[0]
 
     def erase(self) -> None:
-        """Erases the written operations that are not used."""
+        """Erases the inserted operations that are unused."""
         for op in reversed(self.written):
             assert op.parent is not None
             op.parent.erase_op(op)
@@ -242,22 +248,22 @@ class Code:
         return self.insert(arith.ConstantOp(number_of_type(number, type)))
 
     def fill(self, sizes: Sequence[Size], element: Attribute, number: float) -> SSAValue:
-        """Builds a tensor filled with one number."""
+        """Builds a tensor filled with a constant."""
         constant = self.constant(number, element)
         return self.fill_with(constant, self.empty(sizes, element))
 
     def fill_with(self, number: SSAValue, room: SSAValue) -> SSAValue:
-        """Fills a tensor with a number."""
+        """Fills the tensor `room` with a scalar."""
         return self.insert(linalg.ops.FillOp([number], [room], [room.type]))
 
     def matrix(self, rows: Sequence[Sequence[float]], element: AnyFloat) -> SSAValue:
-        """Builds a constant of two dimensions."""
+        """Builds a constant tensor with two dimensions."""
         type = TensorType(element, [len(rows), len(rows[0])])
         numbers = [float(number) for row in rows for number in row]
         return self.insert(arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(type, numbers)))
 
     def cast(self, value: SSAValue, type: TensorType) -> SSAValue:
-        """Casts the value to the static sizes of another type."""
+        """Casts a tensor to the static sizes of another type."""
         return value if value.type == type else self.insert(tensor.CastOp(value, type))
 
     def generic(
@@ -267,7 +273,7 @@ class Code:
         maps: Sequence[AffineMap] | None,
         body: Body,
     ) -> SSAValue:
-        """Builds a generic; see `make_generic`."""
+        """Builds and inserts a generic; see `make_generic`."""
         types = [_element(value) for value in (*inputs, out)]
         return self.insert(make_generic(inputs, out, maps, make_body(types, body)))
 
@@ -278,14 +284,14 @@ class Code:
         body: Body,
         maps: Sequence[AffineMap] | None = None,
     ) -> SSAValue:
-        """Computes a tensor of the first input's sizes; the others are read by `maps`."""
+        """Builds an elementwise operation with the first input's sizes; `maps` index the inputs."""
         sizes = extents(inputs[0])
         whole = AffineMap.identity(len(sizes))
         reads = maps or [whole] * len(inputs)
         return self.generic(inputs, self.empty(sizes, element), [*reads, whole], body)
 
     def transpose(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
-        """Stores a tensor's dimensions in another order."""
+        """Transposes a tensor: result dimension i is dimension `order[i]`."""
         sizes, rank = extents(value), len(order)
         room = self.empty([sizes[d] for d in order], _element(value))
         read = AffineMap(rank, 0, tuple(AffineDimExpr(order.index(d)) for d in range(rank)))
@@ -294,7 +300,7 @@ class Code:
 
 
 class BodyCode:
-    """Writes a generic from its body: reads elements of tensors and computes with them."""
+    """Builds a generic from its body: reads elements of tensors and computes with them."""
 
     def __init__(self) -> None:
         self.block = Block()
@@ -302,7 +308,7 @@ class BodyCode:
         self.maps: list[AffineMap] = []
 
     def read(self, value: SSAValue, map: AffineMap) -> SSAValue:
-        """Adds an input; returns its element."""
+        """Adds an input and returns its element."""
         self.inputs.append(value)
         self.maps.append(map)
         return self.block.insert_arg(_element(value), len(self.block.args))
@@ -330,7 +336,7 @@ class BodyCode:
         kinds: Iterable[IteratorTypeAttr] | None = None,
         like: Operation | None = None,
     ) -> linalg.ops.GenericOp:
-        """Inserts the generic. `result` computes each new element from the output's element."""
+        """Inserts the generic. `result` maps the output's element to the new element."""
         value = result(self.block.insert_arg(_element(out), len(self.block.args)))
         self.block.add_op(linalg.ops.YieldOp(value))
         generic = make_generic(self.inputs, out, [*self.maps, map], self.block, kinds, like)
@@ -344,7 +350,7 @@ def _element(value: SSAValue) -> Attribute:
 
 
 def multiply_add(b: Builder, v: Sequence[SSAValue]) -> Operation:
-    """Computes out + a * b in the output's type."""
+    """Emits out + a * b in the output's type."""
     wide = v[2].type
     a, x = (n if n.type == wide else b.insert(arith.ExtFOp(n, wide)).result for n in v[:2])
     return b.insert(arith.AddfOp(b.insert(arith.MulfOp(a, x)).result, v[2]))

@@ -1,9 +1,9 @@
 """
-Finds the loops that walk over neighbouring elements of the arrays that a kernel reads.
+Finds the loops along which a kernel's arrays are contiguous in memory.
 
     linalg.generic  %a[d1, d0] -> %r[d0, d1]        neighbours of %a: d0, of %r: d1
 
-Invocations should lie along such a loop: what they read at a time is then one piece of memory.
+Neighbouring invocations should run along such a loop, so that their accesses are contiguous.
 """
 
 from __future__ import annotations
@@ -35,22 +35,23 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
 from xdsl_spirv.passes.analysis.loops_nests import Nest, all_reductions_of
 
 Axis: TypeAlias = int | None
-"""A loop's number; None for an index that is not a single loop."""
+"""Index of a loop; None for an index that is not a single loop."""
 Access: TypeAlias = tuple[Array, tuple[Axis, ...]]
-"""An array and the loops at whose indices it is read."""
+"""An array, and the loop that indexes each of its dimensions."""
 
 
 def fast_loops(loops: Loops, size: Size) -> set[Axis]:
-    """
-    Returns for each array of `size` elements or more that loops read, the loop along its
-    neighbours.
-    """
+    """Returns the loops along which the inputs of at least `size` elements are contiguous."""
     point = tuple(range(len(loops.sizes)))
     return _fast(_inputs(loops, point), size)
 
 
 def fast_axes(array: Array, size: Size) -> set[Axis]:
-    """Returns the fast axes of the indices of an element."""
+    """
+    Returns the dimensions of an array along which its stored sources are contiguous.
+
+    Only sources of at least `size` elements count.
+    """
     return _fast([(array, tuple(range(len(array.shape))))], size)
 
 
@@ -68,9 +69,9 @@ def _inputs(loops: Loops, point: Sequence[Axis]) -> Iterator[Access]:
 
 def _fast(accesses: Iterable[Access], size: Size) -> set[Axis]:
     """
-    The axes along which these arrays of `size` elements or more are contiguous.
+    Returns the axes along which the stored sources of at least `size` elements are contiguous.
 
-    Looks at each pair of array and indices once: a chain of sums has 2^n paths.
+    Visits each pair of array and indices once, because a chain of sums has 2^n paths.
     """
     pending = list(accesses)
     seen: set[tuple[int, tuple[Axis, ...]]] = set()
@@ -90,7 +91,7 @@ def _fast(accesses: Iterable[Access], size: Size) -> set[Axis]:
 
 
 def _sources(array: Array, at: tuple[Axis, ...]) -> Iterator[Access]:
-    """The elements from which an element of an array is computed."""
+    """Yields the accesses from which an element of an array is computed."""
     match array:
         case Computed(loops=loops, number=number):
             point: list[Axis] = [None] * len(loops.sizes)
@@ -113,7 +114,7 @@ def _sources(array: Array, at: tuple[Axis, ...]) -> Iterator[Access]:
 
 
 def _reshape_axes(array: Reshaped, at: tuple[Axis, ...]) -> tuple[Axis, ...]:
-    """The indices of the source, as far as only dimensions of size 1 come or go."""
+    """Returns the source's axes; known where only dimensions of size 1 are added or dropped."""
     outer = [(axis, size) for axis, size in zip(at, array.shape, strict=True) if size != 1]
     inner = [size for size in array.source.shape if size != 1]
     axes: list[Axis] = [None] * len(inner)
@@ -127,10 +128,11 @@ def _reshape_axes(array: Reshaped, at: tuple[Axis, ...]) -> tuple[Axis, ...]:
 
 def crossing(nest: Nest, tile: int = 1) -> tuple[tuple[int, ...], int] | None:
     """
-    Finds the loops along which a nest reads contiguously and the loop along which it writes so, if
-    they differ; else None.
+    Returns the dimensions along which a nest's reads and its writes are contiguous, if they
+    differ.
 
-    Several neighbouring loops are read as one if a single one is shorter than a tile.
+    Neighbouring dimensions are combined for the reads if a single one is shorter than a tile.
+    Returns None if reads and writes run along one dimension.
     """
     wide = [axis for axis, size in enumerate(nest.shape) if size != 1]
     if not wide or all_reductions_of(nest):
@@ -149,7 +151,7 @@ def crossing(nest: Nest, tile: int = 1) -> tuple[tuple[int, ...], int] | None:
 
 
 def is_run(shape: Sequence[Size], width: int) -> bool:
-    """True if `width` neighbours lie in one row of the last dimension, or are whole rows."""
+    """True if vectors of `width` lie in one row of the last dimension, or consist of whole rows."""
     last = shape[-1]
     if is_multiple(last, width):
         return True
@@ -159,7 +161,7 @@ def is_run(shape: Sequence[Size], width: int) -> bool:
 
 
 def tile_grid(nest: Nest, axes: tuple[tuple[int, ...], int], size: int) -> list[Size]:
-    """Number of tiles, along the other loops first."""
+    """Returns the number of tiles along each dimension, the dimensions of `axes` last."""
     shape, (first, last) = nest.shape, axes
     others = [extent for axis, extent in enumerate(shape) if axis not in (*first, last)]
     ends = prod(shape[axis] for axis in first), shape[last]

@@ -5,9 +5,9 @@ Describes a kernel without a contraction as arrays that are computed from other 
     linalg.generic ins(%a) outs(%t)     ->    Computed(Loops(Stored(%a), Filled), 0)
     linalg.generic ins(%t) outs(%r)           Computed(Loops(Computed(...)), 0), kept in %r
 
-Nothing is computed here, and only results that leave the kernel are stored: an element of an array
-is an expression of elements of the arrays it is made of, which `LoopsCode` writes where it is
-needed. `loops_reader` makes them from operations.
+An element of an array is an expression of elements of other arrays. `LoopsCode` emits the
+expression where the element is used. Only results that leave the kernel are stored. `loops_reader`
+builds the arrays from operations.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ Shape: TypeAlias = tuple[Size, ...]
 
 
 class NotLoops(ValueError):
-    """
-    The reason why operations are not loops that can be divided among invocations; `op` is the first
-    of them.
-    """
+    """An operation, `op`, cannot be computed by loops that are distributed over invocations."""
 
     def __init__(self, op: Operation, cause: str):
         super().__init__(cause)
@@ -39,7 +36,7 @@ class NotLoops(ValueError):
 
 @dataclass(eq=False)
 class Array:
-    """Elements of type `element` at the points of `shape`."""
+    """An array of `shape` with elements of type `element`."""
 
     shape: Shape
     element: Attribute
@@ -47,21 +44,21 @@ class Array:
 
 @dataclass(eq=False)
 class Stored(Array):
-    """A buffer or tensor that comes from outside."""
+    """A buffer or tensor from outside of the kernel."""
 
     value: SSAValue
 
 
 @dataclass(eq=False)
 class Unwritten(Array):
-    """An array that was not written: to read it is an error."""
+    """An array without contents. Reading an element is an error."""
 
     op: Operation
 
 
 @dataclass(eq=False)
 class Filled(Array):
-    """Every element is the scalar `value`."""
+    """An array whose elements all equal the scalar `value`."""
 
     value: SSAValue
 
@@ -76,7 +73,7 @@ class Literal(Array):
 
 @dataclass(eq=False)
 class Computed(Array):
-    """Output number `number` of loops."""
+    """Output `number` of loops."""
 
     loops: Loops
     number: int
@@ -84,14 +81,16 @@ class Computed(Array):
 
 @dataclass(eq=False)
 class Reshaped(Array):
-    """An array with the elements of another in row-major order."""
+    """An array with the source's elements in row-major order."""
 
     source: Array
 
 
 @dataclass(eq=False)
 class Transposed(Array):
-    """Dimension i is dimension `permutation[i]` of the source; -1 stands for a new one."""
+    """
+    An array whose dimension i is dimension `permutation[i]` of the source; -1: a new dimension.
+    """
 
     source: Array
     permutation: tuple[int, ...]
@@ -99,7 +98,7 @@ class Transposed(Array):
 
 @dataclass(eq=False)
 class Sliced(Array):
-    """Element i is element `offsets` + i * `strides` of the source."""
+    """An array whose element i is element `offsets` + i * `strides` of the source."""
 
     source: Array
     offsets: Shape
@@ -108,7 +107,7 @@ class Sliced(Array):
 
 @dataclass(eq=False)
 class Patched(Array):
-    """`base` with the elements at `offsets` + i * `strides` replaced by elements of `part`."""
+    """`base` with the elements at `offsets` + i * `strides` replaced by the elements of `part`."""
 
     base: Array
     part: Array
@@ -118,7 +117,7 @@ class Patched(Array):
 
 @dataclass(eq=False)
 class Padded(Array):
-    """The source, its first element at `low`, surrounded by a value; None stands for zero."""
+    """The source, with its first element at `low`, surrounded by `value`; None: zero."""
 
     source: Array
     low: Shape
@@ -128,10 +127,10 @@ class Padded(Array):
 @dataclass(eq=False)
 class Loops:
     """
-    A structured operation: loops, operands read through index maps, and a body per iteration.
+    A structured operation: loops, operands with index maps, and a body.
 
-    `captured` are the arrays that the body reads at computed indices. `inverse` names, for each
-    output, the loop that walks each of its dimensions.
+    `captured` are the arrays that the body reads at computed indices. `inverse` has, for each
+    output, the loop that indexes each dimension.
     """
 
     op: Operation
@@ -154,7 +153,7 @@ class Loops:
 
     @property
     def reduces(self) -> bool:
-        """True if a loop with more than one iteration is a reduction."""
+        """True if a reduction loop has more than one iteration."""
         return any(
             reduction and size != 1
             for reduction, size in zip(self.reduction, self.sizes, strict=True)
@@ -163,14 +162,14 @@ class Loops:
 
 @dataclass(eq=False)
 class Result:
-    """An array that leaves the kernel, and the buffer it is written to or the tensor it becomes."""
+    """An array that leaves the kernel, and the buffer or tensor that receives it."""
 
     array: Array
     target: SSAValue
 
 
 def shaped(value: SSAValue, op: Operation) -> tuple[Shape, Attribute]:
-    """The shape and the element type of a tensor or memref."""
+    """Returns the shape and the element type of a tensor or memref."""
     type = value.type
     if not isinstance(type, TensorType | MemRefType):
         raise NotLoops(op, f"{type} is not a ranked tensor or memref")

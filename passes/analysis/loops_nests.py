@@ -1,8 +1,8 @@
 """
-Groups stores into nests of loops: results of one shape, or the parts that make up a result.
+Groups a kernel's stores into nests of loops: results of one shape, or parts of a result.
 
-A result that consists of parts (a concatenation) gives a nest for each part, in which no test of an
-element's part is needed. No element is stored twice: nests are not ordered by barriers.
+Each part of a concatenation becomes a nest, so that no element tests to which part it belongs. No
+element is stored twice, because no barrier orders the nests.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
 @dataclass(frozen=True)
 class Place:
     """
-    The target of stored elements: `target[offsets + i * strides]`, except for elements that other
-    parts replace.
+    Where elements are stored: `target[offsets + i * strides]`.
+
+    Elements that other parts overwrite (`replaced`) are not stored.
     """
 
     target: SSAValue
@@ -44,19 +45,19 @@ class Place:
     offsets: Shape
     strides: Shape
     replaced: tuple[tuple[Shape, Shape, Shape], ...] = ()
-    """Offsets, sizes, strides."""
+    """Offsets, sizes and strides of each overwriting part."""
 
 
 @dataclass(frozen=True)
 class Nest:
-    """Arrays of one shape, and where each of them goes."""
+    """Arrays of one shape, and where each of them is stored."""
 
     shape: Shape
     results: Sequence[tuple[Array, Place]]
 
 
 def nests_of(results: Sequence[Result]) -> list[Nest]:
-    """The nests that store all results."""
+    """Returns the nests that store all results."""
     written = {result.target for result in results}
     whole: dict[Shape, list[tuple[Array, Place]]] = {}
     parts: list[Nest] = []
@@ -73,7 +74,7 @@ def nests_of(results: Sequence[Result]) -> list[Nest]:
 
 
 def _parts(array: Array, place: Place) -> Iterator[tuple[Array, Place]]:
-    """Yields the parts of a patched array with places: patches first, then the array below."""
+    """Yields the parts of a patched array with their places: patches first, then the base."""
     if isinstance(array, Reshaped) and array.source.shape == array.shape:
         array = array.source
     if not isinstance(array, Patched) or any(s != 1 for s in place.strides):
@@ -91,7 +92,7 @@ def _parts(array: Array, place: Place) -> Iterator[tuple[Array, Place]]:
 
 
 def _disjoint(a: tuple[Shape, Shape, Shape], b: tuple[Shape, Shape, Shape]) -> bool:
-    """Whether two boxes certainly share no element."""
+    """True if two boxes provably share no element."""
     for (o1, n1, s1), (o2, n2, s2) in zip(zip(*a, strict=True), zip(*b, strict=True), strict=True):
         if surely_below(o1 + (n1 - 1) * s1, o2) or surely_below(o2 + (n2 - 1) * s2, o1):
             return True
@@ -105,13 +106,15 @@ def _check_reads(array: Array, written: set[SSAValue], seen: set[Array]) -> None
     seen.add(array)
     if isinstance(array, Stored) and array.value in written:
         owner = next(iter(array.value.uses)).operation
-        raise NotLoops(owner, f"it reads %{array.value.name_hint}, which the kernel writes")
+        raise NotLoops(
+            owner, f"the operation reads %{array.value.name_hint}, which its kernel also writes"
+        )
     for source in sources_of(array):
         _check_reads(source, written, seen)
 
 
 def sources_of(array: Array) -> list[Array]:
-    """The arrays that an array is computed from directly."""
+    """Returns the arrays from which an array is directly computed."""
     match array:
         case Computed(loops=loops):
             inputs = [source for source in loops.inputs if isinstance(source, Array)]
@@ -125,7 +128,7 @@ def sources_of(array: Array) -> list[Array]:
 
 
 def _initials(array: Computed) -> list[Array]:
-    """The outputs whose initial values the body reads."""
+    """Returns the outputs whose initial values the body reads."""
     loops = array.loops
     count = len(loops.inputs)
     return [
@@ -139,7 +142,7 @@ def _initials(array: Computed) -> list[Array]:
 
 
 def dimensions_along_rows(nest: Nest) -> frozenset[int]:
-    """Returns a nest's dimensions on which no reduction depends; none without a reduction."""
+    """Returns a nest's dimensions on which no reduction depends; empty without a reduction."""
     reductions = reductions_of(nest)
     if not reductions:
         return frozenset()
@@ -148,21 +151,19 @@ def dimensions_along_rows(nest: Nest) -> frozenset[int]:
 
 
 def reductions_of(nest: Nest) -> list[tuple[Loops, frozenset[int]]]:
-    """The reductions that a row needs, each with the dimensions that its outcome depends on."""
+    """Returns a row's reductions, each with the dimensions on which its result depends."""
     return [(loops, rows) for loops, rows in all_reductions_of(nest) if INNER not in rows]
 
 
 def all_reductions_of(nest: Nest) -> list[tuple[Loops, frozenset[int]]]:
-    """
-    All reductions with the dimensions that they depend on; INNER is the loop of another one.
-    """
+    """Returns all reductions with the dimensions on which they depend, nested ones with `INNER`."""
     start = tuple(frozenset((axis,)) for axis in range(len(nest.shape)))
     seen: set[tuple[Array, tuple[frozenset[int], ...]]] = set()
     return [reduction for array, _ in nest.results for reduction in _reductions(array, start, seen)]
 
 
 INNER = -1
-"""Stands for the loop of a reduction in which another array is needed."""
+"""Pseudo-dimension: the loop of another reduction, for reductions inside of it."""
 
 
 def _reductions(
@@ -170,7 +171,7 @@ def _reductions(
     at: tuple[frozenset[int], ...],
     seen: set[tuple[Array, tuple[frozenset[int], ...]]],
 ) -> Iterator[tuple[Loops, frozenset[int]]]:
-    """Yields the reductions that an element needs, with the dimensions that each depends on."""
+    """Yields the reductions that an element needs, with the dimensions on which each depends."""
     if (array, at) in seen:
         return
     seen.add((array, at))
@@ -231,13 +232,15 @@ def _places(expr: AffineExpr, point: Sequence[frozenset[int]]) -> frozenset[int]
 def _reshape_dependences(
     array: Reshaped, at: tuple[frozenset[int], ...]
 ) -> tuple[frozenset[int], ...]:
-    """For each dimension of the source, the dependences of all that shares its elements."""
+    """
+    Returns the dependences of each source dimension: of all result dimensions that overlap it.
+    """
     dependences: list[frozenset[int]] = []
     outer, inner = _ends(array.shape), _ends(array.source.shape)
     strides = sorted({stride for ends in (*outer, *inner) for stride in ends}, key=typical)
     if any(exact_quotient(large, small) is None for small, large in pairwise(strides)):
         return (frozenset[int]().union(*at),) * len(inner)
-    # Each stride divides the next one, so they are in order whatever the sizes are.
+    # Each stride divides the next stride, so the order does not depend on dynamic sizes.
     rank = {stride: number for number, stride in enumerate(strides)}
     for low, high in inner:
         touching = [
@@ -250,7 +253,7 @@ def _reshape_dependences(
 
 
 def _ends(shape: Shape) -> list[tuple[Size, Size]]:
-    """The stride of each dimension and the stride of the dimension around it."""
+    """Returns the stride of each dimension and the stride of the next outer dimension."""
     ends: list[tuple[Size, Size]] = []
     stride: Size = 1
     for size in reversed(shape):

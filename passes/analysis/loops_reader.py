@@ -1,8 +1,8 @@
 """
-Reads operations as arrays: the contents of each tensor or buffer after them.
+Converts operations to arrays: determines the contents of each tensor or buffer.
 
-The same reader takes a `schedule.collective` (buffers, in the order of the writes) and the body of
-a `schedule.dispatch` (tensors).
+One reader handles a `schedule.collective` (buffers, in the order of the writes) and the body of a
+`schedule.dispatch` (tensors).
 """
 
 from __future__ import annotations
@@ -51,10 +51,7 @@ from xdsl_spirv.passes.analysis.sizes import equal_extents, is_given, listed_siz
 
 @dataclass(frozen=True)
 class _View:
-    """
-    A memref that is part of another one: its elements as an array, and a function for writes
-    through it.
-    """
+    """A memref that is a part of another one, with functions that read and write through it."""
 
     source: SSAValue
     read: Callable[[Array], Array]
@@ -62,7 +59,7 @@ class _View:
 
 
 class Reader:
-    """Reads operations in order; `arrays` is what each tensor or buffer holds by now."""
+    """Reads operations in order. `arrays` has the current contents of each tensor or buffer."""
 
     def __init__(self, block: Block, ops: Iterable[Operation] | None = None):
         self.block = block
@@ -71,11 +68,11 @@ class Reader:
         self.views: dict[SSAValue, _View] = {}
         self.written: dict[SSAValue, None] = {}
         self.loaded: dict[Operation, Array] = {}
-        """The array that a load outside every loop reads."""
+        """The array that each load outside of all loops reads."""
 
     @cached_property
     def equal(self) -> dict[Extent, Size]:
-        """Sizes that the operations need to be equal to others."""
+        """Sizes that the operations require to be equal to another size."""
         return equal_extents(self.ops)
 
     def read(self) -> None:
@@ -91,19 +88,19 @@ class Reader:
                 isinstance(value.type, TensorType | MemRefType)
                 for value in (*op.operands, *op.results)
             ):
-                raise NotLoops(op, "there is no lowering to loops for this operation")
+                raise NotLoops(op, f"{op.name} cannot be lowered to loops")
 
     def shaped(self, value: SSAValue, op: Operation) -> tuple[Shape, Attribute]:
-        """Returns shape and element type of a tensor or memref; equal sizes have one name."""
+        """Returns shape and element type of a tensor or memref; equal sizes have one symbol."""
         shape, element = shaped(value, op)
         return tuple(self.size(size) for size in shape), element
 
     def size(self, size: Size) -> Size:
-        """A size in terms of one representative of each set of equal sizes."""
+        """Replaces each size by the representative of all sizes that must be equal to it."""
         return size.replaced(self.equal) if is_dynamic(size) else size
 
     def array(self, value: SSAValue, op: Operation) -> Array:
-        """Returns the array that a tensor or buffer holds at this point."""
+        """Returns the current contents of a tensor or buffer."""
         view = self.views.get(value)
         if view is not None:
             return view.read(self.array(view.source, op))
@@ -113,7 +110,7 @@ class Reader:
         return self.arrays[value]
 
     def define(self, op: Operation, number: int, array: Array) -> None:
-        """An operation's output number `number`: its result, or its buffer's new contents."""
+        """Sets an operation's output: its result, or the contents of its output buffer."""
         if op.results:
             self.arrays[op.results[number]] = array
             return
@@ -121,14 +118,14 @@ class Reader:
         self.write(outputs[number], array, op)
 
     def write(self, value: SSAValue, array: Array, op: Operation) -> None:
-        """Records the array that a buffer holds from now on."""
+        """Sets the contents of a buffer."""
         view = self.views.get(value)
         if view is None:
             self.arrays[value] = array
             self.written[value] = None
             return
         if view.source not in self.views and view.source not in self.arrays:
-            # Memory that a kernel has not read before is new: its contents are undefined.
+            # Memory that the kernel has not read before has undefined contents.
             shape, element = self.shaped(view.source, op)
             self.arrays[view.source] = Unwritten(shape, element, op)
         self.write(view.source, view.write(self.array(view.source, op), array), op)
@@ -138,8 +135,9 @@ def results_of_collective(
     block: Block, ops: Iterable[Operation] | None = None
 ) -> tuple[Reader, list[Result]]:
     """
-    The results that a collective, or some operations of it, write to its kernel's buffers, in order
-    of the first write.
+    Returns the arrays that a collective, or some of its operations, write to the kernel's buffers.
+
+    Results are in the order of the first write.
     """
     reader = Reader(block, ops)
     reader.read()
@@ -150,11 +148,11 @@ def results_of_collective(
 def results_of_dispatch(
     dispatch: DispatchOp, ops: Iterable[Operation] | None = None
 ) -> tuple[Reader, list[Result]]:
-    """Returns the results that a dispatch, or some operations of it, yield."""
+    """Returns the arrays that a dispatch, or some of its operations, yield."""
     block = dispatch.body.block
     reader = Reader(block, ops)
     for operand in dispatch.updates.values():
-        # Elements that are not inserted keep their values in memory, so they are not written.
+        # Elements outside of the update stay in memory and are not written.
         shape, element = reader.shaped(block.args[operand], dispatch)
         reader.arrays[block.args[operand]] = Unwritten(shape, element, dispatch)
     reader.read()
@@ -165,7 +163,7 @@ def results_of_dispatch(
 def results_of_operations(
     ops: Sequence[Operation], values: Sequence[SSAValue]
 ) -> tuple[Reader, list[Result]]:
-    """The results of some operations of a block, on tensors, computed from the others' results."""
+    """Returns `values` as arrays that some operations of a block compute from other values."""
     block = ops[0].parent_block()
     assert block is not None
     reader = Reader(block, ops)
@@ -207,7 +205,7 @@ def _loops(
     maps: list[AffineMap],
     reduction: list[bool],
 ) -> None:
-    """Reads an operation as loops over its operands, and gives each output its computed array."""
+    """Reads an operation as loops over its operands, and defines its outputs."""
     shapes = [_shape_or_scalar(reader, value, op) for value in (*inputs, *outputs)]
     sizes = _sizes(maps, shapes, op)
     taken: list[Array | SSAValue] = [
@@ -236,7 +234,7 @@ def _shape_or_scalar(reader: Reader, value: SSAValue, op: Operation) -> Shape:
 
 
 def _sizes(maps: Sequence[AffineMap], shapes: Sequence[Shape], op: Operation) -> Shape:
-    """The trip count of each loop, from the operands whose maps name it alone."""
+    """Returns the size of each loop, from operand dimensions that it alone indexes."""
     sizes: dict[int, Size] = {}
     for map, shape in zip(maps, shapes, strict=True):
         for expr, size in zip(map.results, shape, strict=True):
@@ -247,7 +245,7 @@ def _sizes(maps: Sequence[AffineMap], shapes: Sequence[Shape], op: Operation) ->
     count = maps[0].num_dims
     missing = [loop for loop in range(count) if loop not in sizes]
     if missing:
-        raise NotLoops(op, f"no operand gives the size of loop d{missing[0]}")
+        raise NotLoops(op, f"no operand dimension determines the size of loop d{missing[0]}")
     return tuple(sizes[loop] for loop in range(count))
 
 
@@ -261,18 +259,18 @@ def _inverse(loops: Loops, map: AffineMap) -> tuple[int | None, ...]:
             positions.append(None)
         else:
             raise NotLoops(
-                loops.op, f"an output is indexed by {expr}: only loops, each once, can index one"
+                loops.op, f"an output is indexed by {expr}: use each loop once, or 0, as index"
             )
     for loop, size in enumerate(loops.sizes):
         if loop not in positions and not loops.reduction[loop] and size != 1:
             raise NotLoops(loops.op, f"the parallel loop d{loop} does not index every output")
     if any(loop is not None and loops.reduction[loop] for loop in positions):
-        raise NotLoops(loops.op, "a reduction loop indexes an output")
+        raise NotLoops(loops.op, "a reduction loop indexes an output: declare the loop parallel")
     return tuple(positions)
 
 
 def _captured_arrays(reader: Reader, op: Operation, body: Block) -> dict[SSAValue, Array]:
-    """Returns the arrays that a body reads element by element."""
+    """Returns the arrays that a body reads by `tensor.extract` or `memref.load`."""
     arrays: dict[SSAValue, Array] = {}
     for inner in body.walk():
         if isinstance(inner, tensor.ExtractOp | memref.LoadOp):
@@ -296,7 +294,9 @@ def _fill(reader: Reader, op: Operation) -> None:
     value, output = op.operands
     shape, element = reader.shaped(output, op)
     if value.type != element:
-        raise NotLoops(op, f"it fills {element} with a {value.type}: convert the value first")
+        raise NotLoops(
+            op, f"the fill value has type {value.type}, not {element}: convert the value first"
+        )
     reader.define(op, 0, Filled(shape, element, value))
 
 
@@ -339,7 +339,7 @@ def _broadcast(reader: Reader, op: Operation) -> None:
 
 
 def _nothing(reader: Reader, op: Operation) -> None:
-    """Skips an operation that computes no array."""
+    """Ignores an operation that computes no array."""
 
 
 def _empty(reader: Reader, op: Operation) -> None:
@@ -389,7 +389,7 @@ def _reshape(reader: Reader, op: Operation) -> None:
 def _static(op: Any, name: str) -> Shape:
     values = tuple(int(v) for v in getattr(op, name).get_values())
     if DYNAMIC_INDEX in values:
-        raise NotLoops(op, f"its {name.removeprefix('static_')} are dynamic: make them static")
+        raise NotLoops(op, f"{name.removeprefix('static_')} are dynamic: make them static")
     return values
 
 
@@ -407,7 +407,7 @@ def _numbers(reader: Reader, op: Any, name: str) -> Shape:
     for size in sizes:
         for dimension in size.extents if is_dynamic(size) else ():
             if isinstance(dimension.value.type, IndexType) and not is_given(dimension.value):
-                raise NotLoops(op, f"its {name} are known only when it runs: make them static")
+                raise NotLoops(op, f"{name} are computed at run time: make them static")
     return tuple(sizes)
 
 
@@ -459,7 +459,7 @@ def _pad(reader: Reader, op: Operation) -> None:
     block = op.region.block
     last = block.last_op
     if last is None or any(arg.first_use for arg in block.args) or len(list(block.ops)) > 1:
-        raise NotLoops(op, "the padding's value depends on the index: pad with one value")
+        raise NotLoops(op, "the padding value depends on the index: use a constant value")
     shape, element = reader.shaped(op.result, op)
     source = reader.array(op.source, op)
     if any(surely_below(size, 0) for size in (*low, *high)):
@@ -473,7 +473,7 @@ def _padded_view(reader: Reader, op: Operation) -> None:
     low = tuple(int(v) for v in op.low.get_values())
 
     def write(array: Array, new: Array) -> Array:
-        raise NotLoops(op, "it writes to a padded view: write to the tensor inside")
+        raise NotLoops(op, "a padded view cannot be written: write to its source")
 
     reader.views[op.result] = _View(
         op.memref, lambda a: Padded(shape, element, a, low, None), write
@@ -514,4 +514,4 @@ HANDLERS: dict[type[Operation], Callable[[Reader, Operation], None]] = {
     memref.DimOp: _nothing,
     YieldOp: _nothing,
 }
-"""By exact type; any other structured operation is `structured`."""
+"""Handler of each operation class; `structured` handles other structured operations."""

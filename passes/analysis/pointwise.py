@@ -1,16 +1,15 @@
 """
-Reads the bodies of operations on tensors.
+Analyses and generalizes the bodies of operations on tensors.
 
-A contraction's body is: accumulator + one factor of each input. A factor is a value computed from
-its input before the multiplication. One that only extends the input to the result's type belongs to
-the contraction; any other (a cast that is not an extension, a zero point, a scale) is elementwise.
+A contraction's body is the accumulator plus a product of two factors. A factor is a value that is
+computed from inputs before the multiplication. A factor that only extends an input to the result's
+type belongs to the contraction; any other factor (a conversion that is not an extension, a zero
+point, a scale) is an elementwise operation.
 
-Operations that compute each element of their result by itself have one form.
-
-Only such operations are fused to a root. Their loops are the result's dimensions, in any order, and
-index maps say which elements of the operands they read. Named operations, broadcasts,
-transpositions and reductions are brought into the form of a `linalg.generic`, whose output, where
-the body reads it, is one more input.
+Only elementwise operations are fused with other operations. They have one form: their loops are
+the result's dimensions, in any order, and index maps select the operands' elements. Named
+operations, broadcasts, transpositions and reductions are converted to a `linalg.generic`. An
+output that the body reads becomes an additional input.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def generalize(op: Operation) -> linalg.ops.GenericOp | None:
     """
     Replaces an operation by an equal `linalg.generic`; returns None if it has no such form.
 
-    Contractions, poolings and fills keep their names; the broadcast of a scalar becomes a fill.
+    Contractions, poolings and fills are not replaced; the broadcast of a scalar becomes a fill.
     """
     match op:
         case linalg.ops.GenericOp() if (scalar := _spread_scalar(op)) is not None:
@@ -59,7 +58,7 @@ def generalize(op: Operation) -> linalg.ops.GenericOp | None:
 
 
 def _spread_scalar(op: linalg.ops.GenericOp) -> SSAValue | None:
-    """The scalar that fills the only result, else None."""
+    """Returns the scalar that fills the only result, else None."""
     if len(op.results) != 1 or not is_pointwise(op) or not moves_only(op):
         return None
     value = yields_of(op.body.block)[0]
@@ -73,7 +72,7 @@ def _kinds(op: LinalgStructuredOperation) -> list[bool]:
 
 
 def as_generic(op: LinalgStructuredOperation) -> linalg.ops.GenericOp:
-    """Replaces a named operation by its general form."""
+    """Replaces a named operation by an equal generic."""
     return _generic(op, op.inputs, op.outputs, op.body, maps_of(op), _kinds(op))
 
 
@@ -121,10 +120,9 @@ def _reduction(op: linalg.ops.ReduceOp) -> linalg.ops.GenericOp | None:
 
 def _without_output(op: linalg.ops.GenericOp | None) -> linalg.ops.GenericOp | None:
     """
-    Gives a pointwise operation an empty tensor to write to.
+    Gives an elementwise operation an empty tensor as output.
 
-    A body that reads the output gets it as an input. The output is replaced even if it is a fill
-    that other operations read, too.
+    If the body reads the old output, the output becomes an input.
     """
     if op is None or not _is_parallel(op) or len(op.outputs) != 1:
         return op
@@ -151,16 +149,16 @@ def _is_parallel(op: LinalgStructuredOperation) -> bool:
 
 
 def is_permutation(map: AffineMap) -> bool:
-    """Whether the map's results are its dimensions, each once."""
+    """True if the map's results are its dimensions, each once."""
     positions = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
     return len(positions) == len(map.results) and sorted(positions) == list(range(map.num_dims))
 
 
 def is_pointwise(op: Operation, asks_place: bool = False) -> bool:
     """
-    True if each element of the one static result is computed from scalars at mapped places.
+    True if an operation computes each element of one result from scalars at mapped indices.
 
-    The body holds only arithmetic; it may read its position if `asks_place` is set.
+    The body contains only arithmetic; with `asks_place` it may also read its indices.
     """
     if not isinstance(op, linalg.ops.GenericOp) or len(op.outputs) != 1:
         return False
@@ -181,12 +179,12 @@ def is_pointwise(op: Operation, asks_place: bool = False) -> bool:
 
 
 def is_plain(type: Attribute) -> bool:
-    """Whether a tensor is not known to be empty; a scalar is not."""
+    """True unless the type is a tensor that is known to be empty."""
     return 0 not in (type.get_shape() if isinstance(type, TensorType) else ())
 
 
 def empty_like(value: SSAValue, before: Operation) -> tensor.EmptyOp:
-    """A tensor of the same type and sizes, in front of an operation."""
+    """Inserts an empty tensor of equal type and sizes before an operation."""
     type = tensor_type(value)
     builder = Builder(InsertPoint.before(before))
     code = SizeCode(builder.insert)
@@ -205,18 +203,18 @@ def _is_scalar(op: Operation) -> bool:
 
 
 def moves_only(op: linalg.ops.GenericOp) -> bool:
-    """Whether a pointwise body yields an input as it is: a broadcast or a transposition."""
+    """True if an elementwise body yields an input unchanged: a broadcast or a transposition."""
     return isinstance(op.body.block.first_op, linalg.ops.YieldOp)
 
 
 def sizes(type: Attribute) -> tuple[int, ...]:
-    """The shape of a tensor."""
+    """Returns the shape of a tensor type."""
     assert isinstance(type, TensorType)
     return type.get_shape()
 
 
 def compose_map(map: AffineMap, loops: Sequence[AffineExpr | None], dims: int) -> AffineMap | None:
-    """Composes a map with expressions for its loops; None if one is not known."""
+    """Composes a map with expressions for its loops; None if an expression is missing."""
     used = {
         e.position
         for expression in map.results
@@ -230,7 +228,7 @@ def compose_map(map: AffineMap, loops: Sequence[AffineExpr | None], dims: int) -
 
 
 def loops_of(map: AffineMap, dimensions: Sequence[AffineExpr]) -> list[AffineExpr | None]:
-    """The expression of each loop, if `map` indexes a value whose dimensions are these."""
+    """Returns an expression for each loop, if `map` indexes a value by `dimensions`."""
     loops: list[AffineExpr | None] = [None] * map.num_dims
     for expression, dimension in zip(map.results, dimensions, strict=True):
         if isinstance(expression, AffineDimExpr):
@@ -239,20 +237,20 @@ def loops_of(map: AffineMap, dimensions: Sequence[AffineExpr]) -> list[AffineExp
 
 
 def body_ops(block: Block) -> list[Operation]:
-    """The operations of a body without its terminator."""
+    """Lists the operations of a body without its terminator."""
     return [op for op in block.ops if not isinstance(op, linalg.ops.YieldOp)]
 
 
 class NotAContraction(ValueError):
-    """The reason why an operation is not a contraction that the lowering takes."""
+    """An operation is not a contraction that can be lowered."""
 
 
 @dataclass(frozen=True)
 class Factor:
     """
-    A factor of the product, `value`, computed from the block arguments numbered `inputs`.
+    A factor of the product: `value`, computed from the block arguments `inputs`.
 
-    `source` is `value` without the extensions around it; `signed` says if they are sign extensions.
+    `source` is `value` without extensions; `signed` is True for sign extensions.
     """
 
     value: SSAValue
@@ -262,20 +260,20 @@ class Factor:
 
     @property
     def is_pure(self) -> bool:
-        """Whether it is an input, at most extended."""
+        """True if the factor is an input, possibly extended."""
         return isinstance(self.source, BlockArgument)
 
 
 def factors_of(block: Block) -> tuple[Factor, Factor]:
     """
-    The two factors of `accumulator + x * y`, the operands of both in any order, or of an fma.
+    Returns the two factors of `accumulator + x * y` (operands in any order), or of an fma.
 
-    Raises `NotAContraction` if the body is anything else, or if a factor needs the accumulator or
-    the position.
+    Raises `NotAContraction` for other bodies, and for factors that depend on the accumulator or on
+    indices.
     """
     last = block.last_op
     if not isinstance(last, linalg.ops.YieldOp) or len(last.operands) != 1:
-        raise NotAContraction("the body does not yield one value")
+        raise NotAContraction("the body does not yield exactly one value")
     x, y = _product(last.operands[0], block.args[-1])
     first, second = (_factor(value, block) for value in (x, y))
     return first, second
@@ -301,14 +299,14 @@ def _factor(value: SSAValue, block: Block) -> Factor:
 
 
 def without_extensions(value: SSAValue) -> tuple[SSAValue, bool]:
-    """Strips extensions that equal a single one. Returns the value, and whether it is signed."""
+    """Strips extensions that are equal to a single extension; returns value and signedness."""
     kind: type[Operation] | None = None
     while isinstance(value, OpResult):
         op = value.op
         match op:
             case arith.ExtFOp():
                 kind = arith.ExtFOp
-            # A number that was zero-extended has no sign to extend.
+            # A zero-extended number is never negative: a later sign extension adds zeros.
             case arith.ExtUIOp() if kind in (None, arith.ExtSIOp, arith.ExtUIOp):
                 kind = arith.ExtUIOp
             case arith.ExtSIOp() if kind in (None, arith.ExtSIOp):
@@ -321,9 +319,9 @@ def without_extensions(value: SSAValue) -> tuple[SSAValue, bool]:
 
 def inputs_of(value: SSAValue, block: Block) -> set[int]:
     """
-    The arguments of the block that the value is computed from.
+    Returns the indices of the block arguments on which the value depends.
 
-    Raises `NotAContraction` if the accumulator or the position is among what it is computed from.
+    Raises `NotAContraction` if the value depends on the accumulator or on indices.
     """
     if isinstance(value, BlockArgument):
         if value.owner is not block:
@@ -341,9 +339,9 @@ def inputs_of(value: SSAValue, block: Block) -> set[int]:
 
 def clone_into(block: Block, value: SSAValue, known: dict[SSAValue, SSAValue]) -> SSAValue:
     """
-    Clones the computation of a value to the end of `block`, and replaces values that `known` maps.
+    Clones the computation of a value to the end of `block`, with the replacements in `known`.
 
-    Values from outside of the old body stay as they are.
+    Values from outside of the old body are not cloned.
     """
     if value in known:
         return known[value]
@@ -357,7 +355,7 @@ def clone_into(block: Block, value: SSAValue, known: dict[SSAValue, SSAValue]) -
 
 
 def _is_inside(op: Operation, known: dict[SSAValue, SSAValue]) -> bool:
-    """Whether the operation is in the body whose arguments are among the known values."""
+    """True if the operation is in the body whose arguments `known` replaces."""
     return any(isinstance(value, BlockArgument) and value.owner is op.parent for value in known)
 
 

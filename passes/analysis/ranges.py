@@ -1,16 +1,14 @@
 """
-Bounds the numbers that a value can be: intervals of integers, and of the floats that become
-integers.
+Computes intervals of integer values, and of the floats that are converted to integers.
 
     linalg.index 1, of a loop of 80              [0, 79]
     arith.extui : i8 to i64                      [0, 255]
     arith.subi of that and the constant 128      [-128, 127]
     arith.fptosi of floor(index * 0.5)           [0, 39]
 
-A tensor has the interval of all of its elements. An operation on integers whose result may leave
-its type gives all numbers of the type, and so does an unknown operation. Integers always count as
-signed, booleans are 0 and 1. Floats that are not a number are left out: none of them becomes an
-integer.
+The interval of a tensor contains all of its elements. An integer operation that may overflow has
+the whole range of its type, and so has an unknown operation. Integers are always signed; booleans
+are 0 and 1. NaN is ignored, because it is never converted to a valid integer.
 """
 
 from __future__ import annotations
@@ -39,15 +37,15 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 INDEX_BITS = 64
-"""The range of an index in the reference; kernels address with 32 bits."""
+"""Bits of an index in the reference semantics; kernels use 32 bits for addresses."""
 
 MOST_ELEMENTS = (1 << 31) - 1
-"""No buffer of a program has more elements (docs/program.md)."""
+"""Largest number of elements of a program's buffer (docs/program.md)."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from `low` to `high`, both included: integers, or floats."""
+    """The integers or floats from `low` to `high`, inclusive."""
 
     low: int | float
     high: int | float
@@ -56,7 +54,9 @@ class Range:
         return Range(min(self.low, other.low), max(self.high, other.high))
 
     def meet(self, other: Range) -> Range:
-        """The intersection, or this range if it is empty (the code is then never executed)."""
+        """
+        Returns the intersection. If it is empty (the code is never executed), returns this range.
+        """
         low, high = max(self.low, other.low), min(self.high, other.high)
         return self if low > high else Range(low, high)
 
@@ -68,23 +68,23 @@ class Range:
 
 
 NOTHING = Range(numbers.inf, -numbers.inf)
-"""The elements of a tensor that was not written."""
+"""Empty range: the elements of a tensor that was not written."""
 
 ANY_FLOAT = Range(-numbers.inf, numbers.inf)
 
 
 def signed(bits: int) -> Range:
-    """The range of signed integers with `bits` bits."""
+    """Returns the range of signed integers with `bits` bits."""
     return Range(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
 def element(type: Attribute) -> Attribute:
-    """A tensor's element type, or the type itself."""
+    """Returns a tensor's element type, or the type itself."""
     return type.get_element_type() if isinstance(type, TensorType) else type
 
 
 def everything(type: Attribute) -> Range:
-    """All numbers of a type, or of a tensor's elements."""
+    """Returns the range of all values of a type, or of a tensor's elements."""
     kind = element(type)
     if isinstance(kind, IndexType):
         return signed(INDEX_BITS)
@@ -94,7 +94,7 @@ def everything(type: Attribute) -> Range:
 
 
 def limit_range(low: float, high: float, type: Attribute) -> Range:
-    """The range of an operation's result: the type's whole range if it may overflow."""
+    """Returns the range of a result; the type's whole range if the result may overflow."""
     whole = everything(type)
     return Range(low, high) if whole.low <= low <= high <= whole.high else whole
 
@@ -103,9 +103,7 @@ Function: TypeAlias = Callable[[Operation, Sequence[Range]], Range]
 
 
 def _integer(function: Callable[[int, int], int]) -> Function:
-    """
-    Makes the rule for an operation whose extremes lie at the corners of its operands' intervals.
-    """
+    """Builds the rule of an operation that is monotonic in each operand."""
 
     def apply(op: Operation, operands: Sequence[Range]) -> Range:
         corners = [function(a, b) for a, b in product(*_ends(operands))]  # type: ignore
@@ -119,7 +117,7 @@ def _ends(operands: Sequence[Range]) -> list[tuple[Any, Any]]:
 
 
 def _divide_ranges(quotient: Callable[[int, int], int]) -> Function:
-    """A division; the full range of the type if the divisor may be 0."""
+    """Builds the rule of a division; the whole range if the divisor may be 0."""
 
     def apply(op: Operation, operands: Sequence[Range]) -> Range:
         x, y = operands
@@ -135,7 +133,7 @@ def _toward_zero(a: int, b: int) -> int:
 
 
 def _only_positive(function: Function) -> Function:
-    """Wraps a signed operation's rule for its unsigned form: valid if no operand is negative."""
+    """Converts a signed operation's rule to the unsigned operation's, for nonnegative operands."""
 
     def apply(op: Operation, operands: Sequence[Range]) -> Range:
         if any(operand.low < 0 for operand in operands):
@@ -146,7 +144,7 @@ def _only_positive(function: Function) -> Function:
 
 
 def _remainder(op: Operation, operands: Sequence[Range]) -> Range:
-    """The range of a remainder: it has the dividend's sign and is smaller than either operand."""
+    """Returns the range of a remainder, which has the dividend's sign."""
     x, y = operands
     most = max(abs(y.low), abs(y.high)) - 1
     if most < 0:
@@ -157,7 +155,7 @@ def _remainder(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 def _bitwise_and(op: Operation, operands: Sequence[Range]) -> Range:
-    """The range of a bitwise and: no larger than an operand that is not negative."""
+    """Returns the range of a bitwise and: at most the least nonnegative operand."""
     highs = [operand.high for operand in operands if operand.low >= 0]
     if not highs:
         return _bits(op, operands)
@@ -165,7 +163,7 @@ def _bitwise_and(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 def _bits(op: Operation, operands: Sequence[Range]) -> Range:
-    """The range of a bitwise or or xor: no more bits than the operands have."""
+    """Returns the range of a bitwise or or xor: no more bits than the operands have."""
     if isinstance(op.results[0].type, IntegerType) and op.results[0].type.width.data == 1:
         return Range(0, 1)
     width = max(_width(operand) for operand in operands)
@@ -174,7 +172,7 @@ def _bits(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 def _width(interval: Range) -> int:
-    """Bits of a magnitude."""
+    """Returns the number of bits of the largest magnitude."""
     ends = (interval.low if interval.low >= 0 else -interval.low - 1, max(interval.high, 0))
     return max(int(end).bit_length() for end in ends)
 
@@ -222,11 +220,11 @@ def _absolute(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 EPSILONS = ((Float16Type, 2.0**-9), (BFloat16Type, 2.0**-6))
-"""Four units in the last place, more than any device's division is off by."""
+"""Relative error bounds: four units in the last place, more than any device's division has."""
 
 
 def _round_ends(low: float, high: float, type: Attribute) -> Range:
-    """The interval from `low` to `high`, widened by the rounding error of the float type."""
+    """Widens an interval by the rounding error of the float type."""
     if numbers.isnan(low) or numbers.isnan(high):
         return ANY_FLOAT
     eps = next((eps for kind, eps in EPSILONS if isinstance(element(type), kind)), 2.0**-21)
@@ -254,7 +252,7 @@ def _quotient(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 def _rising(function: Callable[[float], float]) -> Function:
-    """The rule for a function that is exact and never decreases."""
+    """Builds the rule of a function that is exact and never decreases."""
 
     def apply(op: Operation, operands: Sequence[Range]) -> Range:
         low, high = (
@@ -274,9 +272,7 @@ def _to_float(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 def _to_integer(op: Operation, operands: Sequence[Range]) -> Range:
-    """
-    The range of a conversion toward zero; a number that does not fit gives an undefined value.
-    """
+    """Returns the range of a conversion toward zero; values that do not fit are undefined."""
     x = operands[0]
     if numbers.isinf(x.low) or numbers.isinf(x.high):
         return everything(op.results[0].type)
@@ -329,12 +325,12 @@ FUNCTIONS: dict[type[Operation], Function] = {
     arith.ExtFOp: _same,
     arith.TruncFOp: lambda op, xs: _round_ends(xs[0].low, xs[0].high, op.results[0].type),
 }
-"""Computes the interval of an operation's only result from the intervals of its operands."""
+"""Rule of each operation: computes the result's range from the operands' ranges."""
 
 
 @cache
 def _exact_rising_functions() -> dict[type[Operation], Function]:
-    """The intervals of exact functions of `math`, whose records import numpy."""
+    """Returns the rules of exact functions of `math`; separate because they import numpy."""
     from xdsl_spirv.dialects.scalars.functions import RECORDS
     from xdsl_spirv.dialects.scalars.images import rising
 
@@ -346,7 +342,7 @@ def _exact_rising_functions() -> dict[type[Operation], Function]:
 
 
 def compute_range(op: Operation, operands: Sequence[Range]) -> Range:
-    """Returns the interval of an operation of `arith` or `math`, from its operands' intervals."""
+    """Returns the range of an operation of `arith` or `math`, from its operands' ranges."""
     if isinstance(op, arith.SelectOp):
         return _select_range(op, operands)
     if isinstance(op, arith.ConstantOp):
@@ -358,7 +354,7 @@ def compute_range(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 def constant(op: arith.ConstantOp) -> Range:
-    """A number, or the least and the greatest of a tensor's."""
+    """Returns the range of a constant: of a number, or of a tensor's elements."""
     match op.value:
         case IntegerAttr(value=value):
             number = value.data
@@ -379,11 +375,10 @@ def constant(op: arith.ConstantOp) -> Range:
 
 LESS = {"slt", "sle", "olt", "ole", "ult", "ule"}
 GREATER = {"sgt", "sge", "ogt", "oge", "ugt", "uge"}
-"""Predicates of less and greater comparisons; unsigned integer comparisons are left out."""
+"""Predicates of greater-than comparisons, like `LESS` without unsigned integer comparisons."""
 
 
 def _predicate(op: Operation) -> str:
-    """A comparison's predicate by name."""
     if isinstance(op, arith.CmpiOp):
         name = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
         return "" if name.startswith("u") else name
@@ -393,7 +388,7 @@ def _predicate(op: Operation) -> str:
 
 
 def _select_range(op: arith.SelectOp, operands: Sequence[Range]) -> Range:
-    """Returns the union of both sides' ranges, each limited by the condition."""
+    """Returns the union of both operands' ranges, each limited by the condition."""
     condition, true, false = operands
     owner = op.cond.owner
     if condition.low == condition.high:
@@ -412,12 +407,11 @@ def _clamp_side(
     operands: Sequence[Range],
     holds: bool,
 ) -> Range:
-    """The range of one side of a select whose condition may compare it with the other."""
+    """Returns the range of a select's operand, limited by a comparison with the other operand."""
     other, its = (op.rhs, operands[2]) if holds else (op.lhs, operands[1])
     name = _predicate(compare)
     if name not in LESS | GREATER or {value, other} != {compare.lhs, compare.rhs}:
         return own
-    # The condition bounds the side that is taken where it holds; its opposite bounds the other
-    # side.
+    # The condition limits the operand that is taken if it holds, its negation the other operand.
     is_less = ((name in LESS) == (value is compare.lhs)) == holds
     return own.meet(Range(-numbers.inf, its.high) if is_less else Range(its.low, numbers.inf))

@@ -1,8 +1,8 @@
 """
-Expresses sizes of tensors and buffers, and numbers of type `index`, in terms of other sizes.
+Expresses sizes of tensors and buffers, and values of type `index`, in terms of other sizes.
 
-A size that operations compute is expressed by the sizes it depends on, so that static dimensions
-stay known beside dynamic ones (a row of 768 elements still moves in vectors).
+A computed size is expressed by the sizes on which it depends, so that static factors remain known
+in dynamic sizes (a row of 768 elements is still copied in vectors).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def extent(value: SSAValue, dimension: int) -> Size:
     """
     Returns the size of a tensor's or buffer's dimension.
 
-    A size that is computed from others is expressed in terms of them, operation by operation.
+    A computed size is expressed by other sizes, operation by operation.
     """
     type = value.type
     assert isinstance(type, TensorType | MemRefType)
@@ -73,7 +73,7 @@ def extents(value: SSAValue) -> tuple[Size, ...]:
 
 
 def computed_extent(value: SSAValue, dimension: int) -> Size:
-    """The size that an operation computes for a dimension, even if its type is static."""
+    """Returns the size that an operation computes for a dimension, even if its type is static."""
     if isinstance(value, BlockArgument):
         return symbol(Extent(value, dimension))
     match value.owner:
@@ -118,7 +118,7 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
         case PackOp() as op:
             return extent(op.destination, dimension)
         case scf.ForOp() as op:
-            # A loop's step does not change the sizes of the tensors that it carries.
+            # An iteration does not change the sizes of carried tensors.
             return extent(op.iter_args[op.results.index(value)], dimension)  # pyright: ignore
         case _:
             pass
@@ -126,7 +126,7 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
 
 
 def kept_dimensions(sizes: Sequence[Size], shape: Sequence[Size]) -> list[int]:
-    """The dimensions that are left when some of size 1 are dropped to give `shape`."""
+    """Returns the dimensions that remain when some of size 1 are dropped to give `shape`."""
     kept: list[int] = []
     for axis, size in enumerate(sizes):
         left = len(shape) - len(kept)
@@ -137,26 +137,25 @@ def kept_dimensions(sizes: Sequence[Size], shape: Sequence[Size]) -> list[int]:
 
 
 def extents_type(value: SSAValue) -> tuple[Size, ...]:
-    """Returns the shape that a value's type states."""
+    """Returns the shape of a value's type."""
     assert isinstance(value.type, TensorType | MemRefType)
     return value.type.get_shape()
 
 
 def listed_sizes(static: DenseArrayBase[IntegerType], dynamic: Iterable[SSAValue]) -> list[Size]:
-    """Returns the static and dynamic numbers of an operation as sizes, in order."""
+    """Merges an operation's static and dynamic numbers into a list of sizes."""
     left = iter(dynamic)
     return [number(next(left)) if n == DYNAMIC_INDEX else int(n) for n in static.get_values()]
 
 
 def _result_extent(op: LinalgStructuredOperation, value: SSAValue, dimension: int) -> Size:
-    """The size of a result: an input's dimension that the same loop walks, or else the output's."""
+    """Returns a result's size: of an input dimension with the same loop, else the output's."""
     index = next(n for n, result in enumerate(op.results) if result is value)
     known = _input_extent(op, len(op.inputs) + index, dimension)
     return extent(op.outputs[index], dimension) if known is None else known
 
 
 def _input_extent(op: LinalgStructuredOperation, operand: int, dimension: int) -> Size | None:
-    """The size of an input's dimension that the loop along another operand's dimension walks."""
     maps = [attribute.data for attribute in op.get_indexing_maps()]
     walked = maps[operand].results[dimension]
     if isinstance(walked, AffineDimExpr) and not isinstance(op, linalg.ops.FillOp):
@@ -168,7 +167,7 @@ def _input_extent(op: LinalgStructuredOperation, operand: int, dimension: int) -
 
 
 def loop_extents(op: LinalgStructuredOperation) -> list[Size | None]:
-    """The sizes of an operation's loops; None where no operand's dimension is a loop alone."""
+    """Returns the size of each loop; None if no operand dimension is indexed by the loop alone."""
     sizes: list[Size | None] = [None] * op.get_num_loops()
     for loop, value, dimension in _loop_dimensions(op):
         known = sizes[loop]
@@ -206,7 +205,7 @@ def equal_extents(ops: Iterable[Operation]) -> dict[Extent, Size]:
 
 
 def _loop_dimensions(op: LinalgStructuredOperation) -> Iterator[tuple[int, SSAValue, int]]:
-    """Each loop that alone indexes a dimension of an operand, with the operand and dimension."""
+    """Yields loop, operand and dimension for each dimension that is indexed by a single loop."""
     maps = [attribute.data for attribute in op.get_indexing_maps()]
     for value, map in zip((*op.inputs, *op.outputs), maps, strict=True):
         if isinstance(value.type, TensorType | MemRefType):
@@ -231,7 +230,7 @@ DIVISIONS: dict[type, Callable[[Size, int], Size]] = {
 
 
 def number(value: SSAValue) -> Size:
-    """Returns an `index` value (or an integer made of one) in terms of sizes."""
+    """Expresses an `index` value, or an integer converted from one, in terms of sizes."""
     match value.owner:
         case arith.ConstantOp(value=IntegerAttr() as constant):
             return constant.value.data
@@ -280,14 +279,14 @@ NUMBERS = (
 
 
 def is_size_op(op: Operation) -> bool:
-    """Whether an operation is a constant, or computes a size of others."""
+    """True if an operation is a constant, or computes a size from other sizes."""
     return isinstance(op, (arith.ConstantOp, *NUMBERS)) and (
         isinstance(op, arith.ConstantOp | tensor.DimOp) or is_size(op.results[0])
     )
 
 
 def is_given(value: SSAValue) -> bool:
-    """True if a number of type `index` is an argument, which is known before the function runs."""
+    """True if a value of type `index` is an argument, which is known before the function runs."""
     block = value.owner
     if not isinstance(block, Block) or not isinstance(value.type, IndexType):
         return False
@@ -297,7 +296,7 @@ def is_given(value: SSAValue) -> bool:
 
 
 def is_size(value: SSAValue) -> bool:
-    """Whether a number is computed from sizes of tensors, given numbers and constants alone."""
+    """True if a value depends only on sizes of tensors, given numbers and constants."""
     if is_given(value):
         return True
     op = value.owner
@@ -325,7 +324,7 @@ def is_size_check(op: Operation) -> bool:
 
 
 class SizeCode:
-    """Writes operations that compute sizes; `write` inserts each operation into the code."""
+    """Emits operations that compute sizes; `write` inserts each operation."""
 
     def __init__(
         self,
@@ -334,9 +333,8 @@ class SizeCode:
         known: dict[object, SSAValue] | None = None,
     ):
         self.write, self.values = write, values
-        """Replacements of values inside the block; None: no value is replaced."""
         self._known = {} if known is None else known
-        """Sizes that have been written already, and their values."""
+        """Sizes that were already emitted, with their values."""
 
     def value(self, size: Size) -> SSAValue:
         """Emits a size as a value of type `index`."""
@@ -382,7 +380,7 @@ class SizeCode:
             kind = arith.MinUIOp if atom.is_natural else arith.MinSIOp
             return self._made(kind, self.value(atom.value), self.value(atom.limit))
         if isinstance(atom, Quotient):
-            # A window that is wider than its operand has no position: (0 - 1) // 2 + 1 is 0.
+            # A window that is wider than its operand has 0 positions: (0 - 1) // 2 + 1 = 0.
             kind = arith.DivUIOp if atom.is_natural else arith.FloorDivSIOp
             return self._made(kind, self.value(atom.dividend), self.value(atom.divisor))
         value = atom.value if self.values is None else self.values[atom.value]
@@ -396,7 +394,7 @@ class SizeCode:
 
 
 def empty_of(sizes: Sequence[Size], element: Attribute) -> tuple[list[Operation], tensor.EmptyOp]:
-    """Builds an empty tensor of these sizes, after operations that compute them."""
+    """Builds an empty tensor of these sizes, preceded by operations that compute them."""
     before: list[Operation] = []
     code = SizeCode(before.append)
     given = [code.value(size) for size in sizes if is_dynamic(size)]
@@ -406,7 +404,7 @@ def empty_of(sizes: Sequence[Size], element: Attribute) -> tuple[list[Operation]
 
 def resolve_sizes(block: Block) -> None:
     """
-    Computes each size of a computed tensor from the block's own arguments.
+    Computes each size of a computed tensor from the block's arguments.
 
         schedule.dispatch(%A, %B, %X) {               schedule.dispatch(%A, %B) {
           ^bb0(%a, %b, %x):                             ^bb0(%a, %b):
@@ -430,7 +428,7 @@ def resolve_sizes(block: Block) -> None:
 
 
 def localize_sizes(dispatch: DispatchOp) -> None:
-    """Drops operands that a dispatch reads only for their sizes; may return a new dispatch."""
+    """Drops operands that a dispatch reads only for their sizes; may replace the dispatch."""
     block = dispatch.body.block
     empties = [op for op in block.ops if isinstance(op, tensor.EmptyOp) and op.operands]
     if not empties:
@@ -454,12 +452,11 @@ def _localize(op: tensor.EmptyOp, code: SizeCode) -> None:
 
 
 def _is_given(dimension: Extent) -> bool:
-    """True if the extent belongs to an operand of a dispatch."""
     return isinstance(dimension.value, BlockArgument)
 
 
 def _size_by_loops(value: SSAValue, dimension: int) -> Size | None:
-    """Derives the size of an output from the operands of the loops that write it, or None."""
+    """Returns an output's size, derived from the operands of the loops that write it, or None."""
     for use in value.uses:
         op = use.operation
         if not isinstance(op, LinalgStructuredOperation) or use.index < len(op.inputs):

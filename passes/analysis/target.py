@@ -1,7 +1,7 @@
 """
-Reads the device that a module is compiled for from the module's attribute `schedule.target`.
+Reads the target device of a module from its attribute `schedule.target`.
 
-`assign-schedule` writes the attribute. Every later pass reads it, so that each can run alone.
+`assign-schedule` sets the attribute. Later passes read it, so that each can run separately.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ TARGET = "schedule.target"
 
 
 def target_of(module: ModuleOp, pass_name: str) -> Target:
-    """The target that the module names."""
+    """Returns the target named in the module's attribute; refuses a module without one."""
     name = module.attributes.get(TARGET)
     if not isinstance(name, StringAttr):
         refuse(
             pass_name,
             module,
-            "the module names no target: run assign-schedule{target=...}, or give it the "
-            f'attribute {TARGET} = "..."',
+            "the module has no target: run assign-schedule{target=...}, or set its attribute "
+            f'{TARGET} = "..."',
         )
     return load_target(name.data, module, pass_name)
 
 
 @dataclass(frozen=True)
 class TargetPass(ModulePass, ABC):
-    """A pass that may know the device."""
+    """A pass that can read the properties of the target device."""
 
     target: str = ""
     """
-    Name of a known device or path of a target file; default: the module's target. Without a
-    target, the pass assumes nothing about the device.
+    The name of a known device or the path of a target file; by default the module's target.
+    Without a target, the pass makes no assumptions about the device.
     """
 
     def find_target(self, module: ModuleOp) -> Target | None:
-        """Loads the target of the option, or else the module's; None if there is neither."""
+        """Loads the target of the option, by default the module's; None if neither is set."""
         known = module.attributes.get(TARGET)
         name = self.target or (known.data if isinstance(known, StringAttr) else "")
         return load_target(name, module, self.name) if name else None
 
 
 def load_target(name: str, module: ModuleOp, pass_name: str) -> Target:
-    """Loads a target by name or path. Turns its errors into refusals of the pass."""
+    """Loads a target by name or path; an unknown target is refused."""
     try:
         return load(name)
     except TargetError as error:

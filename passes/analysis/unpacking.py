@@ -1,13 +1,13 @@
 """
-Describes the computation of a contraction's operand from packed planes: by units of neighbours
-along K.
+Describes the computation of a contraction's operand from packed planes, by units along K.
 
     %w = linalg.generic (n, b, h, j) ins(%q[n, b, j], %d[n, b]) { float(%q >> 4 * h & 15) * %d }
     %r = contraction %x[m, 32 * b + 16 * h + j], %w[n, b, h, j]
 
-The innermost loops of K, here h and j, make a unit: the elements that an invocation dequantizes at
-a time. It reads the contiguous elements of each plane that these loops walk; the other loops give
-the position. `Plane.layout` is in units of those elements, so that one address is one load.
+The innermost loops of K, here h and j, form a unit: the elements that an invocation dequantizes at
+a time. The invocation reads the contiguous elements of each plane that these loops index; the
+other loops determine the address. `Plane.layout` counts in units of these elements, so that one
+address is one load.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from xdsl_spirv.passes.analysis.pointwise import SCALAR_DIALECTS, body_ops, is_p
 from xdsl_spirv.passes.analysis.sizes import extents
 
 MOST = 32
-"""Elements of a unit."""
+"""Largest number of elements in a unit."""
 
 VECTOR = 4
-"""Elements that are computed as one: neighbours along the innermost loop."""
+"""Number of elements along the innermost loop that are computed together."""
 
 ON_BYTES = (arith.ShRUIOp, arith.ShLIOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp)
-"""Operations that are computed on the four bytes of a word at once."""
+"""Operations that can be computed on the four bytes of a word at once."""
 
 ON_WORDS = (*ON_BYTES, arith.ShRSIOp, arith.AddiOp, arith.SubiOp, arith.MuliOp)
 
@@ -71,9 +71,9 @@ class Plane:
     """
     An input of the operation that computes an operand.
 
-    `loops` are the loops of the unit that walk this input. Together they have `count` iterations,
-    the last of them `inner`. `layout` counts in pieces of `count` elements; it has walks for batch,
-    M or N, and units along K.
+    `loops` are the unit's loops that index this input. They have `count` iterations together, the
+    last of them `inner`. `layout` counts in blocks of `count` elements; its walks are batch, M or
+    N, and units along K.
     """
 
     value: SSAValue
@@ -91,10 +91,10 @@ class Plane:
 @dataclass(frozen=True)
 class Unpacking:
     """
-    `op` computes an operand from `planes`, a unit of `sizes` iterations at a time.
+    Computation of an operand from `planes` by `op`, in units of `sizes` iterations.
 
-    `counters` maps loops of the operation to loops of the unit. `around` maps the others to the
-    loops of K outside of the unit, whose sizes are `outer`.
+    `counters` maps loops of the operation to loops of the unit. `around` maps the other loops to
+    the loops of K outside of the unit, whose sizes are `outer`.
     """
 
     op: linalg.ops.GenericOp
@@ -106,26 +106,21 @@ class Unpacking:
 
     @property
     def size(self) -> int:
-        """Elements of a unit."""
+        """Number of elements in a unit."""
         return prod(self.sizes)
 
     def part(self, split: int) -> Unpacking:
-        """
-        Returns the unpacking of a part of a unit, whose innermost loop is split into `split` parts.
-        """
+        """Returns the unpacking of a part of a unit: the innermost loop is divided by `split`."""
         return replace(self, sizes=(*self.sizes[:-1], self.sizes[-1] // split))
 
     @property
     def units(self) -> int:
-        """Units along K."""
+        """Number of units along K."""
         return prod(self.outer)
 
     @cached_property
     def bits(self) -> int:
-        """
-        Bits of all planes for a unit. Data that several units share, such as a scale, counts in
-        part.
-        """
+        """Bits of all planes per unit. Data that several units share is divided among them."""
         shared = 0.0
         for plane in self.planes:
             own = [axis.size for axis in plane.layout.walks[2] if axis.stride]
@@ -140,10 +135,10 @@ def _known_size(size: Size) -> int:
 
 def unpacks(op: Operation) -> bool:
     """
-    True if an operation computes floats from narrow integers: from elements of planes and indices.
+    True if an operation computes floats elementwise from planes of narrow integers, and indices.
 
-    Some of the loops index each plane, all of them index the result, and the body does not read the
-    index of the last loop.
+    Each plane is indexed by some of the loops, the result by all of them, and the body does not
+    read the index of the last loop.
     """
     if not isinstance(op, linalg.ops.GenericOp) or len(op.outputs) != 1 or not op.inputs:
         return False
@@ -184,14 +179,13 @@ def _is_body(op: linalg.ops.GenericOp, reads: Sequence[AffineMap], last: int) ->
 
 
 def _is_selection(map: AffineMap) -> bool:
-    """Whether a map's results are different loops, or 0."""
+    """True if a map's results are different loops, or 0."""
     loops = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
     others = map.results.count(AffineConstantExpr(0))
     return len(loops) + others == len(map.results) and len(loops) == len(set(loops))
 
 
 def _is_on_vectors(op: Operation) -> bool:
-    """Whether an operation can be done on the elements of a vector together."""
     if isinstance(op, (*ON_FLOATS, *OF_INTEGERS)):
         return True
     if not isinstance(op, ON_WORDS):
@@ -209,11 +203,11 @@ def unpacking_of(
     most: int = 16,
 ) -> Unpacking | None:
     """
-    The computation of the operand that a contraction's loops walk by `map`.
+    Returns the unpacking of the operand that a contraction's loops index by `map`.
 
-    `sizes` are the sizes of the contraction's loops, `groups` its loops of batch, M or N, and K.
-    A unit that is a part of a loop has at most `most` elements. None if the operation does not
-    unpack planes, or not in units along K.
+    `sizes` are the sizes of the contraction's loops, `groups` its loops of batch, M or N, and K. A
+    unit that is a part of a loop has at most `most` elements. Returns None if the operation does
+    not unpack planes in units along K.
     """
     if not unpacks(op) or not _is_selection(map):
         return None
@@ -242,10 +236,10 @@ def unpacking_of(
 
 def _unit_of(lengths: Sequence[int], most: int) -> tuple[int, int]:
     """
-    The first loop of a unit, and the number of its elements.
+    Returns the first loop of a unit, and the unit's number of elements.
 
-    If the last loop is the only one or too long, a unit is a part of it. The returned loop is then
-    the number of loops.
+    If K has a single loop, or its last loop is too long, a unit is a part of the last loop. The
+    first result is then the number of loops.
     """
     first, size = len(lengths), 1
     while first and len(lengths) > 1 and size * lengths[first - 1] <= MOST:
@@ -264,7 +258,7 @@ def _planes(
     unit: tuple[int, ...],
     first: int,
 ) -> tuple[Plane, ...] | None:
-    """The planes by the contraction's loops; None if a unit's elements are not contiguous."""
+    """Returns the planes; None if a unit's elements are not contiguous."""
     batch, own, k = groups
     split = first == len(k)
     inside = [k[-1]] if split else list(k[first:])
@@ -296,7 +290,6 @@ def _planes(
 
 
 def _in_units(layout: Layout, count: int) -> Layout:
-    """A layout in units of the elements that a plane has for one unit."""
     walks = tuple(
         tuple(replace(axis, stride=axis.stride // count) for axis in walk) for walk in layout.walks
     )

@@ -1,14 +1,14 @@
 """
-Bounds the values of a host function: the elements of tensors, and the scalars in loops.
+Computes ranges of the values of a host function: of tensor elements, and of scalars in loops.
 
-Forward analysis bounds an operation's result by its operands (`ranges`). A reduction's accumulator
-starts with its initial value and takes in the result of every iteration, until it does not grow any
-more; a sum grows by as much as its iterations can add.
+Forward analysis computes an operation's range from its operands (`ranges`). The range of a
+reduction's accumulator starts with the initial value and is extended by every iteration's result
+until it is stable; a sum is bounded by its number of iterations.
 
-Backward analysis uses that a value which addresses a dimension of a tensor is inside of it:
-anything else is an error in ONNX, and undefined in MLIR. So an index of `tensor.extract` lies in
-[0, size - 1], which also bounds the values it is computed from by moves, casts and the addition of
-a constant. An index that may count from the end, `x < 0 ? x + n : x`, lies in [-n, size - 1].
+Backward analysis uses that an index of a tensor lies in bounds: an index out of bounds is an error
+in ONNX, and undefined in MLIR. An index of `tensor.extract` therefore lies in [0, size - 1]. This
+also limits the values from which the index is computed by moves, casts and the addition of a
+constant. An index that may count from the end, `x < 0 ? x + n : x`, lies in [-n, size - 1].
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ MOVES = (
     tensor.CastOp,
     tensor.ExtractSliceOp,
 )
-"""Operations whose result has elements of their first operand and no others."""
+"""Operations whose result consists of elements of their first operand."""
 
 JOINS = (tensor.InsertSliceOp, tensor.ConcatOp)
-"""Operations whose result has elements of all of their operands that are tensors."""
+"""Operations whose result consists of elements of their tensor operands."""
 
 ROUNDS = 4
-"""Most attempts to widen an accumulator's interval until it no longer changes."""
+"""Largest number of iterations until an accumulator's range must be stable."""
 
 
 class ValueRanges:
     """
-    Intervals by value, for the one block of a host function.
+    Ranges of the values in the single block of a host function.
 
-    `trusted` says whether indices are assumed to lie in the tensors they address.
+    If `trusted`, indices of tensors are assumed to lie in bounds.
     """
 
     def __init__(self, function: FuncOp, trusted: bool = True):
@@ -72,7 +72,7 @@ class ValueRanges:
             self._visit(op)
 
     def of(self, value: SSAValue) -> Range:
-        """The interval of a value; all numbers of its type if nothing is known."""
+        """Returns the range of a value; the whole range of its type if nothing is known."""
         interval = self._known.get(value) or everything(value.type)
         assumed = self._assumed.get(value)
         interval = interval if assumed is None else interval.meet(assumed)
@@ -93,7 +93,7 @@ class ValueRanges:
         self._known[value] = interval if assumed is None else interval.meet(assumed)
 
     def written(self, value: SSAValue) -> Range:
-        """Returns the interval of a tensor's elements; `NOTHING` if none was written."""
+        """Returns the range of a tensor's elements; `NOTHING` if none was written."""
         return self._known.get(value) or self.of(value)
 
     def _visit(self, op: Operation) -> None:
@@ -136,7 +136,7 @@ class ValueRanges:
         return interval
 
     def _product(self, op: arith.MuliOp) -> Range:
-        """The range of a product of one tensor's dimensions: limited by the largest tensor."""
+        """Returns the range of a product of one tensor's dimensions: at most the largest tensor."""
         shapes, equal = self._shapes()
         factors = [_replace_extents(number(value), equal) for value in factors_of(op)]
         if not all(map(is_dynamic, factors)):
@@ -153,7 +153,7 @@ class ValueRanges:
         return everything(op.result.type)
 
     def _shapes(self) -> tuple[list[list[Size]], dict[Extent, Size]]:
-        """The shapes of tensors with dynamic sizes, and the sizes that are known to be equal."""
+        """Returns the shapes of tensors with dynamic sizes, and sizes that must be equal."""
         if self._dynamic is None:
             block = self._block
             values = [*block.args, *(result for op in block.ops for result in op.results)]
@@ -189,7 +189,6 @@ class ValueRanges:
             self._set(result, interval)
 
     def _body(self, block: Block) -> list[Range]:
-        """The intervals of the values that a body yields."""
         for op in block.walk():
             if len(op.results) == 1 and not op.regions:
                 self._set(op.results[0], self._scalar(op))
@@ -198,7 +197,7 @@ class ValueRanges:
     def _reduced(
         self, op: linalg.ops.GenericOp, outputs: Sequence[SSAValue], starts: Sequence[Range]
     ) -> list[Range]:
-        """Bounds accumulators by an interval that no iteration leaves."""
+        """Returns ranges of accumulators that hold after every iteration."""
         block = op.body.block
         held = list(starts)
         for _ in range(ROUNDS):
@@ -220,9 +219,7 @@ class ValueRanges:
         return [interval or whole for interval, whole in zip(sums, yielded, strict=True)]
 
     def _sum(self, op: linalg.ops.GenericOp, number: int, start: Range) -> Range | None:
-        """
-        Bounds a sum by its start and all iterations, if it fits the type; None for other bodies.
-        """
+        """Returns the range of a sum over all iterations; None for overflow and other bodies."""
         block = op.body.block
         accumulator = block.args[len(op.inputs) + number]
         value = yields_of(block)[number]
@@ -247,7 +244,7 @@ class ValueRanges:
     # Backwards
 
     def _assume_addresses(self, op: linalg.ops.GenericOp) -> None:
-        """Assumes that a body's addresses of tensors are in bounds for every element."""
+        """Assumes that a body's indices of tensors lie in bounds."""
         for inner in op.body.block.ops:
             if not isinstance(inner, tensor.ExtractOp):
                 continue
@@ -257,7 +254,7 @@ class ValueRanges:
                 self._assume(value, Range(0, most - 1))
 
     def _assume(self, value: SSAValue, bounds: Range) -> None:
-        """Assumes bounds of a value, and of the values it is computed from one to one."""
+        """Assumes a range of a value, and of the values from which it is computed one to one."""
         held = self._assumed.get(value)
         self._assumed[value] = bounds if held is None else held.meet(bounds)
         if isinstance(value, BlockArgument):
@@ -283,7 +280,7 @@ class ValueRanges:
                 pass
 
     def _assume_argument(self, value: BlockArgument, bounds: Range) -> None:
-        """Assumes an argument's bounds for its tensor, if the loops read every element."""
+        """Assumes a body argument's range for its tensor, if the loops read every element."""
         parent = value.block.parent_op()
         if not isinstance(parent, linalg.ops.GenericOp) or value.index >= len(parent.inputs):
             return
@@ -294,7 +291,7 @@ class ValueRanges:
 
 
 def _is_elementwise(op: linalg.ops.GenericOp) -> bool:
-    """Whether every element of the results is made once, by loops over the results' shape."""
+    """True if parallel loops over the results' shape compute each element once."""
     count = op.get_num_loops()
     outputs = op.get_indexing_maps().data[len(op.inputs) :]
     return all(k == IteratorTypeAttr.parallel() for k in op.get_iterator_types()) and all(
@@ -306,9 +303,9 @@ def _is_elementwise(op: linalg.ops.GenericOp) -> bool:
 
 def _element(value: SSAValue) -> SSAValue:
     """
-    Returns the tensor or outer scalar that a scalar of a body is an element of.
+    Returns the tensor or outer scalar whose element a scalar of a body is.
 
-    Two scalars for which this is the same value are equal in every iteration.
+    Two scalars with the same tensor or outer scalar are equal in every iteration.
     """
     while isinstance(value, BlockArgument):
         parent = value.block.parent_op()
@@ -328,7 +325,7 @@ def _element(value: SSAValue) -> SSAValue:
 
 
 def counted_from_the_end(op: arith.SelectOp) -> tuple[SSAValue, int] | None:
-    """x and n of `x < 0 ? x + n : x`, whose parts may be computed by operations before."""
+    """Returns x and n of `x < 0 ? x + n : x`, also across elementwise operations; else None."""
     condition, added, plain = map(_element, (op.cond, op.lhs, op.rhs))
     compare, sum = condition.owner, added.owner
     if not isinstance(compare, arith.CmpiOp) or not isinstance(sum, arith.AddiOp):
@@ -348,7 +345,7 @@ def _replace_extents(size: Size, known: Mapping[Extent, Size]) -> Size:
 
 
 def factors_of(value: Operation) -> list[SSAValue]:
-    """The factors of a product of products."""
+    """Lists the factors of a nested product."""
     factors: list[SSAValue] = []
     for operand in value.operands:
         owner = operand.owner

@@ -1,10 +1,8 @@
 """
-Answers questions about values: which values an operation and its regions read, whether a value is
-zero, and whether it is the same in every run, because only constants and weights go into it. Also
-erases operations without used results.
+Answers questions about values: operands, zeros, weights. Also erases unused operations.
 
-xDSL's own dead-code elimination keeps operations that are not marked as pure, as most of `linalg`
-and `tensor`; the passes here know which ones are.
+xDSL's dead-code elimination does not erase operations that are not marked as pure, such as most of
+`linalg` and `tensor`. The functions here know which ones are pure.
 """
 
 from __future__ import annotations
@@ -27,11 +25,11 @@ from xdsl_spirv.dialects.program import value_of
 from xdsl_spirv.dialects.schedule import DispatchOp
 
 MAKERS = (tensor.EmptyOp, FillOp)
-"""Operations that are free, because the reader of the result computes it."""
+"""Operations that cost nothing, because readers compute their result."""
 
 
 def operands_of(op: Operation) -> list[SSAValue]:
-    """The operands of an operation, and the values that its regions use and do not define."""
+    """Returns the operands of an operation, and the outside values that its regions use."""
     if not op.regions:
         return list(op.operands)
     captured = (v for region in op.regions for v in iter_used_values_defined_above(region))
@@ -39,7 +37,7 @@ def operands_of(op: Operation) -> list[SSAValue]:
 
 
 def erase_unused(op: Operation) -> bool:
-    """Erase an operation in a block if its results are unused; returns whether it was erased."""
+    """Erases an operation if its results are unused; returns True if it was erased."""
     block = op.parent_block()
     if block is None or any(result.first_use for result in op.results):
         return False
@@ -48,14 +46,14 @@ def erase_unused(op: Operation) -> bool:
 
 
 def erase_unused_ops(block: Block, may_go: Callable[[Operation], bool]) -> None:
-    """Erase the operations with unused results for which `may_go` holds, users before producers."""
+    """Erases unused operations for which `may_go` holds, users before producers."""
     for op in reversed(list(block.ops)):
         if op.results and may_go(op):
             erase_unused(op)
 
 
 def erase_dead(value: SSAValue) -> None:
-    """Erases the producer of an unused value, and then producers that only the erased one used."""
+    """Erases the producer of an unused value, then producers that became unused."""
     op = value.owner
     known = isinstance(op, LinalgStructuredOperation | BroadcastOp | tensor.PadOp)
     if isinstance(op, Operation) and (known or is_side_effect_free(op)):
@@ -66,7 +64,7 @@ def erase_dead(value: SSAValue) -> None:
 
 
 def is_zero(value: SSAValue) -> bool:
-    """Whether a tensor or scalar is known to be (positive) zero everywhere."""
+    """True if a tensor or scalar is known to be +0 everywhere."""
     match value.owner:
         case FillOp() as fill:
             return is_zero(fill.inputs[0])
@@ -88,7 +86,6 @@ def is_zero(value: SSAValue) -> bool:
 
 
 def _broadcast(op: GenericOp) -> SSAValue | None:
-    """The value that a `linalg.generic` fills its only result with: an input or from outside."""
     last = op.body.block.last_op
     if last is None or len(op.results) != 1 or last is not op.body.block.first_op:
         return None
@@ -99,16 +96,17 @@ def _broadcast(op: GenericOp) -> SSAValue | None:
 
 
 PLACES = (IndexOp, arith.CmpiOp, arith.SelectOp, YieldOp)
-"""Operations in the body of a `linalg.generic` that only selects which element goes where."""
+"""Operations in the body of a `linalg.generic` that only selects elements."""
 
 
 def _moves(op: GenericOp) -> bool:
-    """True if a generic only moves elements."""
     return bool(op.inputs) and all(isinstance(inner, PLACES) for inner in op.body.block.ops)
 
 
 def is_weight(value: SSAValue) -> bool:
-    """True if a value is the same in every run: it depends only on weights and constants."""
+    """
+    True if a value depends only on weights and constants, so that every run has an equal value.
+    """
     waiting, known = [value], set[SSAValue]()
     while waiting:
         value = waiting.pop()
@@ -119,7 +117,7 @@ def is_weight(value: SSAValue) -> bool:
         if isinstance(owner, CollapseShapeOp | ExpandShapeOp):
             waiting.append(owner.operands[0])
         elif isinstance(owner, ConcatOp | DispatchOp):
-            # Values that only depend on weights are computed once.
+            # Results of a dispatch that depend only on weights are computed once.
             waiting += owner.operands
         elif isinstance(owner, GenericOp) and _moves(owner):
             waiting += owner.inputs

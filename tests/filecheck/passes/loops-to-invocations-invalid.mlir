@@ -16,7 +16,7 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 
 // -----
 
-// CHECK: loops-to-invocations: 'linalg.generic' in @f: it reads %d, which the kernel writes
+// CHECK: loops-to-invocations: 'linalg.generic' in @f: the operation reads %d, which its kernel also writes
 builtin.module attributes {schedule.target = "lavapipe"} {
   "gpu.module"() <{sym_name = "kernels"}> ({
     "gpu.func"() <{function_type = (memref<4xf32, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({

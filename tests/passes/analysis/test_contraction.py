@@ -84,7 +84,7 @@ def test_a_product_by_addresses_alone(name: str):
     ("name", "reason"),
     [
         ("one_input", r"it has 1 input \(a contraction multiplies 2\)"),
-        ("truth_values", r"it multiplies truth values \(i1\)"),
+        ("truth_values", r"it multiplies booleans \(i1\)"),
         ("a_difference", "the body is not a product that is added to the output"),
     ],
 )

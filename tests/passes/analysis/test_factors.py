@@ -39,8 +39,8 @@ def test_a_factor_is_computed_before_the_contraction(
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("shared_scale", "input 2 is in both factors"),
-        ("unused", "input 2 is in neither factor"),
+        ("shared_scale", "both factors depend on input 2"),
+        ("unused", "no factor depends on input 2"),
     ],
 )
 def test_factors_that_cannot_be_separated_are_refused(

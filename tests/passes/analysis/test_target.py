@@ -23,7 +23,7 @@ def test_the_module_names_its_target():
 def test_a_module_without_a_target_is_refused_where_one_is_needed():
     module = parse_text("builtin.module {}")
     assert SplitProductsPass().find_target(module) is None
-    with pytest.raises(PassFailedException, match="names no target: run assign-schedule"):
+    with pytest.raises(PassFailedException, match="has no target: run assign-schedule"):
         target_of(module, "p")
 
 
