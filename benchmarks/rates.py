@@ -29,7 +29,7 @@ from device_runs import CUDA, Job, parser_of, run_jobs, torch
 from xdsl_spirv.serialization.files import write_atomically
 
 DEPTH = 4096
-"""Sizes of the contractions along K, and along M and N of large ones."""
+"""Size of K of all contractions, and of M and N of large ones."""
 
 START_MS = 0.003
 """Milliseconds of an empty dispatch."""

@@ -33,7 +33,7 @@ TABS = 2
 """Number of concurrently open pages."""
 
 LEFT_OUT = ("repository/", "tutorials/browser/", "404")
-"""Listings of files, and pages with programs, which check_browser_tutorials.py runs."""
+"""Pages that are skipped: file listings, and pages that check_browser_tutorials.py checks."""
 
 ALIKE = ("passes/", "commands/")
 """Folders of pages with one template. They are opened in the phone's window only."""

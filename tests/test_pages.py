@@ -126,7 +126,6 @@ def test_commands_can_be_typed(page: str):
     "page", [page for page in having("mlir") if not page.startswith("docs/passes/")]
 )
 def test_modules_are_read(page: str):
-    """tests/passes/test_docs.py runs the modules of docs/passes/."""
     for block in blocks(page, "mlir"):
         parse_text(block.text)
 
@@ -270,7 +269,7 @@ def test_python_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    """Sessions on the best device use the interpreter here."""
+    """Sessions on the best device use the interpreter in this test."""
     if "examples/sum.comp" in (text := (ROOT / page).read_text()) and "k.launch(" in text:
         find_glslang_or_skip()
     monkeypatch.chdir(tmp_path)

@@ -50,7 +50,7 @@ def test_the_browser_loads_nothing_from_elsewhere(name: str):
 
 @pytest.mark.parametrize(("name", "findings"), [("sum", 1), ("sum_mended", 0)])
 def test_the_shipped_kernels_are_what_the_tutorial_says(name: str, findings: int):
-    """The tutorial uses them if glslang is missing."""
+    """The tutorial uses the shipped kernels if glslang is missing."""
     kernel = xs.assemble((TUTORIALS / "data" / f"{name}.spvasm").read_text())
     buffers: dict[str, Any] = {"Input": np.arange(128, dtype=np.float32), "Output": [0.0, 0.0]}
     assert len(xs.check(kernel, 2, buffers)) == findings

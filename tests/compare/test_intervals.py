@@ -91,7 +91,6 @@ def test_an_element_at_a_rounded_index_is_one_of_two():
     ids=["i32", "i64", "i64 + 1"],
 )
 def test_an_element_at_an_unknown_index_has_no_bound(index: str):
-    """An i64 index has a range of 2^64 values."""
     with pytest.raises(ProgramError, match=r"extract: its index is computed from inexact"):
         interval(READ.format(index=index), X, np.ones(4, np.float32))
 

@@ -70,7 +70,6 @@ def files_of(program: Program, folder: Path) -> dict[str, bytes]:
 @forks
 @pytest.mark.parametrize("rows", ["8", "?"])
 def test_the_program_does_not_depend_on_the_number(rows: str, tmp_path: Path):
-    """The programs are equal byte for byte, with dynamic sizes and shared kernels."""
     one = compile_module(parse_text(network(rows)), "lavapipe")
     many = compile_module(parse_text(network(rows)), "lavapipe", jobs=3)
     assert rows == "?" or 4 < len(one.code) < len(one.manifest.dispatches)
@@ -126,7 +125,6 @@ def test_a_failure_is_the_one_of_one_process(how: str, monkeypatch: pytest.Monke
 
 @forks
 def test_no_process_to_be_had(monkeypatch: pytest.MonkeyPatch):
-    """If no process can be started, this process lowers all kernels."""
     fork = os.fork
     children: list[int] = []
 

@@ -148,7 +148,6 @@ SCALARS = {"f16": np.float16, "f32": np.float32, "i8": np.int8, "i32": np.int32,
 
 @pytest.mark.parametrize("element", SCALARS)
 def test_scalar_arguments_are_inputs(element: str):
-    """Scalars fill, multiply and are read in bodies, before and after the tensors."""
     t, kind = f"tensor<8x{element}>", "f" if element[0] == "f" else "i"
     text = f"""
     func.func @main(%c: {element}, %x: {t}, %s: {element}) -> ({t}, {t}, {t}) {{
@@ -223,7 +222,6 @@ STARTS = {
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
 def test_sums_begin_at_any_value(name: str, element: str, target: str):
-    """Initial values are a constant, a row for all rows, and an argument."""
     shapes = [[int(size) for size in part.split("x") if size] for part in PRODUCTS[name]]
     a, b, t = (f"tensor<{''.join(f'{size}x' for size in shape)}{element}>" for shape in shapes)
     row = f"tensor<{''.join(f'{size}x' for size in shapes[2][-1:])}{element}>"
@@ -271,7 +269,6 @@ func.func @main(%x: tensor<f32>) -> (tensor<1x1xf32>, tensor<f32>) {
 
 
 def test_no_dimensions_are_expanded_and_mappings_kept():
-    """xDSL 0.75 verifies neither form."""
     module = parse_text(RANKS)
     assert str(parse_text(str(module))) == str(module)
     compiled = run(compile_module(parse_text(RANKS), "lavapipe"), {"x": np.float32(2)}).values()
@@ -347,7 +344,7 @@ OPEN_OUTPUTS = {
 
 @pytest.mark.parametrize("name", OPEN_OUTPUTS)
 def test_an_output_of_another_size_is_refused(name: str):
-    """The program (before it runs) and the interpreter refuse and name both sizes."""
+    """The program, before it runs, and the interpreter name both sizes."""
     text, right, wrong = OPEN_OUTPUTS[name]
     program = compile_module(parse_text(text), "lavapipe")
     for shapes in [*right, *wrong]:

@@ -229,7 +229,7 @@ def test_tiles_of_open_sizes(shape: tuple[int, int]):
 
 
 def test_paddings_of_open_sizes():
-    """Paddings may be 0. A negative one is refused before the program runs."""
+    """A padding of 0 is allowed. The program refuses a negative padding before it runs."""
     p = np.array(2.5, np.float32)
     program = compile_module(parse_text(PADDED_OPEN), "lavapipe")
     for m, left in ((2, 0), (3, 2), (7, 1)):

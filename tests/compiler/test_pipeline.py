@@ -154,7 +154,6 @@ func.func @main(%x: tensor<8x16xf32>, %w: tensor<12x16xf32>) -> tensor<8x12xf32>
 
 
 def test_a_model_with_weights_goes_through_xdsl_opt(tmp_path: Path):
-    """The module's text contains the weights, and its kernels are equal."""
     w = np.arange(192, dtype=np.float32).reshape(12, 16)
     program = compile_module(parse_text(WEIGHTED), "lavapipe", weights={"w": w})
     assert np.array_equal(program.weights["w.folded"], w.T)

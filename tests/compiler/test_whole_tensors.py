@@ -117,7 +117,6 @@ def test_zero_points_are_arguments_and_unused_operations_vanish():
 
 
 def test_a_window_that_leaves_its_input_is_refused():
-    """The convolution's result has a dynamic size for which the input is too small."""
     text = """
     func.func @main(%x: tensor<?xf32>, %w: tensor<3xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
       %r = linalg.conv_1d ins(%x, %w : tensor<?xf32>, tensor<3xf32>) outs(%y : tensor<?xf32>)

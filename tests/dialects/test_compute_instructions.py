@@ -59,7 +59,7 @@ def test_named_instructions_exist(script: ModuleType):
 
 
 def test_declared_types_are_forms(script: ModuleType):
-    """A type with operands has at least as many as the grammar requires."""
+    """A type has at least as many operands as the grammar requires."""
     declared = [cls for cls in ATTRIBUTES if issubclass(cls, DeclaredType)]
     assert {cls.INSTRUCTION for cls in declared} <= set(script.FORMS)
 

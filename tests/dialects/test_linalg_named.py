@@ -149,7 +149,6 @@ func.func @f(%a: tensor<4x3xf32>, %s: f32, %t: tensor<f32>, %c: tensor<4x3xf32>)
 
 
 def test_elementwise_operations_read_scalars(mlir_opt: str):
-    """xDSL asserts that no operand is a scalar."""
     same_as_mlir(SPREAD, mlir_opt)
     a = np.arange(12, dtype=np.float32).reshape(4, 3)
     s, t = np.array(2.5, np.float32), np.array(0.75, np.float32)

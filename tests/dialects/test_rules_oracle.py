@@ -16,7 +16,7 @@ SCRIPT = ROOT / "scripts" / "rules_oracle.py"
 
 
 def test_table_is_true(spirv_val: str) -> None:
-    """spirv-val also accepts every program that keeps the rules."""
+    """spirv-val also accepts every program that keeps all rules."""
     command = [sys.executable, str(SCRIPT), "--check", "--spirv-val", spirv_val]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -62,7 +62,6 @@ def test_nothing_is_claimed_about_divisors_beyond_the_table():
 
 
 def test_a_comparison_and_a_choice_may_become_a_minimum():
-    """A minimum ignores NaN."""
     assert with_first(one("Select", "f32", 7.0, np.nan), 7.0) == []
     assert len(with_first(one("Select", "f32", 7.0, 8.0), 8.0)) == 1
     assert len(with_first(one("Select", "i32", 7, 8), 8)) == 1

@@ -82,7 +82,6 @@ def changed(truth: dict[int, np.ndarray], buffer: int) -> dict[int, np.ndarray]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_wrong_number_is_found(family: str):
-    """Elements outside of the compared domain are an exception."""
     kernel = generate(3, family)
     truth = interpret(kernel)
     assert disagreements(kernel, truth, truth) == []

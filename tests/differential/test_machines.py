@@ -73,7 +73,6 @@ def test_every_line_of_the_list_and_every_conversion_comes_up():
 
 
 def test_mixed_signs_and_saturation_where_a_list_has_them():
-    """Kernels for AMD's RDNA 3 and Intel's Xe 2 use them and are valid."""
     flags = set[str]()
     for target in ("amd-rdna3", "intel-xe2"):
         made = machine(target)
@@ -89,7 +88,6 @@ def test_mixed_signs_and_saturation_where_a_list_has_them():
 
 
 def test_the_script_says_what_is_missing(tmp_path: Path):
-    """The target or the device does not exist."""
     script = [
         sys.executable,
         str(ROOT / "scripts" / "differential.py"),

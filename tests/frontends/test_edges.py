@@ -33,7 +33,7 @@ def test_as_onnxruntime(name: str, onnx: ModuleType):
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
 def test_floats_that_no_integer_holds(dtype: str, onnx: ModuleType):
-    """The result is the nearest integer, 0 for NaN, as imported and compiled."""
+    """The result is the nearest integer of the type, and 0 for NaN."""
     edge, limits = AT_EDGES[f"Cast to {dtype}"], np.iinfo(dtype)
     imported = run_reference(import_onnx(edge.model()), edge.inputs())
     compiled = run(edge_program(f"Cast to {dtype}", "lavapipe"), edge.inputs())
@@ -49,7 +49,7 @@ def test_floats_that_no_integer_holds(dtype: str, onnx: ModuleType):
 @pytest.mark.vulkan
 @pytest.mark.long
 def test_on_a_driver_it_is_the_same(lavapipe: Path, onnx: ModuleType):
-    """All run in one process. Subnormal results may be flushed to 0."""
+    """A driver may flush subnormal results to 0."""
     script = Path(__file__).parents[1] / "runtime" / "vulkan" / "edges.py"
     command = [lavapipe, sys.executable, script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)

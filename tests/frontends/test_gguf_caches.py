@@ -191,7 +191,6 @@ def test_states_beyond_the_largest_tensor_are_refused(tmp_path: Path):
 @pytest.mark.long
 @pytest.mark.vulkan
 def test_a_text_of_33_000_tokens_is_read_as_by_llama_cpp(lavapipe: Path, tmp_path: Path):
-    """Parts have 512 tokens, and the window 200. Eight greedy tokens and their logits agree."""
     judging = pytest.importorskip("xdsl_spirv.testing.llama_cpp")
     context, path = 40960, tmp_path / "x.gguf"
     values = {**VALUES, "context_length": context, "attention.sliding_window": 200}

@@ -123,7 +123,7 @@ def test_a_session_runs_prefill_and_decode(shape: Shape, path: Path):
 
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200", "qualcomm-adreno"])
 def test_attention_reads_the_cache_where_it_lies(target: str, path: Path):
-    """No dispatch copies the past, with either pairing of rotated elements."""
+    """No dispatch copies the cached keys and values."""
     write_model(path, ONE)
     program = compile(path, target, context=24)
     # Norms of one row are fused into products if this is faster than a launch.
@@ -195,7 +195,6 @@ def test_values_that_mean_nothing_are_refused(key: str, path: Path):
 
 
 def test_a_factor_of_0_scales_no_position(path: Path):
-    """Converters write 0. The older key counts only if the newer one is missing."""
     write_model(path, Shape())
     file = read_file(path)
     values = {**file.values, "llama.rope.scaling.factor": 0.0, "llama.rope.scale_linear": 4.0}
@@ -208,7 +207,6 @@ def test_a_factor_of_0_scales_no_position(path: Path):
     [(17, "begins at 17, which is not a multiple of 32"), (0, "begins within")],
 )
 def test_a_tensor_that_lies_elsewhere_is_refused(offset: int, message: str, path: Path):
-    """Otherwise bytes of neighbouring tensors would be read."""
     write_model(path, ONE)
     data = path.read_bytes()
     name = b"blk.0.ffn_up.weight"

@@ -182,7 +182,6 @@ def test_weights_of_results_beside_the_logits(normalized: int):
 
 
 def test_a_program_keeps_weights_packed(tmp_path: Path):
-    """The program stores packed bytes and is right for two dynamic sizes."""
     first, scales1, _ = draw_codes(2 * INNER, HIDDEN, 4, 0, False)
     second, scales2, _ = draw_codes(HIDDEN, INNER, 4, 0, False)
     x = floats(2, HIDDEN)

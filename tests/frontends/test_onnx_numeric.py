@@ -301,7 +301,6 @@ CONSTANTS: list[Row] = [
 
 @pytest.mark.parametrize("row", CONSTANTS, ids=title)
 def test_constants_are_computed_as_values_are(row: Row):
-    """onnx's own evaluator computes each of these wrongly."""
     model, inputs = model_of(*row, 4 if row[0] == "Unique" else 1)
     expected = expected_of(model, inputs)
     assert_same(run_reference(import_onnx(model), inputs), expected)

@@ -176,7 +176,6 @@ def test_scales_along_an_axis(dtype: Any, size: int, axis: int):
 @pytest.mark.parametrize("size", [8, 7])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_scales_of_blocks(axis: int, size: int):
-    """The last block may be shorter."""
     graph = Graph()
     shape = [size, 3] if axis == 0 else [3, size]
     of_blocks = [2 if n == size else n for n in shape]
@@ -354,7 +353,6 @@ OPEN: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
 
 @pytest.mark.parametrize("operator", OPEN)
 def test_bytes_of_open_sizes_are_multiplied(operator: str):
-    """Cooperative matrices of bytes are used for dynamic sizes as for static ones."""
     runtime = pytest.importorskip("onnxruntime")
     declared, filters, sizes = OPEN[operator]
     name, _, dimensions = declared.partition(" ")

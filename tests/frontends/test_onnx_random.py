@@ -68,7 +68,7 @@ def test_a_wrong_result_is_found_and_its_node_named(
 
 
 def test_the_definition_decides_where_onnxruntime_loses_bits(onnx: ModuleType):
-    """onnxruntime subtracts sums in f32 for variances; integers wrap."""
+    """onnxruntime's variances subtract f32 sums, which loses bits."""
     graph = RandomGraph(np.random.default_rng(1))
     x = np.array([-3.737299, -3.7151875, -0.13856347, -2.1543105], np.float32).reshape(1, 2, 2)
     gain, bias = np.array([[-2.28, 3.7], [-0.63, -0.25]], np.float32)
@@ -110,7 +110,6 @@ def test_a_graph_is_a_program_that_compares(onnx: ModuleType, capsys: pytest.Cap
 
 
 def test_a_graph_that_kills_its_process_is_not_judged(here: Here, onnx: ModuleType, store: Store):
-    """Other graphs get the same verdicts as in this process."""
     jobs = list(verdicts_of(5, range(2), engine=here, store=store))
     inside = list(verdicts_of(5, range(2)))
     assert {(v.number, v.kind) for v in jobs} == {(v.number, v.kind) for v in inside}
@@ -132,7 +131,6 @@ def test_random_graphs_are_as_onnxruntime_has_them(kind: str, onnx: ModuleType):
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 104))
 def test_many_random_graphs(seed: int, onnx: ModuleType):
-    """Each parameter covers a quarter of the graphs. One in eight is compiled, too."""
     numbers = range(MANY // 4)
     with Here(len(os.sched_getaffinity(0))) as engine:
         verdicts = list(verdicts_of(seed, numbers, ORDINARY, TARGETS, engine))

@@ -121,7 +121,6 @@ FORMS = {
 
 @pytest.mark.parametrize(("decoder", "tolerance"), FORMS.values(), ids=FORMS)
 def test_steps_of_a_session_are_those_of_onnxruntime(decoder: Decoder, tolerance: float):
-    """For every form of past in the model, callers pass only tokens and a count."""
     model = decoder.model()
     imported = import_onnx(model, context=CONTEXT)
     assert imported.functions == ("prefill", "decode")
@@ -131,7 +130,7 @@ def test_steps_of_a_session_are_those_of_onnxruntime(decoder: Decoder, tolerance
 
 
 def test_a_compiled_step():
-    """Kernels write keys and values into the states. A past beyond the context is refused."""
+    """Kernels write keys and values into the states, and refuse a past beyond the context."""
     model = Decoder().model()
     program = xdsl_spirv.compile(model, "lavapipe", context=CONTEXT, dims={"sequence_length": 1})
     with program.session("interpreter") as session:
@@ -155,7 +154,6 @@ def test_a_compiled_session(bits: int):
 
 @pytest.mark.parametrize("window", [-1, 3])
 def test_lengths_that_a_mask_gives(window: int):
-    """Without a session, lengths are dynamic, and one prompt of the batch is shorter."""
     model = Decoder(window=window).model()
     masks = [np.array([[1] * 4, [1, 1, 0, 0]]), np.array([[1] * 5, [1, 1, 1, 0, 0]])]
     imported = import_onnx(model, dynamic=True)

@@ -286,7 +286,6 @@ def test_refusals_name_the_size(body: str, message: str) -> None:
     [(np.int8, np.uint8, False), (np.uint8, np.int8, False), (np.int8, np.int8, True)],
 )
 def test_integer_convolutions(inputs: Any, weights: Any, given: bool):
-    """One operand takes the other's sign, and padding uses the zero point."""
     helper = onnx.helper
     number = helper.np_dtype_to_tensor_dtype(np.dtype(inputs))
     shape = {"kernel_shape": [3, 1], "pads": [1, 0, 0, 0], "strides": [3, 2]}

@@ -55,7 +55,7 @@ def test_torch():
 
 @pytest.mark.long
 def test_transformers():
-    """A Llama of transformers with a static cache: keys and values become states of a session."""
+    """A static cache of transformers' Llama becomes the states of a session."""
     torch, transformers = package("torch"), package("transformers")
 
     class Given(transformers.Cache):

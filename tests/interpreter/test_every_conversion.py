@@ -102,7 +102,7 @@ def test_the_reference_rounds_ties_to_even() -> None:
 @pytest.mark.parametrize("target", ["f8E5M2", "f8E4M3FN"])
 @pytest.mark.parametrize("source", ["f16", "bf16"])
 def test_saturating_conversions_to_eight_bits(kernel: Kernel, source: str, target: str) -> None:
-    """Too large values and infinities become the largest number; NaN stays."""
+    """Infinities and too large values become the largest number. NaN stays NaN."""
     patterns = np.arange(1 << 16).astype(np.uint16)
     numbers = patterns.view(DTYPES[source])
     a = kernel.buffer(source, numbers.copy())

@@ -54,7 +54,9 @@ class Nest:
         return text, result, lambda x, i: function(x, np.int32(number))
 
     def loop(self, value: str, counter: str, depth: int) -> tuple[str, str, Step]:
-        """Returns the same for `scf.while`, whose first region also has statements."""
+        """
+        Returns text, result name and meaning of a `scf.while` with statements in both regions.
+        """
         result, i, j, v, w = (self.name(kind) for kind in "rijvw")
         rounds, before = self.drawn.randint(0, 3), self.statements(v, i, 0)
         inside = self.statements(w, j, depth)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("budget", [1, 1 << 26])
 def test_workgroup_memory_is_each_workgroups_own(kernel: Kernel, budget: int) -> None:
-    """Each invocation reads another one's write before the barrier."""
+    """Each invocation reads another invocation's write before the barrier."""
     kernel.globals.append(
         "spirv.GlobalVariable @tile : !spirv.ptr<!spirv.array<64 x i32>, Workgroup>"
     )
@@ -100,7 +100,7 @@ def test_offsets_and_strides_of_a_struct(kernel: Kernel) -> None:
 
 
 def test_vectors_at_aligned_and_unaligned_places(kernel: Kernel) -> None:
-    """vector<4xi32> with stride 16 moves at once, with stride 4 by component."""
+    """vector<4xi32> with stride 16 moves as one element, with stride 4 by component."""
     data = np.arange(256, dtype=np.int32)
     a = kernel.buffer("vector<4xi32>", data.copy(), 4)
     out = kernel.buffer("vector<4xi32>", np.zeros(128, np.int32), 4)

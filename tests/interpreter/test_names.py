@@ -112,7 +112,6 @@ def test_an_instruction_of_another_set_is_named() -> None:
 @pytest.mark.parametrize("name", ["IAdd", "IMul", "UMin", "UMax", "BitwiseXor"])
 @pytest.mark.parametrize("group", ["Reduce", "InclusiveScan", "ExclusiveScan"])
 def test_a_valid_instruction_without_a_meaning_is_unsupported(name: str, group: str) -> None:
-    """The interpreter does not validate."""
     wanted = f"%sum = OpGroupNonUniform{name} %u32 %two Partitioned{group}NV %i %i"
     line = next(line for line in KERNEL.splitlines() if line.startswith("%sum ="))
     module = decode(assemble(KERNEL.replace(line, wanted)).encode())

@@ -159,7 +159,6 @@ def test_floats_of_intel(kernel: Kernel, rng: np.random.Generator) -> None:
 
 
 def test_flags_and_blocks_of_subgroups(kernel: Kernel, rng: np.random.Generator) -> None:
-    """One invocation finds the flag clear. A block read distributes words to lanes."""
     data = rng.integers(0, 99, 64).astype(I32)
     flag, taken = kernel.buffer("i32", np.zeros(1, I32)), kernel.buffer("i32", np.zeros(32, I32))
     source, target = kernel.buffer("i32", data), kernel.buffer("i32", np.zeros(64, I32))

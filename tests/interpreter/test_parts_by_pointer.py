@@ -51,7 +51,6 @@ def test_written_parts_race(kernel: Kernel, name: str, second: str) -> None:
 
 
 def test_a_loop_that_waits_for_a_part(kernel: Kernel) -> None:
-    """The first workgroup waits for a write of the later second one."""
     flag = kernel.buffer("f32", np.zeros(1, np.float32))
     pointer = "!spirv.ptr<f32, Function>"
     whole = kernel.op(f"spirv.Variable : {pointer}")

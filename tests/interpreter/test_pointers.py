@@ -73,7 +73,6 @@ def test_an_atomic_through_a_pointer_that_a_branch_chose(kernel: Kernel) -> None
 def test_physical_addresses_in_a_buffer(
     kernel: Kernel, rng: np.random.Generator, checked: bool
 ) -> None:
-    """Address arithmetic works without variables; other addresses are refused."""
     x = rng.standard_normal(64).astype(np.float32)
     y = rng.standard_normal(64).astype(np.float32)
     addresses = np.array([x.ctypes.data, y.ctypes.data], np.int64)
@@ -162,7 +161,6 @@ def test_a_raw_chain_counts_bytes(kernel: Kernel, rng: np.random.Generator) -> N
 
 
 def test_untyped_variables_steps_and_atomics(kernel: Kernel) -> None:
-    """A variable is used as bytes, and atomics on untyped words."""
     words = np.zeros(8, np.int32)
     struct = "!spirv.struct<(!spirv.rtarray<i32, stride=4> [0]), Block>"
     kernel.globals.append(f"spirv.KHR.UntypedGlobalVariable @raw {struct} bind(0, 0) : {RAW}")

@@ -20,7 +20,6 @@ VECTORS = "!spirv.ptr<i32, StorageBuffer>"
 
 @pytest.mark.parametrize("robust", [False, True])
 def test_loads_and_stores(kernel: Kernel, robust: bool) -> None:
-    """Invocations 20 to 31 are out of bounds on both sides."""
     source = kernel.buffer("i32", np.arange(1, 21, dtype=np.int32))
     target = kernel.buffer("i32", np.zeros(10, np.int32))
     seen = kernel.buffer("i32", np.full(32, -1, np.int32))
@@ -41,7 +40,6 @@ def test_loads_and_stores(kernel: Kernel, robust: bool) -> None:
 
 
 def test_a_vector_is_checked_by_component(kernel: Kernel) -> None:
-    """Two of four components are in bounds."""
     source = kernel.buffer("vector<4xf32>", np.arange(1, 7, dtype=np.float32), 4)
     target = kernel.buffer("vector<4xf32>", np.zeros(7, np.float32), 4)
     seen = kernel.buffer("vector<4xf32>", np.full(12, -1, np.float32), 4)
@@ -96,7 +94,6 @@ def test_atomics_of_which_none_is_inside(kernel: Kernel, atomic: str) -> None:
 
 @pytest.mark.parametrize("checked", [False, True])
 def test_cooperative_tiles(kernel: Kernel, checked: bool) -> None:
-    """The last row and half of the previous row of a tile are out of bounds."""
     elements = np.arange(1, 8 * 6 + 5, dtype=np.float32)
     kernel.buffer("f32", elements)
     kernel.buffer("f32", np.zeros(8 * 6 + 3, np.float32))
@@ -139,7 +136,6 @@ def test_workgroup_memory_and_push_constants_are_not_covered(kernel: Kernel) -> 
 
 
 def test_other_faults_are_still_found(kernel: Kernel) -> None:
-    """Invocations in bounds race; invocations out of bounds do not."""
     out = kernel.buffer("i32", np.zeros(1, np.int32))
     kernel.store(out, "%id")
     kernel.store(out, "%id", "%zero")

@@ -119,7 +119,6 @@ def test_muladd_cross_wraps_under_all_signs(
 def test_muladd_saturates_under_all_signs(
     kernel: Kernel, rng: np.random.Generator, signs: tuple[bool, bool, bool, bool]
 ) -> None:
-    """A row of A and a column of B are unit vectors; C has both extremes."""
     a, b = (rng.integers(0, 8, shape).astype(np.int8) for shape in ((M, K), (K, N)))
     a[0], b[:, 0], a[1], b[:, 1] = 0, 0, 0, 0
     a[0, 0] = b[0, 0] = a[1, 1] = 1
@@ -147,7 +146,6 @@ FLOATS = [
 def test_muladd_of_floats_is_exact_on_exact_products(
     kernel: Kernel, rng: np.random.Generator, first: str, second: str, result: str
 ) -> None:
-    """Halves have exact sums, and the result is rounded once."""
     low, high = (-3, 5) if "bf16" in (first, result) else (-4, 12)
     a, b, c = (
         (rng.integers(low, high, shape) / 2).astype(DTYPES[element])
@@ -225,7 +223,6 @@ def test_conversions_between_all_component_types(
 
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_dot_of_bfloat16(kernel: Kernel, rng: np.random.Generator, count: int) -> None:
-    """Multiples of 1/4 have a dot product exact in binary32, rounded once. NaN stays."""
     shape = (32, count if count != 3 else 4)
     a, b = ((rng.integers(-16, 17, shape) / 4).astype(DTYPES["bf16"]) for _ in range(2))
     a[0, 0], b[1, 1] = np.nan, np.nan

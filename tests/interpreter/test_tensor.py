@@ -154,7 +154,7 @@ def loaded(
 
 
 def expected(state: State, data: Any, rows: int, columns: int) -> Any:
-    """Returns the same by component."""
+    """Returns the expected matrix, computed element by element."""
     result = np.zeros((rows, columns), np.float32)
     for row in range(rows):
         for column in range(columns):

@@ -51,7 +51,6 @@ def settings(input: str, matrix: str, m: int, k: int, layout: str, bias: str = "
 
 @pytest.mark.parametrize("layout", ["RowMajorNV", "ColumnMajorNV"])
 def test_a_layer_of_halves(kernel: Kernel, rng: np.random.Generator, layout: str) -> None:
-    """W x + b in f16 has a padded stride, and follows a sum of vectors."""
     n, m, k, stride = 64, 6, 10, 48
     x = rng.integers(-3, 4, (n, k)).astype(np.float16)
     weights = rng.integers(-3, 4, (m, k)).astype(np.float16)
@@ -77,7 +76,6 @@ def test_a_layer_of_halves(kernel: Kernel, rng: np.random.Generator, layout: str
 
 
 def test_packed_bytes_and_saturation_to_them(kernel: Kernel, rng: np.random.Generator) -> None:
-    """Packed bytes and integers saturated to bytes use one matrix."""
     n, m, k = 32, 5, 8
     weights = rng.integers(-128, 128, (m, k)).astype(np.int8)
     packed = rng.integers(-128, 128, (n, k)).astype(np.int8)
@@ -131,7 +129,6 @@ def test_training_accumulates(kernel: Kernel, rng: np.random.Generator) -> None:
 def test_matrices_of_the_older_extension(
     kernel: Kernel, rng: np.random.Generator, element: str, dtype: Any
 ) -> None:
-    """A is row-major, B column-major. Integers have their types' signs."""
     wide = np.float32 if element == "f16" else np.int32
     sum = "f32" if element == "f16" else element[:-1] + "32"
     low = 0 if element == "i8" else -9
@@ -192,7 +189,6 @@ def test_mixed_dot_products(
 
 
 def test_rows_of_matrices_as_arrays(kernel: Kernel, rng: np.random.Generator) -> None:
-    """Rows become a matrix, matrix rows words, and words halves."""
     data = rng.integers(-99, 99, (32, 16)).astype(np.float16)
     words = "!spirv.array<8 x i32>"
     plain, part = "!spirv.array<16 x f16>", "!spirv.array<4 x f16>"

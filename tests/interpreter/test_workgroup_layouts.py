@@ -96,7 +96,6 @@ def run(assembly: str, count: int, checks: Checks | None = None) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(16))
 def test_words_that_an_initializer_of_the_interface_covers(seed: int):
-    """One of several aliased blocks of any sizes is copied."""
     rng = np.random.default_rng(seed)
     sizes = rng.permutation([2, 3, 5, 8])[: int(rng.integers(2, 5))].tolist()
     cleared, listed = rng.random((2, len(sizes))) < 0.5

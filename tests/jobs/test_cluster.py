@@ -108,7 +108,6 @@ def test_a_cluster_costs_less_than_5_milliseconds_a_job(engine: Cluster):
 
 
 def test_jobs_that_wait_for_a_device_hold_up_no_others(engine: Cluster):
-    """In Dask's queue, a waiting job would delay others."""
     data = {"do": "return", "sleep": 0.2}
     waiting = [Job(FAULTY, data | {"n": n}, PLAYED, near="ab"[n % 2]) for n in range(10)]
     results = list(engine.run([*waiting, *jobs(8)]))
@@ -138,7 +137,6 @@ def test_two_drivers_of_a_device_are_not_mixed(engine: Cluster):
 
 
 def test_a_job_that_ends_its_workers_is_recorded_and_others_are_not(engine: Cluster, store: Store):
-    """Both workers died and were restarted."""
     bad = Job(FAULTY, {"do": "kill the worker"})
     results = list(engine.run([bad, *jobs(12, sleep=0.02)], store))
     assert Counter(result.status for _, result in results) == {"ok": 12, "lost": 1}

@@ -28,7 +28,6 @@ def test_a_package_stands_for_its_only_model(
 
 
 def test_a_vocabulary_that_does_not_fit_the_embedding_is_refused(tmp_path: Path) -> None:
-    """Other tokens would be out of bounds or without text."""
     pytest.importorskip("tokenizers")
     pytest.importorskip("gguf")
     from xdsl_spirv.testing.gguf_models import Shape, write_model

@@ -257,7 +257,6 @@ class Listener:
 
 
 def test_answers_advance_together_token_by_token():
-    """Each request in two slots gets the same answer as alone."""
     models, session = models_of(2)
     queue = Queue(models, waiting=4)
     session.gate.clear()

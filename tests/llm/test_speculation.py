@@ -98,7 +98,6 @@ def test_a_draft_of_other_tokens_is_refused():
 
 
 def test_compiled_models(tmp_path: Path):
-    """Random models with one vocabulary run with and without the draft."""
     gguf = pytest.importorskip("gguf")
     from xdsl_spirv.testing.gguf_models import write_declared
 

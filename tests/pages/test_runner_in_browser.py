@@ -82,7 +82,6 @@ def test_a_filter_of_pictures(page: Any):
 
 
 def test_a_program_of_ones_own(page: Any, tmp_path: Path):
-    """The program has dynamic sizes, a number and a state."""
     compiled(target="webgpu").save(tmp_path / "program")
     page.set_input_files("#folder", tmp_path / "program")
     page.wait_for_selector("#own button")

@@ -124,7 +124,6 @@ def test_each_example_has_its_finding_at_its_line(page: Any, urls: list[str]):
 
 
 def test_first_bytes(browser: Any, address: str):
-    """Nothing is loaded from other servers, and few bytes before the first finding."""
     context = browser.new_context()
     page = context.new_page()
     urls: list[str] = []

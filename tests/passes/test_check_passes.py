@@ -359,7 +359,6 @@ NEED_MORE = {"assign-schedule", "outline-dispatches", "linalg-to-spirv", "spirv-
 
 
 def test_a_pass_is_compared_where_it_changes_something(report_of: ReportOf):
-    """Few passes match the module."""
     matched: set[str] = set()
     for name in PASSES.keys() - NEED_MORE:
         ctx = context()

@@ -104,7 +104,7 @@ def test_a_schedule_that_does_not_fit(case: str):
 
 
 def test_the_nearest_schedule_keeps_what_it_can():
-    """It has the same kind of instruction and a similar tile."""
+    """The suggested schedule has the same kind of instruction and a similar tile."""
     given = schedule("64, 64, 16", "2, 2", "coopmat 16x16x16")
     message = refused(matmul(64, "f16", "f32", given), f"{CONTRACTION}{{target=lavapipe}}")
     assert "fits is #schedule.contraction<workgroup_tile = [32, 32, 8], subgroups = [2, 2], " in (

@@ -86,7 +86,6 @@ void main() {{ given.target.v[gl_GlobalInvocationID.x] = bound.w[gl_GlobalInvoca
 
 @pytest.mark.parametrize(("name", "verdict"), [("source", "proved"), ("target", "unknown")])
 def test_an_address_is_not_called_like_a_buffer(name: str, verdict: str, tmp_path: Path):
-    """Otherwise both lengths would have the same name."""
     path = tmp_path / "address.comp"
     path.write_text(NAMED.format(name))
     result = prove_kernel(KernelTest(path, path), (), LIMITS)

@@ -136,7 +136,6 @@ void main() {{
 
 @pytest.mark.parametrize(("counter", "verdict"), [("used", "proved"), ("own", "refuted")])
 def test_tickets_are_unique_where_their_counter_is_one(counter: str, verdict: str, tmp_path: Path):
-    """The array's length is a guard. One counter is unused."""
     path = tmp_path / "tickets.comp"
     path.write_text(TICKETS.format(counter=counter))
     result = prove_kernel(KernelTest(path, path), (), LIMITS)
@@ -155,7 +154,6 @@ void main() {
 
 
 def test_a_constant_decides_the_size_of_workgroups(tmp_path: Path):
-    """The built-in vector is also read as a value."""
     path = tmp_path / "sized.comp"
     path.write_text(SIZED)
     result = prove_kernel(KernelTest(path, path), (), LIMITS)
@@ -280,7 +278,7 @@ void main() {
 
 
 def test_code_that_no_launch_reaches_is_no_gap_of_a_proof(tmp_path: Path):
-    """Code that a premise excludes is a gap."""
+    """A proof does not cover code that a premise excludes."""
     path = tmp_path / "dead.comp"
     path.write_text(DEAD)
     assert prove_kernel(KernelTest(path, path), (), LIMITS).verdict == "proved"

@@ -83,7 +83,6 @@ def test_conditions_that_ranges_decide_hold():
 
 
 def test_equal_indexes_have_equal_digits():
-    """A guard compares the column, and only the whole range is small enough."""
     random, several = Random(5), 0
     for _ in range(40):
         a, b, c, *others = z3.BitVecs("a b c d e f", 12)

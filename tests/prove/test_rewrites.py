@@ -27,7 +27,6 @@ def ask(chosen: list[Obligation]) -> None:
 
 
 def test_some_obligations_hold():
-    """The long tests prove the others."""
     ask(QUICK[4::33])
 
 

@@ -74,7 +74,7 @@ OUTCOMES: dict[str, tuple[type[Exception], str]] = {
 
 @pytest.mark.parametrize("kind", SCRIPTS)
 def test_the_driver_s_process(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error names the fault, and no process remains."""
+    """If the driver's process fails, an error names the fault, and no process remains."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPTS[kind])
     started: list[worker.Worker] = []

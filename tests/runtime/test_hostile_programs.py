@@ -112,7 +112,6 @@ def test_names_that_lead_outside(field: str, name: str, program: Program, saved:
 
 
 def test_nothing_is_saved_elsewhere(program: Program, tmp_path: Path) -> None:
-    """A kernel's name is also the name of its text file."""
     from dataclasses import replace
 
     kernels = program.manifest.kernels
@@ -321,7 +320,7 @@ def test_a_message_does_not_command_the_terminal(
 
 
 def test_readers_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are refused by size before reading, also a sparse terabyte."""
+    """Files above a limit are refused before they are read."""
     from xdsl_spirv import targets
     from xdsl_spirv.runtime import modules
 

@@ -72,7 +72,7 @@ def test_there_and_back(program: Program, saved: Path):
 
 
 def test_the_text_of_kernels_is_for_readers(program: Program, tmp_path: Path):
-    """The text is written on request, equals the binary, and is never read."""
+    """The text is written only on request, and is never read."""
     program.save(tmp_path / "plain")
     assert not list((tmp_path / "plain" / "kernels").glob("*.mlir"))
     assert '"text"' not in (tmp_path / "plain" / "program.json").read_text()
@@ -135,7 +135,6 @@ def test_constants_become_weights(tmp_path: Path):
 
 
 def test_kernels_of_several_shapes_have_names_of_their_own(monkeypatch: pytest.MonkeyPatch):
-    """Two kernels have rank 0, and one has one element."""
     bodies = {"%a": "addf", "%b": "mulf", "%c": "subf"}
     types = {
         "%a": ("f32", "()", ""),

@@ -82,7 +82,7 @@ def test_a_program_needs_nothing_that_its_target_lacks(target: str):
 
 
 def test_a_newer_vulkan_makes_ways_plain():
-    """Features mandatory in Vulkan 1.3 are listed once, later ones with their version."""
+    """Features that Vulkan 1.3 requires are listed once."""
     structure = "VkPhysicalDeviceShaderSubgroupRotateFeatures"
     (rotate,) = requirements(["GroupNonUniformRotateKHR"], [], vulkan=(1, 3))
     assert [way.structure for way in rotate.any] == ["VkPhysicalDeviceVulkan14Features", structure]

@@ -194,7 +194,6 @@ def test_it_computes_what_the_interpreter_does(runner: Runner, tmp_path: Path, n
 
 @pytest.mark.long
 def test_runs_that_share_a_state(runner: Runner, tmp_path: Path):
-    """The program has dynamic sizes, scalars, push constants, two functions."""
     compiled(target="webgpu").save(tmp_path / "program")
     words: list[str | Path] = [tmp_path / "program"]
     past, steps = 0, (("prefill", 5), ("decode", 1), ("prefill", 3))

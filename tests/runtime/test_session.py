@@ -256,7 +256,7 @@ func.func @main(%a: tensor<4xf32> {{{STATE.replace("= 0", "= 2")}}},
 
 
 def test_states_that_need_each_others_old_values() -> None:
-    """Fibonacci: one state becomes the sum, the other the old first."""
+    """Two states hold consecutive Fibonacci numbers."""
     program = compile_module(parse_text(COUNTERS), "lavapipe")
     a, b = 1.0, 2.0
     with program.session() as session:

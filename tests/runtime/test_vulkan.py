@@ -323,7 +323,7 @@ def test_run_on_vulkan(
 
 @pytest.mark.parametrize("module", ["idle_subgroups", "idle_subgroups_of_one_loop"])
 def test_open_sizes_that_leave_subgroups_idle(module: str, on_lavapipe: Run, tmp_path: Path):
-    """The driver crashes if a subgroup skips a loop around loops."""
+    """lavapipe crashes if a subgroup does not enter a loop that contains loops."""
     path = str(Path(__file__).parent / "vulkan" / f"{module}.mlir")
     program = str(tmp_path / "p")
     assert main(["compile", path, "--target", "lavapipe", "-o", program]) == 0

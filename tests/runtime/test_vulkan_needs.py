@@ -380,7 +380,7 @@ def test_every_feature_of_the_table_has_a_structure():
 
 
 def test_capabilities_stand_in_the_table_by_the_name_that_modules_declare():
-    """The registry uses aliases for some."""
+    """The registry uses aliases for some capabilities."""
     named = [name for name in tables()["capabilities"] if name in Capability.__members__]
     assert [name for name in named if Capability[name].name != name] == []
     assert "CooperativeMatrixPerElementOperationsNV" in named

@@ -190,7 +190,6 @@ def held(make: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("reader", [dialect, validator], ids=lambda f: f.__name__)
 def test_memory_of_sums_is_fifty_times_the_input(reader: Reader):
-    """The instructions have the average length of a kernel's."""
     data = build(a_chain_of_sums(SIZE // 5))
     assert held(lambda: reader(data)) < 50 * len(data)
 

@@ -117,7 +117,6 @@ def test_modules_of_spirv_opt_decode(glsl_modules: dict[str, bytes]):
 
 
 def test_our_own_modules_come_back():
-    """The encoder's output is canonical, unless the text has another form."""
     same = total = 0
     refused: list[str] = []
     for path in sorted(FILECHECK.rglob("*.mlir")):

@@ -192,7 +192,6 @@ def test_a_workgroup_size_of_any_constants(seed: int):
 
 
 def test_any_other_instruction_is_refused_by_name():
-    """Covers all instructions that no other code reads."""
     for name in grammar().instruction_names:
         if not name.startswith(READ_BY_OTHERS) or name.endswith("ContinuedINTEL"):
             refuse_by_name(name)

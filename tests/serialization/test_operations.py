@@ -62,7 +62,6 @@ def test_the_handwritten_operations_exist():
 
 @pytest.mark.parametrize("cls", ORDINARY, ids=[cls.name for cls in ORDINARY])
 def test_declaration_agrees_with_the_grammar(cls: type[IRDLOperation]):
-    """Fields and operands match in both directions, with quantifiers."""
     instruction = instruction_for(cls)
     definition = cls.get_irdl_definition()
     names = {**dict(definition.operands), **definition.properties, **definition.attributes}

@@ -168,7 +168,7 @@ def test_missing_files(folder: Path, capsys: pytest.CaptureFixture[str]):
 
 
 def test_the_command_itself():
-    """As a process, it prints its version, and returns 2 without a command."""
+    """The command prints its version, and returns 2 without a subcommand."""
     command = [sys.executable, "-m", "xdsl_spirv.tools.main"]
     version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
     assert version.stdout.startswith("xdsl-spirv ")

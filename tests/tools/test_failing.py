@@ -106,7 +106,6 @@ def test_an_interrupt_while_a_class_is_made(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("words", ["opt x.mlir", "--help", "compile --help", "opt --help"])
 def test_a_full_disk(words: str, tmp_path: Path) -> None:
-    """argparse ignores the error when it prints the help."""
     (tmp_path / "x.mlir").write_text(MODULE)
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -170,8 +169,6 @@ def test_a_reader_that_has_read_enough(tmp_path: Path) -> None:
 def test_signals_while_options_are_declared_have_a_status(
     error: type[BaseException], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Options are declared by modules that load slowly."""
-
     def declare(parser: object) -> None:
         raise error
 
@@ -209,7 +206,6 @@ sys.exit(failing.guarded(run, debug=False))
 
 @pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
 def test_a_signal_where_python_drops_exceptions(name: str, status: int) -> None:
-    """For example, during the destruction of an object."""
     code = DROPPED.replace("SIGNUMBER", name)
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
@@ -230,7 +226,6 @@ def test_a_closed_output_is_nowhere(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_two_hundred_faults() -> None:
-    """Hostile files, wrong options, broken surroundings and signals are handled."""
     root = Path(__file__).resolve().parents[2]
     command = [sys.executable, root / "scripts" / "faults.py", "--jobs", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -84,7 +84,7 @@ READERS = {"faulty": Reader("expression", lambda rng, seeds: rng.randbytes(2), r
 
 
 def test_faults_are_found_and_kept(tmp_path: Path):
-    """Two inputs each for an exception, a dying process and excessive memory."""
+    """Two inputs are stored for an exception, for a dying process and for excessive memory."""
     (tmp_path / "faulty_readers.py").write_text(FAULTY)
     script = [sys.executable, "scripts/fuzz.py", "660", "--readers", "faulty_readers:READERS"]
     command = [*script, "--out", str(tmp_path), "--store", str(tmp_path / "fuzz.db")]

@@ -69,7 +69,6 @@ def test_a_binary_goes_where_the_option_says(file: Path, tmp_path: Path):
 
 
 def test_stock_xdsl_opt_cannot_be_given_front_ends():
-    """When xDSL's universe can register front ends, `spv` and `spvasm` should."""
     universe = {"all_dialects", "all_passes", "all_targets"}
     assert set(vars(Universe())) - {"all_frontends"} == universe
     stock = xDSLOptMain(args=[])

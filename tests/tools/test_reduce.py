@@ -144,7 +144,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_kernel_with_its_launch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], quick: None
 ) -> None:
-    """Only the racing store remains of control flow, arithmetic and launch."""
     path = save(tmp_path / "race.spv", RACE)
     launch = ["--grid", "2", "--buffer", "B=u32:8:zeros", "--jobs", "1", "--failure", "RACE-01"]
     assert main(["reduce", str(path), *launch]) == 0
@@ -186,7 +185,7 @@ def test_an_interrupted_search_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_model(tmp_path: Path, quick: None) -> None:
-    """A node deep in a model crashes a tool, and only that node remains."""
+    """A faulty node deep in a model remains, and all other nodes are removed."""
     path = tmp_path / "m.onnx"
     onnx.save(large_model("Erf", 8), str(path))
     wrapped = script(tmp_path / "crashes.sh", "! grep -q Erf $1")
@@ -200,7 +199,6 @@ def test_a_model(tmp_path: Path, quick: None) -> None:
 def test_wrong_beside_a_device(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A device stores nothing. One store remains, and the launch is small."""
     monkeypatch.setattr(judging, "_run_on", lambda device, plan, size: None)
     monkeypatch.setattr(device, "open_device", lambda name, timeout: nullcontext())
     path = save(tmp_path / "wrong.spv", RACE.replace("OpUDiv %u %i %c3", "OpIAdd %u %i %c3"))

@@ -55,7 +55,7 @@ def source(target: str) -> Source:
 
 
 def test_candidates_that_would_spill_are_refused_with_the_number():
-    """ANV spills 170 values of one on Battlemage."""
+    """ANV on Battlemage spills 170 values of the refused candidate."""
     pricing = pricing_of(source("intel-xe2"))
     text = (
         "#schedule.contraction<workgroup_tile = [128, 128, 16], subgroups = [{}, 4], instruction = "
@@ -78,7 +78,7 @@ def test_candidates_that_would_spill_are_refused_with_the_number():
 
 @pytest.mark.parametrize("types", ["f32->f32", "f16->f32", "i8->i32"])
 def test_tiles_along_k_are_no_deeper_than_a_target_says(types: str):
-    """PanVK keeps an address per vector, and spills."""
+    """PanVK keeps an address per vector in registers, and spills."""
     [one] = sources_of(matmul(f"1024x1024x1024:{types}"), "arm-mali", (), print)
     pricing = pricing_of(one)
     tiles = {

@@ -178,12 +178,12 @@ def test_candidates_far_behind_get_few_runs():
 
 
 def slowing(count: int) -> float:
-    """Returns the clock of a device that gets hot."""
+    """Returns the clock factor of a device that gets hot."""
     return 1 + count / 30
 
 
 def jumping(count: int) -> float:
-    """Returns the clock of a device with another user."""
+    """Returns the clock factor of a device that another process uses now and then."""
     return 1.6 if (count // 7) % 2 else 1.0
 
 

@@ -265,7 +265,6 @@ def test_the_page_says_what_happens(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_loop_over_pointers_and_a_library_function_are_read():
-    """Pointers that advance by a loaded number become one index, and tanh has a CUDA name."""
     body = """
  %zero = arith.constant 0 : i32
  %one = arith.constant 1 : i32

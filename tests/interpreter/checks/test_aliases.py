@@ -70,7 +70,7 @@ def test_a_race_through_overlapping_bindings(kernel: Kernel, find: Find) -> None
     "a place written through one variable and read through another", rule="ALIAS-01", op=LOAD
 )
 def test_a_second_reference(kernel: Kernel, find: Find) -> None:
-    """No barrier makes writes through one reference visible to another one."""
+    """No barrier makes writes through one reference visible to another reference."""
     twice = Twice(kernel)
     twice.store(twice.first, "%id", operand=AVAILABLE)
     kernel(BARRIER)
@@ -143,7 +143,6 @@ def test_the_same_value_is_said_to_be_one(kernel: Kernel) -> None:
 
 
 def test_the_same_vectors_are_said_to_be_one_value(kernel: Kernel) -> None:
-    """A vector with component accesses has several granules."""
     vector = "vector<4xi32>"
     buffer = kernel.buffer(vector, np.zeros(12, np.int32), components=4)
     component = kernel.op(
@@ -164,7 +163,6 @@ def test_the_same_vectors_are_said_to_be_one_value(kernel: Kernel) -> None:
 
 
 def test_workgroup_blocks_share_one_memory(kernel: Kernel) -> None:
-    """One block's variable reads memory that only another one writes."""
     block = "!spirv.ptr<!spirv.struct<(!spirv.array<32 x i32, stride=4> [0]), Block>, Workgroup>"
     part = "!spirv.ptr<i32, Workgroup>"
     kernel.globals += [

@@ -76,7 +76,6 @@ def test_generated_kernels(start: int) -> None:
 def test_checks_reach_the_kernels_of_a_host_function(
     parse: Parse, rng: np.random.Generator
 ) -> None:
-    """`interpret` with checks finds nothing before or after lowering."""
     from xdsl.passes import PassPipeline
     from xdsl.universe import Universe
 

@@ -136,7 +136,6 @@ def test_a_race_changes_results(name: str, new_kernel: type[Kernel]) -> None:
 
 @pytest.mark.parametrize("name", RACY)
 def test_the_race_that_was_found_gets_its_consequence(name: str, new_kernel: type[Kernel]) -> None:
-    """The finding has both lines and values. Allowed races add nothing."""
     make, grid = RACY[name]
     for allow in ((), (Allowed(check="races"),)):
         kernel = new_kernel()
@@ -219,7 +218,7 @@ def test_generated_kernels_do_not_depend_on_the_order(start: int) -> None:
 
 
 def test_a_seed_is_one_order(new_kernel: type[Kernel]) -> None:
-    """Equal seeds give equal results of a racy kernel. Some seeds differ."""
+    """Equal seeds give equal results of a racy kernel, and some seeds give other results."""
     seeds = [run_seed(new_kernel, seed) for seed in (0, 1, 2, 3, 0, 1, 2, 3)]
     assert seeds[:4] == seeds[4:]
     assert len(set(seeds)) > 1
@@ -233,7 +232,6 @@ def run_seed(new_kernel: type[Kernel], seed: int) -> bytes:
 
 
 def test_waiting_invocations_let_others_run(new_kernel: type[Kernel]) -> None:
-    """One invocation waits in a loop for another one's flag."""
     kernel = new_kernel()
     kernel.intended = None
     flag = kernel.buffer("i32", np.zeros(1, np.int32))
@@ -275,7 +273,6 @@ def test_options_that_exclude_a_schedule() -> None:
 
 
 def test_an_error_in_a_part_is_the_launchs_error(new_kernel: type[Kernel]) -> None:
-    """No thread remains."""
     import threading
 
     before = threading.active_count()
@@ -309,7 +306,6 @@ def test_a_race_elsewhere_is_no_evidence(new_kernel: type[Kernel]) -> None:
 def test_a_program_that_fails_unchecked_is_not_run_again(
     new_kernel: type[Kernel], name: str
 ) -> None:
-    """Its fault was reported or is allowed, and no rerun raises."""
     kernel = new_kernel()
     kernel.intended = None
     out = kernel.buffer("i32", np.zeros(32, np.int32))

@@ -131,7 +131,6 @@ def test_one_place(kernel: Kernel, find: Find) -> None:
 @pytest.mark.bug("workgroups share a buffer's element", rule="RACE-01", op=STORE)
 @pytest.mark.parametrize(("budget", "count"), [(1, 32), (1 << 26, 64)])
 def test_between_workgroups(kernel: Kernel, find: Find, budget: int, count: int) -> None:
-    """The workgroups are in one chunk or in two."""
     out = kernel.buffer("i32", np.zeros(32, np.int32))
     kernel.store(out, "%one", "%lane")
     finding = find(kernel, (3, 1, 1), memory=MemoryBudget(budget))
@@ -214,7 +213,6 @@ def test_a_subgroups_barrier_orders_its_invocations(kernel: Kernel, clean: Clean
 
 
 def test_reads_before_a_subgroups_barrier_are_no_longer_open(kernel: Kernel, clean: Clean) -> None:
-    """An access after the barrier covers no reads before it."""
     tile = Tile(kernel)
     tile.store("%local")
     kernel(barrier(scope="Subgroup"))
@@ -279,7 +277,7 @@ def test_barriers_order(kernel: Kernel, clean: Clean) -> None:
 
 
 def test_a_buffer_handed_on_by_an_atomic(kernel: Kernel, clean: Clean) -> None:
-    """The last workgroup to count itself reads the writes of all."""
+    """The last workgroup to count itself reads the writes of all workgroups."""
     data = kernel.buffer("i32", np.zeros(8, np.int32))
     counter = kernel.buffer("i32", np.zeros(1, np.int32))
     mine, count = kernel.pointer(data, "%group"), kernel.pointer(counter, "%zero")
@@ -340,7 +338,6 @@ def test_matrices(kernel: Kernel, request: Any, ordered: bool) -> None:
 
 
 def test_a_matrix_loaded_by_some_subgroups_of_a_later_turn(kernel: Kernel, clean: Clean) -> None:
-    """The second chunk lacks the first subgroup."""
     tile, eight = Tile(kernel), kernel.constant(8)
     mine = tile.part("%local")
     first = kernel.op(f"spirv.BitwiseAnd %local, {eight} : i32")
@@ -381,7 +378,6 @@ def test_a_matrix_loaded_by_some_subgroups_of_a_later_turn(kernel: Kernel, clean
 def test_a_report_names_the_read_of_the_other_invocation(
     kernel: Kernel, before: int, behind: int
 ) -> None:
-    """The writer also reads its element, before and after."""
     tile = Tile(kernel)
     tile.store("%local")
     kernel(barrier())
@@ -428,7 +424,6 @@ def test_a_fence_before_a_barrier(kernel: Kernel, lines: tuple[str, ...], glsl: 
 def test_a_matrix_in_place_is_its_scopes(
     kernel: Kernel, scope: str, lanes: int | None, size: int
 ) -> None:
-    """Each instance of the scope loads, doubles and stores the matrix twice."""
     ops, matrix = "spirv.KHR.CooperativeMatrix", f"!spirv.coopmatrix<16x16xf32, {scope}, MatrixAcc>"
     buffer = kernel.buffer("f32", np.ones(256, np.float32))
     place = f"{kernel.pointer(buffer, kernel.constant(0))}"
@@ -445,7 +440,6 @@ def test_a_matrix_in_place_is_its_scopes(
 
 
 def test_tables_of_messages_share_their_parts() -> None:
-    """Each invocation synchronizes with all before it at constant cost."""
     count = 1024
     geometry = SimpleNamespace(grid=(16, 1, 1), invocations=64, workgroups=16)
     batch: Any = SimpleNamespace(

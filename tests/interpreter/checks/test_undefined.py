@@ -42,7 +42,6 @@ def test_workgroup_memory(kernel: Kernel, find: Find) -> None:
 
 
 def test_cause_among_many(kernel: Kernel) -> None:
-    """The cause is found among more sources than there are numbers for them."""
     amount = kernel.op(f"spirv.BitwiseAnd %id, {kernel.constant(7)} : i32")
     shifted = "%id"
     for _ in range(300):

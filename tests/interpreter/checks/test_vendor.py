@@ -198,7 +198,7 @@ def test_matrix_uniform(kernel: Kernel, find: Find) -> None:
 
 @pytest.mark.bug("NV cooperative matrices of two subgroups race", rule="RACE-01", op=f"{NV}Load")
 def test_matrix_race(kernel: Kernel, find: Find) -> None:
-    """One subgroup stores the elements that the other one loads."""
+    """One subgroup stores the elements that another subgroup loads."""
     data, out = (kernel.buffer("f32", np.ones(n, np.float32)) for n in (128, 128))
     mine = at(kernel, 64, "%subgroup")
     twos = kernel.buffer("f32", np.full(64, 2, np.float32))
@@ -235,7 +235,6 @@ def test_tensor_race(kernel: Kernel, find: Find) -> None:
 
 
 def test_tensors_do_not_race_outside(kernel: Kernel, clean: Clean) -> None:
-    """Elements out of bounds are not accessed; element 0 is written elsewhere."""
     data = tensor(kernel, np.zeros((1, 8), np.float32))
     out = kernel.buffer("f32", np.zeros(8, np.float32))
     one = kernel.constant("1.0", "f32")

@@ -187,7 +187,6 @@ def test_a_livelock_is_found_soon_and_explained(name: str, way: str) -> None:
 
 @pytest.mark.parametrize("way", ["lockstep", "checks", "schedule 1"])
 def test_a_loop_that_gives_up_does_not_wait_for_ever(way: str) -> None:
-    """The loop counts 2000 reads of an unchanged value."""
     buffers = [zeros(1), zeros(GROUPS * 32)]
     run(module("gives_up", "vulkan1.3", True), buffers, WAYS[way]())
     assert (buffers[1] == 2000).all()
@@ -195,14 +194,12 @@ def test_a_loop_that_gives_up_does_not_wait_for_ever(way: str) -> None:
 
 @pytest.mark.parametrize("way", ["lockstep", "checks", "schedule 1"])
 def test_a_loop_that_gives_up_by_the_clock_does_not_wait_for_ever(way: str) -> None:
-    """Only the clock changes between iterations."""
     buffers = [zeros(1), zeros(GROUPS * 32)]
     run(module("times_out", "vulkan1.3", False), buffers, WAYS[way]())
     assert (buffers[1] > 3000).all()
 
 
 def test_a_barrier_that_some_returned_before_is_found_among_waves() -> None:
-    """A wait separates subgroups; one has ended."""
     buffers = [zeros(GROUPS), zeros(GROUPS * 64)]
     found = module("some_return", "vulkan1.3", False)
     checks = run(found, buffers, Options(checks=Checks.of("barriers")))
@@ -213,7 +210,6 @@ def test_a_barrier_that_some_returned_before_is_found_among_waves() -> None:
 
 @pytest.mark.parametrize("bound", ["limit.x", "flags[0]"])
 def test_a_loop_waits_for_workgroups_only_where_they_write(bound: str, tmp_path: Path) -> None:
-    """Only one of two buffers is written by the kernel."""
     source = tmp_path / "loop.comp"
     source.write_text(
         "#version 450\nlayout(local_size_x = 32) in;\n"
@@ -235,7 +231,6 @@ def test_a_loop_waits_for_workgroups_only_where_they_write(bound: str, tmp_path:
 def test_permuted_orders_of_a_launch_that_waits_are_whole_launches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A part of the workgroups would wait for ever."""
     agreed: list[bool] = []
 
     def explore(self: Permuted, before: Any, results: Any, run: Any, *few: int) -> None:
@@ -270,7 +265,6 @@ TOGETHER = ("look_back", "from_the_last", "from_the_next", "ticket_lock", "spin_
     ],
 )
 def test_a_wait_for_another_workgroup_is_named(name: str, budget: int, rules: list[str]) -> None:
-    """Waits within a workgroup depend on no other workgroup."""
     buffers, *_ = ENDING[name]()
     options = Options(checks=Checks.of("progress"), memory=MemoryBudget(budget))
     checks = run(module(name, "vulkan1.1", False), buffers, options)

@@ -211,7 +211,6 @@ def test_decoding_loses_nothing(compile_source: Compile, option: str) -> None:
 def test_damaged_debug_information(
     compile_source: Compile, optimize: Optimize, optimized: bool
 ) -> None:
-    """Wrong kinds, cycles and missing operands raise no error."""
     data = compile_source(FILES, "-gVS")
     whole = decode(optimize(data) if optimized else data)
     names = [op.sym_name for op in whole.body.block.ops if isinstance(op, RawGlobalOp)]

@@ -151,7 +151,7 @@ OpFunctionEnd
 
 
 def test_values_of_optimized_variables() -> None:
-    """DebugValue states a variable's value from there on."""
+    """DebugValue defines a variable's value for the following instructions."""
     seen: list[Any] = []
 
     def look(stop: Stop) -> None:

@@ -33,7 +33,6 @@ def addresses(layout: Layout) -> list[Size]:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_walks_go_where_the_index_map_says(seed: int):
-    """Loops are permuted at random, with strides, for batch, M and K."""
     draw = Random(seed)
     sizes = [draw.choice([1, 2, 3, 5]) for _ in range(5)]
     groups = [range(0, 1), range(1, 3), range(3, 5)]
@@ -62,7 +61,6 @@ def test_loops_that_follow_one_another_are_one_axis():
 
 
 def test_the_border_of_a_padded_window_is_guarded():
-    """x[i + r - 1] has 8 elements, for 8 windows i of 3 elements r."""
     map = AffineMap.from_callable(lambda i, r: (i + r,))
     layout = layout_of(map, [8], [1], [8, 3], [range(0), range(1), range(1, 2)])
     assert layout == Layout(-1, ((), (Axis(8, 1, (1,)),), (Axis(3, 1, (1,)),)), (Guard(-1, 8),))

@@ -36,7 +36,6 @@ DTYPES = {i8: np.int8, f32: np.float32}
 
 @pytest.mark.parametrize("kind", BINARY, ids=lambda kind: kind.name)
 def test_no_result_lies_outside(kind: Any, write_code: WriteCode):
-    """The interpreter computes random intervals' ends and numbers between."""
     type = i8 if issubclass(kind, arith.SignlessIntegerBinaryOperation) else f32
     rng = np.random.default_rng(len(kind.name))
 
@@ -95,7 +94,7 @@ def test_a_rounded_conversion_is_widened_by_its_error():
 
 
 def test_a_condition_limits_both_sides_of_a_select():
-    """`x < y ? x : y` is at most the greater, at least the lesser."""
+    """`x < y ? x : y` is at most max(x, y), and at least min(x, y)."""
     x, y = Block(arg_types=[i32, i32]).args
     less = arith.CmpiOp(x, y, "slt")
     op = arith.SelectOp(less, x, y)

@@ -78,8 +78,6 @@ def test_constants_stand_once_at_the_top_and_wrap(write_code: WriteCode):
 
 
 class WithoutSizes(Emitter):
-    """An emitter with the operations of a kernel."""
-
     instructions = KernelEmitter.instructions
 
 

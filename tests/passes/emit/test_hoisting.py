@@ -55,7 +55,7 @@ def test_arithmetic_of_outer_values_leaves_the_loop(write_code: WriteCode):
 
 
 def test_a_load_is_not_moved_out_of_a_fence(write_code: WriteCode):
-    """Not every invocation enters the loop, so the element may not exist."""
+    """Not every invocation enters the loop, so the element may be out of bounds."""
 
     def write(b: HoistingEmitter, x: SSAValue, memory: SSAValue) -> list[SSAValue]:
         def body(_: SSAValue) -> SSAValue:
@@ -113,7 +113,6 @@ def test_a_known_result_is_not_computed(
 
 
 def test_arithmetic_with_facts_is_right_for_every_number(write_code: WriteCode):
-    """The emitter uses sizes, multiples and bounds of random chains."""
     rng = np.random.default_rng(5)
     for _ in range(40):
         kinds = rng.choice([*ARITHMETIC], 6)

@@ -82,8 +82,6 @@ def test_signed_indices(write_code: WriteCode):
 
 
 def test_invocations_have_numbers_and_share_memory(write_code: WriteCode):
-    """Each reads another one's write before the barrier."""
-
     def write(b: KernelEmitter, x: SSAValue) -> list[SSAValue]:
         assert b.subgroup_id(1) == 0
         own = b.thread_id()

@@ -136,7 +136,6 @@ def test_same_signs(name: str, validate: Validate, read_function: ReadFunction):
 
 
 def test_same_signs_of_constants(validate: Validate, read_function: ReadFunction):
-    """The operand whose correction needs known sums changes its sign."""
     text = read_function(FILE, "a_constant_without_signs")
     validate(text, "linalg-quantized-to-contraction{same_signs=true}", inputs=3)
     module = rewritten(text, same_signs=True)
@@ -167,7 +166,6 @@ PADDED = """func.func @main(%a: tensor<1x5x6x3xi8>, %b: tensor<3x3x3x4xi8>, %c: 
 
 @pytest.mark.parametrize("pad", [-11, 0, 77])
 def test_padding(pad: int, validate: Validate):
-    """Padding uses the model's zero point, or a value that is not representable as zero."""
     text = PADDED.replace("PAD", str(pad))
     validate(text, PASSES, inputs=2)
     a = np.random.default_rng(0).integers(-128, 128, (1, 5, 6, 3)).astype(np.int8)
@@ -232,7 +230,6 @@ def test_paddings_are_read_through(text: str, target: str, validate: Validate):
 
 
 def test_sums_of_constants_are_folded():
-    """A transposed constant is folded, and one addition remains for zero points."""
     weights = np.random.default_rng(0).integers(-128, 128, (6, 9))
     text = f"""func.func @main(%a: tensor<5x9xi8>, %c: tensor<5x6xi32>) -> tensor<5x6xi32> {{
       %w = arith.constant dense<{weights.tolist()}> : tensor<6x9xi8>
@@ -296,7 +293,6 @@ def test_dequantized(channels: bool, zero: int, pad: bool, read_function: ReadFu
 
 @pytest.mark.parametrize(("size", "types"), [(512, "u8 s8 s32"), (2048, "s8 s8 s32")])
 def test_two_signs_become_one_where_that_pays(size: int, types: str):
-    """Neither operand is constant, so one is summed at run time."""
     maps = ", ".join(f"affine_map<(m, n, k) -> ({x})>" for x in ("m, k", "k, n", "m, n"))
     bytes, sums = (f"tensor<{size}x{size}x{type}>" for type in ("i8", "i32"))
     text = f"""func.func @main(%a: {bytes}, %b: {bytes}, %c: {sums}) -> {sums} {{
@@ -318,7 +314,6 @@ def test_two_signs_become_one_where_that_pays(size: int, types: str):
 
 
 def test_signs_turn_in_words_on_the_way(read_function: ReadFunction):
-    """One xor changes 16 or 8 bytes. Elements out of bounds do not count."""
     text = read_function(FILE, "turned_weights")
     program = compile_module(rewritten(text, same_signs=True), "lavapipe")
     generator = np.random.default_rng(1)
@@ -360,7 +355,6 @@ def test_integers_less_a_zero_point(
 
 
 def test_a_sign_is_changed_under_a_padding(read_function: ReadFunction):
-    """The convolution's kernel changes it if the target needs equal signs."""
     module = lowered(dequantized(read_function, True, 117, True), "lavapipe")
     module.verify()
     assert "spirv.BitwiseXor" in str(module)

@@ -59,7 +59,6 @@ def test_a_byte_less_a_zero_point(
 
 
 def test_the_other_sign_moves_the_zero_point(generic_of: GenericOf):
-    """x xor 128, read with the other sign, is x -/+ 128."""
     for name, factor in (("added_and_one_only", "g"), ("differences_of_16_bits", "f")):
         op = generic_of(FILE, name)
         shift = shift_of(op, factor)

@@ -59,7 +59,6 @@ def test_rows_that_subgroups_share(
     window: int | None,
     rest: str,
 ):
-    """Numbers of keys give partial and whole tiles, and fewer tiles than parts."""
     edge = EDGES[target]
     case = StateAttention(2, 2, 2 * edge, 12 * edge, None, window=window, filled=0.5)
     text = schedule(target, tile, keys, subgroups, rest)
@@ -91,7 +90,6 @@ def test_parts_need_workgroup_memory(monkeypatch: pytest.MonkeyPatch):
     [("nvidia-h200", None, True), ("nvidia-h200", 512, True), ("lavapipe", None, False)],
 )
 def test_open_sizes_share_rows_on_a_gpu(target: str, rows: int | None, shared: bool):
-    """Several subgroups fit a compute unit. The longest rows start first."""
     program = compile_module(parse_text(StateAttention(8, 4, 128, 1025, rows).text()), target)
     (used,) = [layer.schedule for layer in program.layers if layer.path == "attention"]
     assert used is not None

@@ -67,8 +67,6 @@ def test_an_element_that_is_no_finite_number_makes_the_product_nan(
 
 
 def test_bytes_of_words_are_multiplied_where_they_are(write_code: WriteCode):
-    """Unsigned bytes minus 128; the caller adds 128 * the sum."""
-
     def write(b: HoistingEmitter, word: SSAValue, other: SSAValue) -> list[SSAValue]:
         code = ScalarCode(b, {})
         wholes = [Affine(Whole(bits)) for bits in fields_of(word, 8)]

@@ -157,7 +157,6 @@ def test_a_tile_beyond_k_is_multiplied_behind_a_long_loop(b: str, turned: bool):
 
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "turned"])
 def test_elements_beyond_an_operand_are_packed_as_zeros(turned: bool):
-    """K is a multiple of packed elements, not of the tile."""
     operands = (("k", "m"), ("n", "k")) if turned else (("m", "k"), ("k", "n"))
     workload = Workload("matmul", {"m": 8, "n": 16, "k": 96}, *operands, ("m", "n"))
     tile = "workgroup_tile = [16, 64, 64], subgroups = [1, 2], instruction = coopmat 8x8x8"

@@ -140,7 +140,6 @@ def with_gelu(sizes: tuple[int, int, int], target: str, schedule: str) -> Progra
 
 @pytest.mark.parametrize("sizes", [(64, 32, 32), (50, 47, 40), (33, 40, 72)])
 def test_a_bias_and_gelu(sizes: tuple[int, int, int], judge: Judge):
-    """Tiles are whole, have rows that cooperative stores cannot write, or exceed the result."""
     program = with_gelu(sizes, "nvidia-h200", ELEMENTS)
     assert "PerElementOpNV" in instructions_of(program)
     m, n, k = sizes
@@ -166,7 +165,6 @@ def test_where_nobody_knows_the_components_it_is_the_default(
     judge: Judge,
     compile_attention: CompileAttention,
 ):
-    """The target has the number of components or not."""
     target, case = target_without(*left_out), replace(PLAIN, m=64)
     program = compile_attention(case.text(), target)
     (schedule,) = [layer.schedule for layer in program.layers if layer.path == "attention"]
@@ -195,7 +193,6 @@ def test_every_stage_computes_it(validate: Validate, target_without: Callable[..
 def test_without_the_features_nothing_changes(
     target_without: Callable[..., str], compile_attention: CompileAttention
 ):
-    """A target with known component positions keeps its schedule."""
     for target in (target_without(features=FEATURES), "nvidia-h200"):
         program = compile_attention(PLAIN.text(), target)
         assert instructions_of(program) == set()
@@ -238,7 +235,6 @@ ON_LAVAPIPE = "instruction = coopmat 8x8x8, probabilities = converted"
 def test_a_driver_has_the_instructions(
     what: str, compile_attention: CompileAttention, check_on_lavapipe: CheckOnLavapipe
 ):
-    """lavapipe supports VK_NV_cooperative_matrix2."""
     if what == "attention":
         case = replace(PLAIN, m=21, n=37, d=16, e=24, mask="causal")
         schedule = f"query_tile = 8, key_tile = 16, subgroups = 1, {ON_LAVAPIPE}"
@@ -267,7 +263,6 @@ SHARED = """
 
 
 def test_kernels_that_differ_in_a_number_of_a_function_are_shared(judge: Judge):
-    """The function reads the number from memory."""
     scales = ("2.5e-1", "5.0e-1")
     bodies = [SHARED.replace("NUMBER", str(n)).replace("SCALE", s) for n, s in enumerate(scales)]
     text = "func.func @main(%q: TYPE, %k: TYPE) -> (TYPE, TYPE) {" + "".join(bodies)

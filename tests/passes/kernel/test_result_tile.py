@@ -65,7 +65,6 @@ def test_a_constant_step_is_no_code(write_code: WriteCode):
 
 
 def test_a_coordinate_outside_its_dimension_is_outside(write_code: WriteCode):
-    """Index i - 1 + k below 0 is a large unsigned number."""
     layout = Layout(-1, ((), (Axis(5, 1, (1,)),), (Axis(3, 1, (1,)),)), (Guard(-1, 5),))
 
     def write(b: KernelEmitter, i: SSAValue, k: SSAValue) -> list[SSAValue]:

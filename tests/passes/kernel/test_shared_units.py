@@ -82,7 +82,6 @@ def test_every_lane_has_its_elements(name: str, schedule: str) -> None:
 
 @pytest.mark.parametrize("name", ["Q4_1", "Q8_0"])
 def test_one_row_on_a_processor_shares_words(name: str) -> None:
-    """Two scales are read as a word, and a row's elements by constant index."""
     format, n = FORMATS[name], 256
     sizes = {key: (n, K // format.size, *format.sizes(key)) for key in format.planes}
     planes = {

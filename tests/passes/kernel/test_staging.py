@@ -82,7 +82,6 @@ def test_zeros_lie_beyond_the_end_of_k(plan_product: PlanProduct, write_code: Wr
 def test_rows_beyond_the_operand_are_read_inside_it(
     plan_product: PlanProduct, write_code: WriteCode
 ):
-    """The second tile has 16 of 32 rows in bounds."""
     staged = "a = staged<vector = 8>, b = staged<vector = 4>"
     tile, _ = plan_product("matrices", "32, 16, 32", "2, 1", staged).staged
     assert tile.guarded == (True, False)

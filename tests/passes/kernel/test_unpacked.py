@@ -168,7 +168,6 @@ def test_few_rows_of_selected_parts(name: str, target: str) -> None:
 
 
 def test_halves_of_few_rows_are_made_in_pairs() -> None:
-    """The bits of two f4 numbers are shifted together."""
     planes = planes_of(FORMATS["MXFP4"], 64, 512)
     program = compile(model(FORMATS["MXFP4"], 1, planes, F32, False), "nvidia-h200")
     (layer,) = program.layers

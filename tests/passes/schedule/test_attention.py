@@ -82,7 +82,7 @@ def test_no_check_finds_anything(
 
 
 def test_fewer_keys_than_a_step_reads(judge: Judge, compile_attention: CompileAttention):
-    """The kernel does not read keys beyond a static size."""
+    """The kernel does not read keys beyond a static number of keys."""
     workload = replace(SMALL, m=8, n=2, d=21, e=13, mask="scores")
     program = compile_attention(workload.text(), "lavapipe")
     assert any("keys = 4" in layer.schedule for layer in program.layers)
@@ -120,7 +120,6 @@ def test_whole_tiles_from_where_they_lie_and_packed(path: str, compile_attention
 def test_a_target_with_other_subgroups(
     size: int, tmp_path: Path, compile_attention: CompileAttention
 ):
-    """Subgroups have fewer, or more, invocations than rows."""
     known = json.loads(Path(targets.__file__).with_name("lavapipe.json").read_text())
     known["subgroup_size"] = {"default": size, "min": size, "max": size}
     path = tmp_path / "other.json"

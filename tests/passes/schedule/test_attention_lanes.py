@@ -220,7 +220,6 @@ def write_computed(case: AttentionWorkload, stored: str) -> str:
 def test_keys_and_values_are_computed_where_they_are_read(
     target: str, stored: str, case: AttentionWorkload, count: int, check_binaries: CheckBinaries
 ):
-    """Heads that words do not divide use another kernel."""
     program = compile_module(parse_text(write_computed(case, stored), ctx=context()), target)
     names = [layer.entry_point for layer in program.layers]
     assert len([name for name in names if "merge" not in name]) == count, names
@@ -267,7 +266,6 @@ def test_two_dispatches_where_queries_are_few(form_attention: FormAttention):
 def test_large_parts_are_few(
     case: StateAttention, subgroups: int, parts: int, form_attention: FormAttention
 ):
-    """The target states high costs of merging, and registers are free."""
     _, (op,) = form_attention(case.text(stream=(1, 4)), "nvidia-h200")
     schedule = choose_lanes(op, load("nvidia-h200"))
     assert (schedule.subgroups.data, op.parts and op.parts.value.data) == (subgroups, parts)

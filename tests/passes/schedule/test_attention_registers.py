@@ -95,7 +95,6 @@ SIZES = [(17, 50), (5, 3)]
 def test_sizes_that_the_launch_gives(
     properties: str, numbers: str, values: str, ahead: str, rescale: str
 ):
-    """Heads share keys and values, which are packed once."""
     text = OPEN.replace("PROPERTIES", properties).replace("AHEAD", ahead).replace("VALUES", values)
     text = text.replace("RESCALE", rescale).replace("NUMBERS", numbers)
     text = text.replace("%n,  loops", "%n loops")
@@ -125,7 +124,6 @@ def run_open_sizes(program: Program, text: str, d: int, e: int):
 
 @pytest.mark.parametrize("more", ["", pytest.param(", buffers = 2", marks=LONG)])
 def test_tiles_in_workgroup_memory_of_sizes_that_the_launch_gives(more: str):
-    """Subgroups see different keys of common tiles."""
     changes = {
         "PROPERTIES": f"causal = {D} window = {D} nan_to_zero",
         "NUMBERS": "%causal, %window",
@@ -168,7 +166,6 @@ func.func @main(%Q: tensor<2x2x9x16xf16>, %K: tensor<2x32x16xf16>, %V: tensor<32
 
 @pytest.mark.parametrize("place", ["registers", "memory"])
 def test_heads_share_what_is_packed(place: str):
-    """Keys are packed once for two heads, values once for all heads."""
     text = SHARED.replace("PROBABILITIES", f"rescale = always, probabilities = {place}")
     program = compile_module(parse_text(text), "lavapipe")
     batches = [d.grid[2] for d in program.manifest.dispatches if d.entry_point.startswith("pack")]
@@ -296,7 +293,7 @@ def test_lavapipe_holds_components_where_its_target_says(
 
 @pytest.mark.parametrize("head", [64, 128, 160, 192, 224, 256])
 def test_the_default_holds_what_it_needs(head: int, form_attention: FormAttention):
-    """With more registers the driver spills, which takes up to 20 times as long."""
+    """A driver that runs out of registers spills, which takes up to 20 times as long."""
     target = targets.load("nvidia-h200")
     text = AttentionWorkload(4, 16, 2048, 2048, head, head).text()
     _, (op,) = form_attention(text, "nvidia-h200")

@@ -76,7 +76,6 @@ def write(kind: str, schedule: str) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_huge_numbers_of_schedules_are_refused_in_time(kind: str):
-    """Each number of the default schedule is replaced in turn."""
     target, draw = KINDS[kind][-1], random.Random(f"huge {kind}")
     schedule = compile_module(parse_text(write(kind, "")), target).layers[0].schedule
     refused = 0

@@ -160,7 +160,6 @@ def rotated(x: Array, apart: bool) -> Any:
 def test_rotated_columns_go_into_states(
     apart: bool, read_function: ReadFunction, check_binaries: CheckBinaries
 ):
-    """8 of 12 columns are rotated in pairs of neighbours or, if `apart`, of halves."""
     name = "turned_halves" if apart else "turned_neighbours"
     made = compiled(read_function("schedule/fold_readers.mlir", name))
     assert len(made.manifest.dispatches) == 1

@@ -27,7 +27,6 @@ def places_of(order: KOrder) -> list[int]:
 
 @pytest.mark.parametrize(("fragment", "sizes"), KNOWN)
 def test_invocations_read_units_in_order(fragment: Fragment, sizes: tuple[int, ...]) -> None:
-    """They read whole units, or equal parts of each innermost run."""
     axis = inner_axis(fragment)
     depth = fragment.columns if fragment.use == "A" else fragment.rows
     unit, inner = prod(sizes), sizes[-1]

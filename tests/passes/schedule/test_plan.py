@@ -25,7 +25,6 @@ STAGED = "a = staged<padding = 8, vector = 8>, b = staged<padding = 8, vector = 
 
 
 def test_tiles_in_workgroup_memory(plan_product: PlanProduct):
-    """The sizes are 48 x 32 x 64, tiles 16 x 16 x 32, subgroups of 8 invocations."""
     made = plan_product("matrices", "16, 16, 32", "2, 1", STAGED)
     assert list(made.problems()) == []
     assert made.grid == (2, 3, 1), "columns first"
@@ -68,7 +67,6 @@ def test_two_buffers_take_turns(plan_product: PlanProduct):
 
 
 def test_edges_are_guarded_and_pass_through_scratch(plan_product: PlanProduct):
-    """No fragment of 6 x 7 results in tiles of 8 is whole."""
     made = plan_product(
         "bytes", "8, 8, 8", "1, 1", "a = staged<vector = 8>, b = staged<vector = 8>"
     )
@@ -81,7 +79,6 @@ def test_edges_are_guarded_and_pass_through_scratch(plan_product: PlanProduct):
 
 
 def test_partial_sums_of_slices(plan_product: PlanProduct):
-    """Three of four slices store partial sums of each fragment."""
     made = plan_product("matrices", "16, 16, 64", "1, 1, 4", STAGED)
     assert made.slice_depth == 16
     assert made.sums is not None

@@ -175,7 +175,6 @@ def test_right_on_the_interpreter(seed: int, check_binaries: CheckBinaries):
 
 @pytest.mark.parametrize(("element", "grid"), [("f16", (1, 16, 1)), ("i8", (2, 16, 1))])
 def test_sums_of_an_invocation(element: str, grid: tuple[int, int, int]):
-    """On a CPU an invocation has 32 sums, or 16 of integers, for any load width."""
     total = "i32" if element == "i8" else "f32"
     product = Product(8, 512, 8, (element, total), True, False, "", False, False)
     program = compile_product(product, "lavapipe")
@@ -209,7 +208,6 @@ func.func @main(%x: !x, %f: !f) -> !o {{
 
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_padded_images_are_read_where_they_lie(seed: int):
-    """Asymmetric padding on a CPU, f32 and small integers."""
     rng = np.random.default_rng(seed)
     n, c, h, w, f = (int(rng.integers(1, most)) for most in (3, 6, 9, 40, 40))
     stride, dilation = (int(rng.integers(1, 3)) for _ in range(2))
@@ -323,7 +321,6 @@ def test_packed_weights_are_read_as_they_lie(target: str, schedule: str | None):
 
 
 def test_sums_of_digits():
-    """Integer rows fit in Workgroup memory, but not together with the sums."""
     schedule = (
         "rows = 1, columns = 2, lanes = 32, steps = 1, groups = 2, digits = 3, subgroups = [14, 2]"
     )
@@ -345,7 +342,6 @@ DIGITS = "rows = 1, columns = 4, lanes = 8, steps = 1, groups = 2, digits = 3, s
 
 @pytest.mark.parametrize("subgroups", ["[2, 1]", "[2, 2]"])
 def test_digits_of_rows(subgroups: str):
-    """Errors are 22 bits of a unit's maximum plus the error of f32 sums."""
     n, blocks, rows = 8, 10, 5
     program = compile_module(
         parse_text(write_packed(n, blocks, rows, DIGITS + subgroups)), "lavapipe"

@@ -199,7 +199,6 @@ def test_right_on_lavapipe(run_on_lavapipe: RunOnLavapipe, dispatch_of: Dispatch
     ("width", "padding", "rows"), [(3, 0, 1), (28, 1, 1), (29, 1, 1), (29, 0, 2), (45, 1, 2)]
 )
 def test_elements_that_no_result_needs_are_not_loaded(width: int, padding: int, rows: int):
-    """Elements out of bounds or unneeded are not loaded."""
     window = Window(1, None, 4, width, (3, 3), 1, 2, padding, ("f16", "f16"), 1, 1, False, False)
     program = compile_module(parse_text(window.text()), "nvidia-h200")
     (code,) = program.code.values()
@@ -231,7 +230,6 @@ def test_halves_that_a_driver_mixes_up(
 
 
 def test_depthwise_convolutions_are_scheduled_so():
-    """Other convolutions need an explicit schedule."""
     for filters, wanted in ((None, True), (4, False)):
         made = Window(4, filters, 8, 40, (3, 3), 1, 1, 1, ("f32", "f32"), 1, 1, False, False)
         ctx = context()

@@ -35,7 +35,6 @@ def test_damaged_shaders(glsl_modules: dict[str, bytes]):
 
 
 def test_a_change_of_meaning_takes_any_module():
-    """Instructions may be too short for the mutation."""
     names = ("OpLabel", "OpBranch", "OpTypeInt", "OpConstant", "OpFunction")
     for bound in (0, 1, 20):
         for rows in ([], [of(name) for name in names], [of("OpLabel"), of("OpReturn")]):

@@ -67,7 +67,6 @@ def run(path: Path, text: str, option: str, optimize: bool) -> Outcome:
 def test_a_finding_names_its_line(
     fault: str, suffix: str, option: str, optimize: bool, tmp_path: Path
 ):
-    """Faults are in a function and a loop, with and without spirv-opt -O."""
     hole, faulty, rules, line = FAULTS[fault]
     right = SOURCE if hole == "BARRIER" else SOURCE.replace("BARRIER", SYNC)
     text = right.replace(hole, faulty)

@@ -205,7 +205,6 @@ func.func @main(%a: tensor<20x40xi8>, %b: tensor<40x24xi8>, %c: tensor<20x24xi32
 
 
 def test_a_program_of_several_kernels(validate: Validate):
-    """Workgroups have 32 and 64 invocations. One kernel has matrices."""
     passes = "linalg-to-spirv{target=nvidia-h200},spirv-to-vulkan12{target=lavapipe}"
     validate(PROGRAM, passes, inputs=3)
     lowered = parse_text(PROGRAM)
@@ -235,7 +234,6 @@ def test_lavapipe_runs_kernels_for_another_device(run_on_lavapipe: RunOnLavapipe
 
 
 def test_a_target_keeps_what_it_has():
-    """lavapipe lists 8x8x8 MulAdds, dot products and rotations."""
     for family in ("muladd", "dot", "rotate"):
         before, after = lowered(generate(1, family), "spirv-to-vulkan12{target=lavapipe}", 1.6)
         counts = [sum(1 for _ in module.walk()) for module in (before, after)]

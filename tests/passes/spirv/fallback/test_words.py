@@ -438,7 +438,7 @@ def test_blocks_keep_the_layout_of_their_storage(type_: str, storage: str, spirv
 
 
 def test_vectors_in_uniform_blocks_are_refused():
-    """Their arrays would need a stride of 16 bytes."""
+    """Arrays of words in uniform blocks need a stride of 16 bytes."""
     with pytest.raises(PassFailedException, match=r"Variable.*use a StorageBuffer"):
         lowered(BLOCKS.format("vector<2xi64>", "Uniform"))
 
