@@ -1,10 +1,11 @@
 """
-The compiled program on disk, and its execution.
+Reads, writes and runs compiled programs.
 
     from xdsl_spirv.runtime import Program, run
 
-`Program.save` and `Program.load` write and read a program's directory (docs/program.md), `run`
-executes it. Names are imported on first use: reading a program does not load the interpreter.
+`Program.save` and `Program.load` write and read a program's directory (docs/program.md). `run`
+executes a program. Names are imported on first use, so reading a program does not load the
+interpreter.
 """
 
 from __future__ import annotations

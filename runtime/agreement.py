@@ -1,11 +1,10 @@
 """
-Checks that a program's kernels agree with its manifest, before an interpreter or a driver gets
-them.
+Checks that a program's kernels agree with its manifest, before they are run.
 
 A driver trusts both: it crashes on an invalid module, reads beyond a buffer that is shorter than a
-block, and overwrites its own memory if a descriptor is missing. So every kernel is validated here
-(docs/validation.md), and its interface is compared with the bindings of dispatches. A kernel's
-accesses at computed indexes cannot be checked in advance (docs/security.md).
+block, and overwrites its own memory if a descriptor is missing. Every kernel is therefore
+validated (docs/validation.md), and its interface is compared with the bindings of dispatches. A
+kernel's accesses at computed indices cannot be checked in advance (docs/security.md).
 """
 
 from __future__ import annotations
@@ -28,19 +27,21 @@ from xdsl_spirv.serialization.validation.module import EntryPoint, Module
 ENVIRONMENT = "vulkan1.3"
 """The environment for which every kernel of a program must be valid."""
 ADDRESSES = "PhysicalStorageBufferAddresses"
-"""A capability that programs must not use: with it kernels could use any number as an address."""
+"""A capability that programs must not use, because kernels could use any number as an address."""
 
 EXTRA_BYTES = 16
-"""A buffer may lack this many bytes of its block, because its last word is padded."""
+"""Number of bytes that a buffer may be shorter than its block, because its last word is padded."""
 
-REMEDY = "compile the program again, or look for the fault with `xdsl-spirv validate`"
+REMEDY = "compile the program again, or run `xdsl-spirv validate` to find the fault"
 
 
 @dataclass(frozen=True)
 class Interface:
     """
-    The interface of an entry point. `blocks` has the bytes of each storage buffer's type by (set,
-    binding), without its runtime array; `push` is the bytes of its push constants.
+    The interface of an entry point.
+
+    `blocks` are the bytes of each storage buffer's type by (set, binding), without its runtime
+    array. `push` is the size of its push constants in bytes.
     """
 
     workgroup_size: tuple[int, int, int]
@@ -49,7 +50,7 @@ class Interface:
 
 
 def check_kernels(manifest: Manifest, binaries: Mapping[str, bytes]) -> None:
-    """Raises `ProgramError` with the kernel's file and the fault."""
+    """Validates kernels and their interfaces. Raises `ProgramError` with the kernel's file."""
     interfaces = {
         (kernel.name, name): interface
         for kernel in manifest.kernels
@@ -93,7 +94,7 @@ def _check_kernel(kernel: Kernel, binary: bytes) -> dict[str, Interface]:
 
 
 def _check_constants(kernel: Kernel, m: Module) -> None:
-    """Checks that the module has the kernel's specialization constants, with their types' sizes."""
+    """Checks that the module has the kernel's specialization constants, in the right sizes."""
     sizes = {
         int(d.parameters[0]): max(type_.width // 8, 4) if type_.kind == "Bool" else type_.width // 8
         for id, decorations in m.decorations.items()
@@ -133,15 +134,13 @@ def _interface(m: Module, entry: EntryPoint, kernel: Kernel) -> Interface:
         elif type_.storage == "PushConstant":
             push = max(push, size)
         elif type_.storage in ("StorageBuffer", "Uniform", "UniformConstant"):
-            cause = (
-                f"{m.spell(i.result)} is not a storage buffer, and programs have no other resources"
-            )
+            cause = f"{m.spell(i.result)} is not a storage buffer, as all resources must be"
             raise ProgramError(cause, kernel.binary, REMEDY)
     return Interface(_workgroup_size(m, entry, kernel), blocks, push)
 
 
 def _workgroup_size(m: Module, entry: EntryPoint, kernel: Kernel) -> tuple[int, int, int]:
-    """Returns the workgroup size: from the built-in constant, else LocalSize or LocalSizeId."""
+    """Returns the workgroup size: from the built-in constant, or else LocalSize or LocalSizeId."""
     built_in = grammar().kind("BuiltIn")["WorkgroupSize"].value
     modes = {
         name: [int(o.value) for o in operands] for name, operands, _ in m.modes[entry.function]

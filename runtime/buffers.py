@@ -1,10 +1,10 @@
 """
-Places temporaries in the memory that they share.
+Assigns offsets to temporaries in the memory that they share.
 
-A temporary lives from the first dispatch that uses it to the last. Two temporaries that are never
-alive at once may overlap. The largest are placed first, each at the lowest offset that is free
-during its life. This is not optimal, but in practice close to the largest sum of sizes that are
-alive at once.
+A temporary is alive from the first dispatch that uses it to the last. Temporaries that are never
+alive at the same time may overlap. The largest are placed first, each at the lowest offset that is
+free during its lifetime. This is not optimal, but in practice close to the largest sum of sizes
+that are alive at the same time.
 """
 
 from __future__ import annotations
@@ -17,15 +17,12 @@ from typing import TypeAlias
 from xdsl_spirv.runtime.manifest import Buffer, Dispatch, Loop
 
 ALIGNMENT = 256
-"""Alignment in bytes; minStorageBufferOffsetAlignment is at most 256."""
+"""Alignment of buffers in bytes. minStorageBufferOffsetAlignment is at most 256."""
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """
-    Buffers with their offsets. The memory has `needed` bytes; without sharing it would have
-    `total`.
-    """
+    """Buffers with offsets in a memory of `needed` bytes. Without sharing, it has `total` bytes."""
 
     buffers: tuple[Buffer, ...]
     needed: int
@@ -35,7 +32,7 @@ class Assignment:
 def assign(
     buffers: Sequence[Buffer], dispatches: Sequence[Dispatch], loops: Sequence[Loop] = ()
 ) -> Assignment:
-    """Gives every temporary an offset."""
+    """Assigns an offset to every temporary."""
     lives = lifetimes(dispatches, loops)
     temporaries = [b for b in buffers if b.kind == "temporary"]
     offsets: dict[str, int] = {}
@@ -52,15 +49,15 @@ def assign(
 
 
 Life: TypeAlias = tuple[int, int]
-"""The first and the last dispatch."""
+"""Indices of (first dispatch, last dispatch)."""
 Piece: TypeAlias = tuple[int, int]
-"""The begin and the end of a part of the memory."""
+"""(begin, end) of a range of the memory, in bytes."""
 LONG = 64
-"""Lifetimes of more dispatches are not listed at each of their dispatches."""
+"""Number of dispatches up to which a lifetime is listed at each of its dispatches."""
 
 
 class _Pieces:
-    """Placed pieces, found by the dispatches of their lives; avoids quadratic time for chains."""
+    """Placed ranges, indexed by dispatch. This avoids quadratic time for chains."""
 
     def __init__(self):
         self.at: defaultdict[int, set[Piece]] = defaultdict(set)
@@ -75,7 +72,7 @@ class _Pieces:
             self.at[dispatch].add(piece)
 
     def during(self, life: Life) -> list[Piece]:
-        """Returns the pieces that are alive during a lifetime, sorted."""
+        """Returns the ranges that are alive during a lifetime, sorted."""
         pieces = {piece for other, piece in self.long if overlap(life, other)}
         for dispatch in range(life[0], life[1] + 1):
             pieces |= self.at.get(dispatch, set())
@@ -88,9 +85,8 @@ def marked(
     """
     Returns the dispatches, with `once` set for those that compute temporaries only from weights.
 
-    Such dispatches may not depend on a run's numbers either, in push constants or in the grid. A
-    temporary is written by the first dispatch that uses it, or in every step of a loop that carries
-    it.
+    Push constants and grids of such dispatches must not depend on a run's numbers. The first
+    dispatch that uses a temporary writes it, or every step of a loop that carries it.
     """
     constant_buffers = {b.name for b in buffers if b.kind == "weight"}
     temporary = {b.name for b in buffers if b.kind == "temporary"}
@@ -112,10 +108,10 @@ def marked(
 
 def lifetimes(dispatches: Sequence[Dispatch], loops: Sequence[Loop] = ()) -> dict[str, Life]:
     """
-    Returns the first and the last dispatch that use each buffer.
+    Returns the indices of the first and the last dispatch that use each buffer.
 
-    Results of dispatches that run once live throughout. Buffers that a loop reads from outside, or
-    carries, live through the whole loop.
+    Results of dispatches that run once are alive throughout. Buffers that a loop reads from
+    outside, or carries, are alive during the whole loop.
     """
     lives: dict[str, Life] = {}
     kept = {b.buffer for dispatch in dispatches if dispatch.once for b in dispatch.bindings}
@@ -144,7 +140,7 @@ def aligned(size: int) -> int:
 
 
 def _lowest(occupied: Sequence[Piece], size: int) -> int:
-    """Returns the lowest offset of a gap of `size` bytes between sorted pieces."""
+    """Returns the lowest offset of a gap of `size` bytes between sorted ranges."""
     offset = 0
     for start, end in occupied:
         if offset + size <= start:

@@ -1,10 +1,10 @@
 """
-Remembers which programs passed a check, so that a program is checked once and not at every start.
+Caches passed checks, so that a program is checked only once, not at every start.
 
-A passed check is an empty file, whose name is a digest of everything that the check reads and of
-this package's version. It is in $XDG_CACHE_HOME/xdsl-spirv/checked, or in `checked` of the folder
-that XDSL_SPIRV_CACHE names; XDSL_SPIRV_CACHE=0 disables this. A user who can write there could
-replace this package as well.
+A passed check is an empty file. Its name is a digest of the check's inputs and of this package's
+version. The file is in $XDG_CACHE_HOME/xdsl-spirv/checked, or in `checked` of the folder that
+XDSL_SPIRV_CACHE names. XDSL_SPIRV_CACHE=0 disables the cache. A user who can write to this folder
+could also replace this package.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import xdsl_spirv
 VARIABLE = "XDSL_SPIRV_CACHE"
 NAME = "checked"
 MOST = 4096
-"""Number of digests to keep; if there are more, all are removed."""
+"""Maximum number of stored digests. If there are more, all are removed."""
 
 
 def checked_once(pieces: Iterable[bytes], check: Callable[[], None]) -> None:
-    """Calls `check`, unless an earlier call with these pieces passed it."""
+    """Calls `check` if no earlier call with these pieces has passed."""
     digest = hashlib.sha256(xdsl_spirv.__version__.encode())
     for piece in pieces:
         digest.update(len(piece).to_bytes(8, "little"))
@@ -45,7 +45,7 @@ def _folder() -> Path | None:
 
 
 def _keep(folder: Path, name: str) -> None:
-    """Stores a digest; ignores errors of writing."""
+    """Stores a digest. Ignores write errors."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         kept = os.listdir(folder)

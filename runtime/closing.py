@@ -1,6 +1,4 @@
-"""
-A base class for objects that hold resources of the system and are closed at the end of a `with`.
-"""
+"""Defines the base class of objects that hold system resources until they are closed."""
 
 from __future__ import annotations
 
@@ -8,10 +6,10 @@ from typing import Self
 
 
 class Closing:
-    """An object whose `close` is called at the end of a `with`."""
+    """A context manager that calls `close` at the end of a `with`."""
 
     def close(self) -> None:
-        """Frees everything; closing twice does nothing."""
+        """Frees all resources. Does nothing if called again."""
 
     def __enter__(self) -> Self:
         return self

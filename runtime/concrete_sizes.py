@@ -1,9 +1,8 @@
 """
-Specializes a program with dynamic sizes to the sizes of its inputs: the kernels stay, everything
-else becomes numbers.
+Specializes a program with dynamic sizes to the sizes of its inputs. Kernels are not changed.
 
-Shapes, grids and push constants become the values of their expressions; temporaries are placed
-again; loops are unrolled to the dispatches of each step; dispatches with an empty grid are left
+Shapes, grids and push constants become the values of their expressions. Temporaries get new
+offsets. Loops are unrolled to the dispatches of each step. Dispatches with an empty grid are left
 out.
 """
 
@@ -21,23 +20,18 @@ from xdsl_spirv.runtime.launches import room_of
 from xdsl_spirv.runtime.manifest import Buffer, Dispatch, Loop, Manifest, PushConstant
 
 MOST_DISPATCHES = 1 << 20
-"""
-Largest number of dispatches of all steps of a loop, because a command buffer contains each of them.
-"""
+"""Maximum number of dispatches of an unrolled loop, which are all in one command buffer."""
 
 MAX_ELEMENTS = 2**31 - 1
-"""
-Largest number of elements: kernels count in 32-bit integers, which are also compared as signed
-numbers.
-"""
+"""Maximum number of elements. Kernels count in 32-bit integers, also compared as signed."""
 
 
 def sizes_of(manifest: Manifest, inputs: Mapping[str, Array]) -> dict[str, int]:
     """
     Returns the named sizes, from the shapes of the inputs.
 
-    Raises `ProgramError` for an input that is missing or does not fit, and for two inputs that
-    disagree.
+    Raises `ProgramError` for an input that is missing or does not fit, and for inputs that
+    contradict each other.
     """
     known_sizes: dict[str, tuple[int, str, int]] = {}
     for buffer in manifest.inputs:
@@ -103,7 +97,7 @@ def check_limits(manifest: Manifest, sizes: Mapping[str, int]) -> None:
                 f"{limit.size} is {size}, but must be at most "
                 f"{_with_value(limit.most, most)}{reason}",
                 shown,
-                "give smaller numbers, or compile with more room",
+                "use smaller numbers, or compile the program with a larger capacity",
             )
 
 
@@ -113,7 +107,7 @@ def _with_value(size: Number, value: int) -> str:
 
 def at_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, list[int]]:
     """
-    Returns the manifest with concrete sizes, and the numbers of the remaining dispatches.
+    Returns the manifest with concrete sizes, and the indices of the remaining dispatches.
 
     Raises `ProgramError` for sizes that exceed the integers of kernels.
     """
@@ -139,9 +133,7 @@ def at_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, li
 def _repeat_loops(
     manifest: Manifest, dispatches: Sequence[Dispatch], sizes: Mapping[str, int]
 ) -> Iterator[tuple[int, Dispatch]]:
-    """
-    Returns all dispatches of a run with their numbers; a loop repeats its dispatches for each step.
-    """
+    """Yields (index, dispatch) for all dispatches of a run, including all steps of loops."""
     end = 0
     for loop in manifest.loops:
         yield from enumerate(dispatches[end : loop.first], end)
@@ -149,7 +141,7 @@ def _repeat_loops(
         steps = evaluate(loop.steps, sizes, f"steps of the loop {loop.counter!r}")
         if steps * loop.dispatches > MOST_DISPATCHES:
             raise ProgramError(
-                f"a loop of {steps} steps is {steps * loop.dispatches} dispatches, more than "
+                f"a loop of {steps} steps has {steps * loop.dispatches} dispatches, more than "
                 f"{MOST_DISPATCHES}",
                 f"the loop {loop.counter!r}",
                 "give a shorter sequence, in several runs",
@@ -165,7 +157,7 @@ def _repeat_loops(
 def _by_step(
     dispatch: Dispatch, first: Dispatch, loop: Loop, sizes: Mapping[str, int]
 ) -> Callable[[int], Dispatch]:
-    """Returns a function from a step's number to a loop's dispatch; `first` is the first step's."""
+    """Returns a function from a step's index to the loop's dispatch. `first` is that of step 0."""
     grid = [size for size in dispatch.grid if loop.counter in names_in(size)]
     pushed = [
         constant

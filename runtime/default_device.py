@@ -1,6 +1,4 @@
-"""
-Chooses the device on which a program runs: by its name, or the best one, like `xdsl-spirv run`.
-"""
+"""Selects the device on which a program runs: by name, or the best one, like `xdsl-spirv run`."""
 
 from __future__ import annotations
 
@@ -19,9 +17,9 @@ if TYPE_CHECKING:
 
 def run_on(device: str | None, program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """
-    Runs a program on a device by its name and returns the results. With None, the device is the one
-    that the environment names, else the best Vulkan device that can run the program, else the
-    interpreter.
+    Runs a program on the named device and returns the results. With None, the device is the one
+    that the environment names, otherwise the best Vulkan device that can run the program,
+    otherwise the interpreter.
     """
     name = device or os.environ.get(VARIABLE)
     if name is not None:
@@ -38,7 +36,7 @@ def run_on(device: str | None, program: Program, inputs: Mapping[str, Array]) ->
 
 
 def open_session(program: Program, device: str = "interpreter", isolated: bool = False) -> Session:
-    """Opens a session on a device by its name. Raises `ProgramError` and the device's errors."""
+    """Opens a session on the named device. Raises `ProgramError` and the device's errors."""
     from xdsl_spirv.runtime.session import InterpreterSession
 
     if device == "interpreter":

@@ -1,11 +1,10 @@
 """
-Names of element types: MLIR's name in program.json, safetensors' code in the weights, numpy's
-dtype.
+Maps names of element types: MLIR's in program.json, safetensors' codes, and numpy's dtypes.
 
-Types of less than eight bits take a byte each, as in numpy; other programs do not store them so,
-and their codes are our own. MLIR's integers have no signedness, so an `i8` in a file may be signed
-or not; it is kept as numpy's signed type. numpy is imported only when an array is used: compiling
-without weights starts a tenth of a second faster without it.
+Elements of less than eight bits take a byte each, as in numpy. safetensors has no such layout, so
+their codes are our own. MLIR's integers have no signedness, so an `i8` in a file may be signed or
+unsigned. It is stored as numpy's signed type. numpy is imported only when an array is used,
+because compilation without weights then starts a tenth of a second faster.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _TABLE = [
 ]
 _DTYPES = {name: dtype for name, _, dtype in _TABLE}
 NAMES_OF_CODES = {code: name for name, code, _ in _TABLE}
-"""The dtype codes of the safetensors format, with the element types for which they stand."""
+"""Element types by the dtype codes of the safetensors format."""
 
 
 def check_element_type(name: str, place: str = "") -> None:
@@ -65,16 +64,14 @@ def check_element_type(name: str, place: str = "") -> None:
 
 
 def element_bytes(name: str) -> int:
-    """Returns the bytes of an element of a type in a buffer."""
+    """Returns the size in bytes of an element of a type in a buffer."""
     check_element_type(name)
     bits = re.search(r"\d+", name)
     return max(1, int(bits.group()) // 8) if bits else 1
 
 
 def dtype_of(name: str, place: str = "") -> np.dtype[Any]:
-    """
-    Returns the dtype of an element type by its MLIR name; raises `ProgramError` for an unknown one.
-    """
+    """Returns the numpy dtype of an MLIR element type. Raises `ProgramError` if it is unknown."""
     import ml_dtypes
     import numpy as np
 
@@ -84,10 +81,7 @@ def dtype_of(name: str, place: str = "") -> np.dtype[Any]:
 
 
 def scalar_bytes(value: float | bool, name: str, place: str = "") -> bytes:
-    """
-    Returns a number as one element, little endian; raises `ProgramError` if the type cannot hold
-    it.
-    """
+    """Returns a number as one little-endian element. Raises `ProgramError` if it does not fit."""
     import numpy as np
 
     dtype = dtype_of(name, place)
@@ -103,10 +97,10 @@ def scalar_bytes(value: float | bool, name: str, place: str = "") -> bytes:
 
 def as_element_type(array: Array, name: str) -> Array | None:
     """
-    Views `array` as elements of the type `name`; returns None if it has another type.
+    Views `array` as elements of the type `name`. Returns None if it has another type.
 
-    A signless integer accepts signed and unsigned arrays. numpy's files keep bfloat16 and float8 as
-    raw bytes (`|V2`).
+    A signless integer type accepts signed and unsigned arrays. numpy's files store bfloat16 and
+    float8 as raw bytes (`|V2`).
     """
     import numpy as np
 

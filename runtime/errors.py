@@ -1,4 +1,4 @@
-"""The error for a program that cannot be made, read or run: cause, place, and what to do."""
+"""Defines the errors for programs that cannot be compiled, read or run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 class ProgramError(Exception):
     """
-    A compiled program cannot be made, read or run.
+    Raised if a program cannot be compiled, read or run.
 
-    `cause` says what is wrong, `place` where (a file and field, an argument, an operation),
-    `remedy` what to do about it.
+    `cause` tells what is wrong, `place` where (a file and field, an argument, an operation), and
+    `remedy` what to do.
     """
 
     status = 1
@@ -36,7 +36,7 @@ class UndefinedResultWarning(RuntimeWarning):
     """
     Warns that results of a run without checks depend on undefined integers: a division by 0, a
     shift by the width of the type, a float beyond the integer's range. A device may give other
-    results. `report` has the findings.
+    results. `report` contains the findings.
     """
 
     def __init__(self, report: Report):
@@ -45,6 +45,6 @@ class UndefinedResultWarning(RuntimeWarning):
 
 
 class LateError(ProgramError):
-    """A run on this machine, on the interpreter or a device, exceeds its time limit."""
+    """Raised if a run on this machine, on the interpreter or a device, exceeds its time limit."""
 
     status = 4

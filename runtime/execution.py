@@ -40,13 +40,13 @@ def run(
     times: list[float] | None = None,
 ) -> dict[str, Array]:
     """
-    Runs a program; returns its results by name (`result0`, ...), in the source function's order.
+    Runs a program. Returns its results by name (`result0`, ...), in the source function's order.
 
-    `device` is `interpreter`, `vulkan` or `vulkan:N`. Vulkan runs in a separate process that stays
-    until this one ends, so that the next call finds the device open and the program loaded. On the
-    interpreter, `checks` look for undefined behaviour (docs/checks.md) and fill their report, and
-    `times` receives the seconds of each dispatch. Without checks, it warns of results that depend
-    on an undefined integer (`UndefinedResultWarning`).
+    `device` is `interpreter`, `vulkan` or `vulkan:N`. Vulkan runs in a separate process until this
+    process ends, so that later calls find the device open and the program loaded. On the
+    interpreter, `checks` detect undefined behaviour (docs/checks.md) and fill their report, and
+    `times` receives the seconds of each dispatch. Without checks, a result that depends on an
+    undefined integer causes an `UndefinedResultWarning`.
 
     Raises `ProgramError` for inputs that do not fit (see `bind_inputs`) and for an unknown device,
     and the device's own errors (`InterpreterError`, `VulkanError`).
@@ -69,7 +69,7 @@ def run_in_place(
     checks: Checks | None = None,
     times: list[float] | None = None,
 ) -> dict[str, Array]:
-    """Runs a program on the interpreter like `run`, on states that are updated in place."""
+    """Runs a program on the interpreter, like `run`, and updates the states in place."""
     program = program.at(inputs)
     refuse_beyond_memory(b for b in program.manifest.buffers if b.offset is None)
     buffers: Buffers = bind_inputs(program, inputs) | program.weights | dict(states)
@@ -79,7 +79,7 @@ def run_in_place(
 
 
 def empty_buffers(program: Program) -> Buffers:
-    """Makes outputs and temporaries; temporaries share memory if the program says so."""
+    """Allocates outputs and temporaries. Temporaries share memory if the program has offsets."""
     manifest = program.manifest
     memory = np.zeros(manifest.memory or 0, np.uint8)
     buffers: Buffers = {}
@@ -97,38 +97,37 @@ def empty_buffers(program: Program) -> Buffers:
 def _not_here(device: str, checks: Checks | None) -> ProgramError:
     if device.partition(":")[0] == "vulkan" and checks is not None:
         return ProgramError(
-            f"{device} does not check for undefined behaviour", "", "run on the interpreter"
+            f"the device {device} cannot check for undefined behaviour",
+            "",
+            "run on the interpreter",
         )
     return unknown_device(device)
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that the interpreter has decoded, and its compiled operations."""
+    """A kernel's decoded module, and its operations compiled for the interpreter."""
 
     module: Operation
     compiled: Compiled
     words: frozenset[tuple[int, int]]
-    """Sets and bindings of the buffers that it reads as 32-bit words."""
+    """(set, binding) of the buffers that the kernel reads as 32-bit words."""
 
     @cached_property
     def depends_on_data(self) -> bool:
-        """True if some contents of its buffers would make an integer undefined."""
+        """True if contents of its buffers can make an integer undefined."""
         from xdsl_spirv.interpreter.checks.sources import depends_on_data
 
         return any(map(depends_on_data, self.module.walk()))
 
 
 KEPT = 256
-"""
-Number of kernels' modules that are kept, by their bytes: equal kernels are decoded and compiled
-once.
-"""
+"""Number of kernel modules that are cached by their bytes, to decode equal kernels once."""
 _kept: dict[bytes, Kernel] = {}
 
 
 def _kernel(binary: bytes, file: str) -> Kernel:
-    """Returns the kernel of a binary; raises `ProgramError` with its file for damaged bytes."""
+    """Returns the kernel of a binary. Raises `ProgramError` with its file if it is damaged."""
     from xdsl_spirv.interpreter.spirv.module import Compiled, word_bindings
     from xdsl_spirv.serialization.decode.decoder import decode
     from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
@@ -140,7 +139,7 @@ def _kernel(binary: bytes, file: str) -> Kernel:
             kernel = Kernel(module, Compiled(), word_bindings(module))
         except SPIRVDecodeError as error:
             raise ProgramError(
-                str(error), file, "look for the fault with `xdsl-spirv validate`"
+                str(error), file, "run `xdsl-spirv validate` to find the fault"
             ) from error
         while len(_kept) >= KEPT:
             _kept.pop(next(iter(_kept)), None)
@@ -177,9 +176,7 @@ def _run_interpreter(
 
 
 def _with_map(options: Options, target: str) -> Options:
-    """
-    Returns options for kernels that rely on a target's component map, which is then not varied.
-    """
+    """Returns options with a target's component map, which is then not varied by checks."""
     from xdsl_spirv.targets import TargetError, load
 
     try:
@@ -248,7 +245,7 @@ def _in_whole_words(buffer: Array) -> Array:
 
 
 def _bound_part(buffer: Array) -> Array:
-    """Returns the bytes that are bound for a buffer; never empty."""
+    """Returns the bytes that are bound for a buffer. They are never empty."""
     return buffer if buffer.nbytes else np.zeros(EMPTY_BYTES, np.uint8)
 
 
@@ -260,9 +257,9 @@ def _explore_mappings(
     options: Options,
 ) -> None:
     """
-    Runs the program again with other component mappings: its results must not depend on them.
+    Checks that results do not depend on the component mapping, by running with other mappings.
 
-    The program is tested as a whole, because a kernel may read fragments that another one packs.
+    The program is run as a whole, because a kernel may read fragments that another kernel packs.
     """
     from xdsl_spirv.interpreter.checks import Finding
     from xdsl_spirv.interpreter.checks.choices import mappings_of, sees_components

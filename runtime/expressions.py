@@ -1,10 +1,10 @@
 """
-Sizes in a program's manifest: numbers, or sums and products of named sizes as text.
+Evaluates sizes in a program's manifest: numbers, or expressions of named sizes as text.
 
     "batch", "batch * 12", "(seq + 63) / 64", "min(seq * 8, 256)"
 
-`/` divides and drops the remainder. Inputs' shapes name sizes; other sizes are expressions of these
-names, and are computed when the shapes of all inputs are known.
+`/` divides and drops the remainder. Input shapes define the named sizes. Expressions of these
+names are evaluated when the shapes of all inputs are known.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.runtime.errors import ProgramError
 
 Number: TypeAlias = int | str
-"""A size that is known, or the expression of a size."""
+"""A known size, or the expression of a size."""
 
 NAME = re.compile(r"[A-Za-z_]\w*")
 TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|[-+*/(),])")
 MIN = "min"
-"""The only function of expressions; no size may have its name."""
+"""Name of the only function in expressions, which no size may have."""
 
 LONGEST = 10_000
-"""Longest expression, in characters; real ones are shorter."""
+"""Maximum length of an expression, in characters."""
 
 
 def is_name(size: Number) -> bool:
@@ -34,10 +34,7 @@ def is_name(size: Number) -> bool:
 
 
 def evaluate(size: Number, values: Mapping[str, int], place: str) -> int:
-    """
-    Returns the value of a size; raises `ProgramError` for text that is not an expression of
-    `values`.
-    """
+    """Returns the value of a size. Raises `ProgramError` if it is not an expression of `values`."""
     if isinstance(size, int):
         return size
     return _Reader(size, values, place).whole()
@@ -45,7 +42,7 @@ def evaluate(size: Number, values: Mapping[str, int], place: str) -> int:
 
 def function_of(texts: Sequence[str], names: Sequence[str]) -> Callable[..., tuple[int, ...]]:
     """
-    Returns a function from sizes, in the order of their names, to the values of expressions.
+    Returns a function from the values of `names`, in order, to the values of expressions.
 
     It is faster than `evaluate` for repeated runs. Raises `ProgramError` for a text that is not an
     expression of the names.
@@ -56,7 +53,7 @@ def function_of(texts: Sequence[str], names: Sequence[str]) -> Callable[..., tup
     called = {name: f"v{number}" for number, name in enumerate(names)}
     parts = [NAME.sub(lambda m: called.get(m.group(), MIN), text) for text in texts]
     body = ", ".join(part.replace("/", "//") for part in parts)
-    # The reader has checked that only names, numbers and operators are left.
+    # _Reader has checked that the text has only names, numbers and operators.
     source = f"lambda {', '.join(called.values())}: ({body}{',' if parts else ''})"
     try:
         return eval(source, {"__builtins__": {}, MIN: min})
@@ -68,7 +65,7 @@ def function_of(texts: Sequence[str], names: Sequence[str]) -> Callable[..., tup
 
 
 def names_in(size: Number) -> list[str]:
-    """Returns the names from which a size is computed."""
+    """Returns the names that occur in a size."""
     if isinstance(size, int):
         return []
     return [name for name in dict.fromkeys(NAME.findall(size)) if name != MIN]
@@ -146,5 +143,5 @@ class _Reader:
 
 
 def written(size: Size, name: Callable[[Extent], Number]) -> Number:
-    """Formats a size as an expression; `name` gives the names of its extents."""
+    """Formats a size as an expression. `name` returns the names of its extents."""
     return size.written(name) if is_dynamic(size) else size

@@ -1,8 +1,9 @@
 """
 Reads files of a program's folder, and never files outside of it.
 
-The manifest that names the files may come from an untrusted source. So a name must lead to a
-regular file inside the folder, without links, and a file is refused by its size before it is read.
+The manifest that names the files may come from an untrusted source. A name must therefore refer to
+a regular file inside the folder, without links. A file that is too large is refused before it is
+read.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from xdsl_spirv.runtime.errors import ProgramError
 REMEDY = "give a directory that `xdsl-spirv compile` wrote"
 
 MANIFEST_BYTES = 64 << 20
-"""Size limit for `program.json` and `layers.json`; a language model's has 1 MB."""
+"""Size limit for `program.json` and `layers.json`. A language model's is about 1 MB."""
 KERNEL_BYTES = 16 << 20
-"""Size limit for a kernel; a large one has 100 kB."""
+"""Size limit for a kernel. A large kernel has 100 kB."""
 SOURCE_BYTES = 256 << 20
 """Size limit for `source.mlir`, which does not contain weights."""
 WEIGHTS_HEADER_BYTES = 100 << 20
-"""Size limit for a safetensors file without its tensors (the format's own limit)."""
+"""Size limit for a safetensors file's header, which is the format's own limit."""
 
 
 class Folder:
@@ -57,7 +58,7 @@ class Folder:
             raise ProgramError(
                 "the program's folder contains something other than a file", str(path), REMEDY
             )
-        # If another file has replaced it since, that one is neither followed nor waited for.
+        # The file may have been replaced by a link or a pipe, which is not opened.
         flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         with open(os.open(path, os.O_RDONLY | flags | getattr(os, "O_BINARY", 0)), "rb") as file:
             size = os.fstat(file.fileno()).st_size

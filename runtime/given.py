@@ -1,6 +1,4 @@
-"""
-Checks the arguments of a run: the device's name, the inputs, and the push constants of each launch.
-"""
+"""Checks the arguments of a run: device name, inputs, and push constants of each launch."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.program import Program
 
 VARIABLE = "XDSL_SPIRV_DEVICE"
-"""An environment variable that names the device by default."""
+"""Environment variable with the name of the default device."""
 
 DEVICES = ("interpreter", "vulkan", "vulkan:N")
 """Names of devices on which `run` can execute a program."""
@@ -35,7 +33,7 @@ def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> dict[str, Arra
 
 
 def bind_buffers(buffers: Iterable[Buffer], inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Like `bind_inputs`, for buffers that do not belong to a program."""
+    """Returns the checked contents of buffers, like `bind_inputs`, without a program."""
     expected = {buffer.name: buffer for buffer in buffers}
     if inputs.keys() != expected.keys():
         raise _not_bound(expected, inputs)
@@ -46,7 +44,7 @@ def bind_buffers(buffers: Iterable[Buffer], inputs: Mapping[str, Array]) -> dict
 
 
 def _not_bound(expected: Mapping[str, Buffer], inputs: Mapping[str, Array]) -> ProgramError:
-    """Makes the error for wrong names of inputs."""
+    """Returns the error for missing or unknown input names."""
     place = f"inputs: {', '.join(f'{name}: {buffer}' for name, buffer in expected.items())}"
     unknown = next((name for name in inputs if name not in expected), None)
     if unknown is not None:
@@ -58,13 +56,13 @@ def _not_bound(expected: Mapping[str, Buffer], inputs: Mapping[str, Array]) -> P
 
 
 def unknown_device(name: str) -> ProgramError:
-    """Makes the error for an unknown device."""
+    """Returns the error for an unknown device."""
     remedy = did_you_mean(name, ("interpreter", "vulkan"), f"use one of {', '.join(DEVICES)}")
     return ProgramError(f"there is no device {name!r}", "", remedy)
 
 
 def push_constant_bytes(launch: Dispatch) -> bytes:
-    """Returns the push constants of a dispatch, little endian."""
+    """Returns the push constants of a dispatch, little-endian."""
     block = b""
     for constant in sorted(launch.push_constants, key=lambda c: c.offset):
         place = f"dispatch of {launch.entry_point!r}"

@@ -1,8 +1,8 @@
 """
 Checks a manifest's numbers before they are used.
 
-`program.json` may come from an untrusted source. `manifest.py` checks each record by itself; this
-module checks the ranges of its numbers, and relations between records: bindings, constants,
+`program.json` may come from an untrusted source. `manifest.py` checks each record separately. This
+module checks the ranges of numbers, and relations between records: bindings, constants,
 temporaries that share memory, dispatches that run once.
 """
 
@@ -20,20 +20,15 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.manifest import GIVEN, Buffer, Dispatch, Manifest, PushConstant
 
 MAX_RANK = 32
-"""Largest number of dimensions of a buffer; numpy 1 supports up to 32, numpy 2 up to 64."""
+"""Maximum number of dimensions of a buffer. numpy 1 supports up to 32, numpy 2 up to 64."""
 MAX_SIZE = (1 << 63) - 1
-"""Largest number of elements of a dimension, and of bytes of a buffer."""
+"""Maximum number of elements of a dimension, and of bytes of a buffer."""
 MAX_SETS, MAX_BINDINGS = 4, 1024
-"""
-Number of descriptor sets that every Vulkan device supports; largest number of bindings of a set.
-"""
+"""Maximum number of descriptor sets, supported by all Vulkan devices, and of bindings of a set."""
 MAX_GRID = (1 << 32) - 1
-"""Largest number of workgroups along a dimension: Vulkan counts them in 32 bits."""
+"""Maximum number of workgroups along an axis, because Vulkan counts them in 32 bits."""
 MAX_PUSH_BYTES = 4096
-"""
-Largest number of bytes of push constants. Devices support 128 to 256, which is checked when one is
-open.
-"""
+"""Maximum size of push constants in bytes. A device's own limit is checked when it is open."""
 
 REMEDY = "compile the program again"
 
@@ -41,7 +36,7 @@ T = TypeVar("T")
 
 
 def check_launches(manifest: Manifest, place: str) -> None:
-    """Raises `ProgramError` with the field of a function's manifest that is impossible."""
+    """Raises `ProgramError` with the wrong field if a function's manifest is impossible."""
     for i, buffer in enumerate(manifest.buffers):
         _check_buffer(buffer, f"{place}.buffers[{i}]")
     _check_signature(manifest, place)
@@ -54,7 +49,7 @@ def check_launches(manifest: Manifest, place: str) -> None:
 def _check_buffer(buffer: Buffer, place: str) -> None:
     if len(buffer.shape) > MAX_RANK:
         raise ProgramError(f"{len(buffer.shape)} dimensions", f"{place}.shape", REMEDY)
-    # numpy multiplies all sizes other than 0, even if there are no elements.
+    # numpy multiplies all nonzero sizes, even if there are no elements.
     if not buffer.is_dynamic and room_of(buffer.sizes) * 8 > MAX_SIZE:
         cause = f"{buffer.name!r} is {buffer}, beyond {MAX_SIZE} bytes"
         raise ProgramError(cause, f"{place}.shape", REMEDY)
@@ -69,12 +64,12 @@ def _check_buffer(buffer: Buffer, place: str) -> None:
 
 
 def room_of(sizes: Sequence[int]) -> int:
-    """Returns the number of elements of a shape; sizes of 0 count as 1."""
+    """Returns the number of elements of a shape, with sizes of 0 counted as 1."""
     return math.prod(max(size, 1) for size in sizes)
 
 
 def _check_signature(manifest: Manifest, place: str) -> None:
-    """Checks that the caller's buffers are among the arguments, each buffer once."""
+    """Checks that the caller's buffers are among the arguments, each exactly once."""
     repeated = _repeated_item(manifest.arguments)
     if repeated is not None:
         raise ProgramError(
@@ -137,12 +132,12 @@ def _check_once(manifest: Manifest, place: str) -> None:
     computed = marked(manifest.buffers, manifest.dispatches, manifest.loops)
     for i, (dispatch, known) in enumerate(zip(manifest.dispatches, computed, strict=True)):
         if dispatch.once and not known.once:
-            cause = "it is marked `once`, but does not only compute temporaries from weights"
+            cause = "a dispatch marked `once` must only compute temporaries from weights"
             raise ProgramError(cause, f"{place}.dispatches[{i}].once", REMEDY)
 
 
 def _check_memory(manifest: Manifest, place: str) -> None:
-    """Checks that temporaries with overlapping lives do not overlap in memory."""
+    """Checks that temporaries with overlapping lifetimes do not overlap in memory."""
     if not 0 <= (manifest.memory or 0) <= MAX_SIZE:
         raise ProgramError(f"the memory has {manifest.memory} bytes", f"{place}.memory", REMEDY)
     placed = {b.name: b for b in manifest.buffers if b.offset is not None and b.bytes}

@@ -1,4 +1,4 @@
-"""The records of a program's layers, one for each dispatch: the file `layers.json`."""
+"""Defines the records of a program's layers, one for each dispatch: the file `layers.json`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Considered:
-    """A path that was considered, with True if it was chosen, and the reason."""
+    """A considered path: its name, True if it was chosen, and the reason."""
 
     path: str
     taken: bool
@@ -29,11 +29,14 @@ class Layer:
     """
     One dispatch, as `explain` describes it.
 
-    `nodes` are the model's nodes that it computes, or the results' names in MLIR if there is no
-    model, and `operators` the nodes' operators. `operations` counts scalar operations, a
-    multiply-add as two; `bytes` counts each of its buffers once, which is the minimum for any
-    kernel. Both are None if a size is not known at compile time. `ends` gives for each result the
-    node that it completes, or empty text if later dispatches continue the node.
+    - `nodes`: the model's nodes that it computes, or the results' names in MLIR without a model.
+    - `operators`: the operators of these nodes.
+    - `operations`: number of scalar operations, with a multiply-add counted as two.
+    - `bytes`: size of all its buffers, each counted once, which is the minimum for any kernel.
+    - `ends`: for each result, the node that the dispatch completes, or "" if later dispatches
+      continue it.
+
+    `operations` and `bytes` are None if a size is not known at compile time.
     """
 
     nodes: tuple[str, ...]
@@ -55,13 +58,13 @@ class Layer:
 
     @property
     def why(self) -> str:
-        """The reasons against faster paths; empty if none was considered."""
+        """The reasons against faster paths, "" if no faster path was considered."""
         return "; ".join(f"{c.path}: {c.reason}" for c in self.considered if not c.taken)
 
 
 @dataclass(frozen=True)
 class Layers:
-    """The contents of `layers.json`, one entry for each dispatch in its order."""
+    """The contents of `layers.json`, with one entry for each dispatch, in order."""
 
     schema: str
     version: int
@@ -74,7 +77,7 @@ def to_text(layers: Iterable[Layer]) -> str:
 
 
 def from_text(text: str, place: str) -> tuple[Layer, ...]:
-    """Parses `layers.json`; raises `ProgramError` if the text is not such a file."""
+    """Parses `layers.json`. Raises `ProgramError` if the text is not such a file."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

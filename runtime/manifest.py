@@ -1,9 +1,9 @@
 """
-The records of `program.json`, documented in docs/program.md.
+Defines the records of `program.json`, documented in docs/program.md.
 
-A record is a frozen dataclass of strings, integers, tuples of records, and optional ones; its type
-hints are the schema. The record's `check` states conditions on its fields beyond their types.
-`from_json` names the field of an error.
+A record is a frozen dataclass of strings, integers, tuples of records, and optional ones. Its type
+hints are the schema. The record's `check` tests conditions beyond the types. `from_json` names the
+field of an error.
 """
 
 from __future__ import annotations
@@ -36,17 +36,14 @@ class _Checked(Protocol):
 
 
 def from_json(kind: type[T], value: object, place: str) -> T:
-    """
-    Converts `value` (parsed JSON) to a `kind`. Raises `ProgramError` naming the field that is
-    wrong.
-    """
+    """Converts parsed JSON to a record of type `kind`. Raises `ProgramError` at a wrong field."""
     return cast(T, _decode(kind, value, place))
 
 
 def to_json(value: object) -> object:
     """
-    Converts a record to JSON: its fields in order of declaration, except those that are None, and
-    `sparse` ones that have their default.
+    Converts a record to JSON: its fields in order of declaration, without fields that are None,
+    and without `sparse` fields that have their default.
     """
     if dataclasses.is_dataclass(value):
         pairs = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
@@ -95,7 +92,7 @@ def _decode(kind: Any, value: object, place: str) -> object:
 
 
 def _is_text(value: str) -> bool:
-    """True if a text can be written to any file: JSON's escapes can make halves of characters."""
+    """True if a text can be encoded in UTF-8. JSON's escapes can create lone surrogates."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -118,7 +115,6 @@ def _decode_tuple(kinds: tuple[Any, ...], value: object, place: str) -> tuple[ob
 
 @cache
 def _hints(kind: type[Any]) -> dict[str, Any]:
-    """Returns the types of a record's fields."""
     return typing.get_type_hints(kind)
 
 
@@ -147,14 +143,14 @@ def _decode_record(kind: type[Any], value: object, place: str) -> object:
 
 SCHEMA = "xdsl-spirv-program"
 VERSION = 6
-"""The latest version. docs/program.md describes the additions of each version."""
+"""The latest version of the format. docs/program.md describes the additions of each version."""
 PLAIN = 5
-"""The version of a program without loops, which older readers also know."""
+"""Version of a program without loops, which older readers support."""
 READABLE = (1, 2, 3, 4, PLAIN, VERSION)
 """Versions that can be read. Fields of later versions may be missing."""
 
 PADDING = 4
-"""Alignment in bytes of buffers, because some kernels read the last word as a whole."""
+"""Alignment of buffers in bytes, because some kernels read the last word as a whole."""
 
 MANIFEST = "program.json"
 SOURCE = "source.mlir"
@@ -169,13 +165,13 @@ GIVEN = ("input", "scalar")
 SHARED = ("weight", "state")
 """Kinds of buffers that all functions of a program share."""
 INDEX = "index"
-"""The type of a scalar: a number from which sizes, grids and push constants are computed."""
+"""Type of a scalar from which sizes, grids and push constants are computed."""
 
 
 @dataclass(frozen=True)
 class Buffer:
     """
-    A row-major array in a storage buffer; `kind` tells who fills or reads it, besides kernels.
+    A row-major array in a storage buffer. `kind` defines who fills and reads the buffer.
 
     A `scalar` has no memory: it is a number that the caller gives, and expressions use its name.
     """
@@ -185,9 +181,9 @@ class Buffer:
     type: str
     shape: tuple[Number, ...]
     offset: int | None = None
-    """Offset of a temporary in the memory that all temporaries share (`Manifest.memory`)."""
+    """Offset of a temporary in the memory that temporaries share, in bytes."""
     first: int | float | None = None
-    """Value of all elements of a state before the first run; None: the weights' file has it."""
+    """Initial value of all elements of a state. If None, the weights file has the contents."""
 
     @property
     def is_dynamic(self) -> bool:
@@ -196,7 +192,7 @@ class Buffer:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The shape if all of it is known; raises `ProgramError` otherwise."""
+        """The shape. Raises `ProgramError` if it is not completely known."""
         return tuple(evaluate(size, {}, f"buffer {self.name!r}") for size in self.shape)
 
     @property
@@ -206,7 +202,7 @@ class Buffer:
         return math.prod(self.sizes) * element_bytes(self.type)
 
     def takes(self, shape: tuple[int, ...]) -> bool:
-        """True if an array of `shape` fits the buffer; a named size fits any number."""
+        """True if an array of `shape` fits the buffer. A named size fits any number."""
         return len(shape) == len(self.shape) and all(
             size == given or isinstance(size, str)
             for size, given in zip(self.shape, shape, strict=True)
@@ -214,7 +210,7 @@ class Buffer:
 
     def accept(self, array: Array | list[Any] | float) -> Array:
         """
-        Converts `array` to this buffer's contents; lists and numbers take its type.
+        Converts `array` to this buffer's contents. Lists and numbers are converted to its type.
 
         Raises `ProgramError` for another type or shape.
         """
@@ -249,7 +245,7 @@ class Buffer:
         except (OverflowError, TypeError, ValueError) as error:
             cause = f"{self.name!r} must be {self}, but the value given does not fit: {error}"
             place = f"{self.kind} {self.name!r}"
-            remedy = "give numbers of its type, in lists of one length"
+            remedy = "give numbers of the buffer's type, in lists of equal length"
             raise ProgramError(cause, place, remedy) from None
 
     def _number(self, array: Array) -> Array:
@@ -262,7 +258,7 @@ class Buffer:
                 f"{self.name!r} must be a whole number from 0 to {(1 << 31) - 1}, but "
                 f"found {shown}",
                 f"input {self.name!r}",
-                f"give it as a number: {self.name}=0",
+                f"give a number: {self.name}=0",
             )
         return array.astype(np.int64)
 
@@ -286,12 +282,12 @@ class Buffer:
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """A kernel function, and the size of its workgroups."""
+    """The entry point of a kernel, and its workgroup size."""
 
     name: str
     workgroup_size: tuple[int, int, int]
     push_constant_bytes: int = field(default=0, metadata={"sparse": True})
-    """Bytes of the push constants that a launch of it passes."""
+    """Size in bytes of the push constants of a launch."""
 
 
 @dataclass(frozen=True)
@@ -306,10 +302,7 @@ class SpecConstant:
 
 @dataclass(frozen=True)
 class Kernel:
-    """
-    A SPIR-V module; `binary` is a file of the program's directory, and so is `text`, which people
-    can read.
-    """
+    """A SPIR-V module. `binary` and the readable `text` are files of the program's directory."""
 
     name: str
     binary: str
@@ -320,7 +313,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Binding:
-    """The buffer that is bound to a descriptor."""
+    """A descriptor and the buffer that is bound to it."""
 
     set: int
     binding: int
@@ -346,7 +339,7 @@ class PushConstant:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """One run of an entry point over a grid of workgroups, after all earlier ones have finished."""
+    """One run of an entry point over a grid of workgroups, after all earlier dispatches."""
 
     kernel: str
     entry_point: str
@@ -355,11 +348,11 @@ class Dispatch:
     spec_constants: tuple[SpecValue, ...] = ()
     push_constants: tuple[PushConstant, ...] = ()
     once: bool = False
-    """True if it depends only on weights, so that a device may run it when it loads the program."""
+    """True if it depends only on weights, so that a device may run it once, at load time."""
 
     @property
     def workgroups(self) -> tuple[int, int, int]:
-        """The grid if all of it is known; raises `ProgramError` otherwise."""
+        """The grid. Raises `ProgramError` if it is not completely known."""
         x, y, z = (evaluate(count, {}, f"dispatch of {self.entry_point!r}") for count in self.grid)
         return x, y, z
 
@@ -371,22 +364,22 @@ class Dispatch:
 @dataclass(frozen=True)
 class Loop:
     """
-    A part of the list of dispatches that a run repeats, `steps` times.
+    A range of dispatches that a run repeats `steps` times.
 
-    In the expressions of these dispatches, the name `counter` is the number of the step, from 0.
+    In the expressions of these dispatches, the name `counter` is the index of the step, from 0.
     """
 
     first: int
     dispatches: int
-    """Number of dispatches of a step, beginning with number `first`."""
+    """Number of dispatches of a step, beginning with the dispatch of index `first`."""
     steps: Number
     counter: str
     carried: tuple[str, ...]
-    """Temporaries and outputs that a step passes to the next one."""
+    """Temporaries and outputs that a step passes to the next step."""
 
     @property
     def numbers(self) -> range:
-        """The numbers of its dispatches."""
+        """Indices of its dispatches."""
         return range(self.first, self.first + self.dispatches)
 
     def check(self, place: str) -> None:
@@ -396,7 +389,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Equation:
-    """Two sizes that must be equal; `because` names the operation that requires it."""
+    """Two sizes that must be equal. `because` names the operation that requires it."""
 
     left: Number
     right: Number
@@ -405,7 +398,7 @@ class Equation:
 
 @dataclass(frozen=True)
 class Limit:
-    """A size and its maximum; `because` names the operation that requires it."""
+    """A size and its maximum. `because` names the operation that requires it."""
 
     size: Number
     most: Number
@@ -414,7 +407,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Function:
-    """The description of a further function of a program, like the first one's in `Manifest`."""
+    """A function of a program other than the first, with the same fields as `Manifest`."""
 
     function: str
     arguments: tuple[str, ...]
@@ -430,7 +423,8 @@ class Function:
 @dataclass(frozen=True)
 class Manifest:
     """
-    The contents of `program.json`; with several functions, these fields describe the first.
+    The contents of `program.json`. If there are several functions, these fields describe the
+    first.
 
     Weights and states of the same name are one buffer in all functions.
     """
@@ -449,24 +443,24 @@ class Manifest:
     weights: str | None = None
     source: str | None = None
     memory: int | None = None
-    """Bytes for the temporaries, if they share memory at their offsets."""
+    """Size in bytes of the memory that temporaries share, or None if they do not."""
     equal: tuple[Equation, ...] = field(default=(), metadata={"sparse": True})
-    """Conditions on the sizes of inputs, besides equality of equal names."""
+    """Conditions on the sizes of inputs, in addition to equal names."""
     limits: tuple[Limit, ...] = field(default=(), metadata={"sparse": True})
     """Limits of sizes that are computed from scalars."""
     loops: tuple[Loop, ...] = field(default=(), metadata={"sparse": True})
-    """The repeated parts of `dispatches`, in their order."""
+    """The repeated ranges of `dispatches`, in order."""
     component_map: str | None = None
-    """The target (a name or a file's path) whose component map kernels rely on, if any."""
+    """The target (a name or a file's path) on whose component map kernels depend, or None."""
     functions: tuple[Function, ...] = field(default=(), metadata={"sparse": True})
-    """The functions after the first."""
+    """All functions except the first."""
     requires: Requires | None = None
-    """Requirements on a device; None in programs of older versions."""
+    """Requirements on a device, None in programs of older versions."""
     padding: int | None = None
-    """Memory of bindings is padded to a multiple of this many bytes; kernels may read them."""
+    """Bindings are padded to a multiple of this many bytes, which kernels may read."""
 
     def of(self, function: Function) -> Manifest:
-        """Returns the manifest of a program with only that function."""
+        """Returns the manifest of a program that has only this function."""
         fields = {f.name: getattr(function, f.name) for f in dataclasses.fields(function)}
         used = {dispatch.kernel for dispatch in function.dispatches}
         kernels = tuple(kernel for kernel in self.kernels if kernel.name in used)
@@ -474,7 +468,7 @@ class Manifest:
 
     @cached_property
     def states(self) -> list[Buffer]:
-        """Returns the buffers that keep their contents between runs, by name."""
+        """Buffers whose contents are preserved between runs, by name."""
         return [buffer for buffer in self.buffers if buffer.kind == "state"]
 
     @cached_property
@@ -493,7 +487,7 @@ class Manifest:
 
     @cached_property
     def inputs(self) -> list[Buffer]:
-        """The inputs that the caller gives, buffers and scalars, in the source function's order."""
+        """The buffers and scalars that the caller gives, in the source function's order."""
         return [b for b in map(self.buffer, self.arguments) if b.kind in GIVEN]
 
     @cached_property
@@ -503,13 +497,13 @@ class Manifest:
 
     @property
     def files(self) -> list[str]:
-        """The names of the files in a program's folder, also the kernels' texts."""
+        """The names of the files in a program's folder, including the kernels' texts."""
         named = [self.weights, self.source]
         named += [name for kernel in self.kernels for name in (kernel.binary, kernel.text)]
         return [MANIFEST, LAYERS, *filter(None, named)]
 
     def check_files(self, place: str) -> None:
-        """Raises `ProgramError` for a file outside the folder, or two files of one name."""
+        """Raises `ProgramError` for a file outside the folder, or two files with one name."""
         for name in self.files:
             if not is_inside(name):
                 raise ProgramError(f"{name!r} is outside the program's directory", place)
@@ -559,7 +553,8 @@ class Manifest:
             where = f"{place}.loops[{i}]"
             if loop.first < end or loop.numbers.stop > len(self.dispatches):
                 raise ProgramError(
-                    "a loop contains dispatches of another loop, or ones that do not exist", where
+                    "a loop contains dispatches of another loop, or dispatches that do not exist",
+                    where,
                 )
             if loop.counter in given or loop.counter in names:
                 raise ProgramError(f"the counter {loop.counter!r} has the name of a size", where)

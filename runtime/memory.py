@@ -1,7 +1,4 @@
-"""
-Refuses buffers that are too large for this machine, before an allocation fails or the system ends
-the process.
-"""
+"""Refuses buffers that are too large for this machine, before the system kills the process."""
 
 from __future__ import annotations
 
@@ -16,18 +13,18 @@ if TYPE_CHECKING:
 
 EMPTY_BYTES = 16
 """
-Size of the memory of a buffer without elements. Vulkan has no buffer of 0 bytes, and a kernel whose
-indices are clamped may read a first element that it does not use, in a vector of 16 bytes at most.
+Size of the memory of a buffer without elements. Vulkan has no buffer of 0 bytes, and a kernel with
+clamped indices may read an unused first element, in a vector of 16 bytes at most.
 """
 
 
 def physical_bytes() -> int | None:
-    """Returns the machine's memory in bytes, or None if the system does not tell."""
+    """Returns the machine's memory in bytes, or None if it is not known."""
     try:
         bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
-    return bytes if bytes > 0 else None  # below 0 where sysconf does not know
+    return bytes if bytes > 0 else None  # negative if sysconf lacks the value
 
 
 def refuse_beyond_memory(buffers: Iterable[Buffer]) -> None:

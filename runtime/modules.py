@@ -24,12 +24,12 @@ from xdsl_spirv.universe import UNIVERSE
 from xdsl_spirv.upstream.order import verify_order
 
 MAX_TEXT_BYTES = 1 << 30
-"""Size limit for an MLIR file: weights belong into other files."""
+"""Size limit for an MLIR file. Weights belong in other files."""
 
 
 class Dialects(dict[str, Callable[[], Dialect]]):
     """
-    The dialects by name: first xDSL's and ours; other packages are searched only for unknown names.
+    Dialects by name: first xDSL's and ours. Other packages are searched only for unknown names.
 
     Searching other packages takes as long as parsing a small module.
     """
@@ -61,7 +61,7 @@ def parse(
     source: str | os.PathLike[str], ctx: Context | None = None, parser: type[Parser] = Parser
 ) -> ModuleOp:
     """
-    Parses and verifies the MLIR file `source`, by another parser if one is given.
+    Parses and verifies the MLIR file `source`.
 
     Raises `ProgramError` if it cannot be read, and xDSL's errors if it is not a valid module.
     """
@@ -90,7 +90,7 @@ def parse_text(
     ctx: Context | None = None,
     parser: type[Parser] = Parser,
 ) -> ModuleOp:
-    """Parse and verify MLIR text; `name` is for errors."""
+    """Parses and verifies MLIR text. `name` is used in errors."""
     chosen = parser(ctx or context(), text, name)
     with reading(chosen):
         module = chosen.parse_module()
@@ -100,9 +100,7 @@ def parse_text(
 
 @contextmanager
 def reading(parser: Parser) -> Generator[None]:
-    """
-    Converts an exception of a parser inside the `with` to an error at the parser's present line.
-    """
+    """Converts a parser's exception inside the `with` to an error at the parser's current line."""
     try:
         yield
     except (ParseError, UnregisteredConstructException):
@@ -110,13 +108,12 @@ def reading(parser: Parser) -> Generator[None]:
     except (VerifyException, *UNFORESEEN) as error:
         source = parser.lexer.input
         line = source.content.count("\n", 0, parser.pos) + 1
-        # An attribute or a type that is checked when it is created, before an operation contains
-        # it.
+        # Attributes and types are verified when created, before an operation contains them.
         verb = "is not valid" if isinstance(error, VerifyException) else "does not parse"
         raise ProgramError(
             f"the module {verb}: {_error_sentence(error)}",
             f"{source.name}:{line}",
-            "correct the text there",
+            "correct the text at this line",
         ) from error
 
 
@@ -132,18 +129,14 @@ UNFORESEEN = (
     struct.error,
 )
 """
-Exceptions that parsers and verifiers, xDSL's and ours, raise for text that their authors did not
-anticipate.
+Exceptions that parsers and verifiers raise for text that their authors did not anticipate.
 
 They depend only on that text, so the text is at fault.
 """
 
 
 def _error_sentence(error: Exception) -> str:
-    """
-    Formats an error as a sentence; Python's own errors with their kind, since their text alone is
-    unclear.
-    """
+    """Formats an error as a sentence. Python's own errors get their class name, to be clear."""
     text = str(error).strip().partition("\n")[0]
     return text if isinstance(error, VerifyException) else f"{type(error).__name__}: {text}"
 
@@ -156,7 +149,7 @@ def text_of(op: Operation, generic: bool = False) -> str:
 
 
 def verify(module: ModuleOp) -> None:
-    """Verifies a module; raises `ProgramError` that names the operation at fault."""
+    """Verifies a module. Raises `ProgramError` with the wrong operation."""
     try:
         with verifying():
             module.verify()
@@ -167,9 +160,7 @@ def verify(module: ModuleOp) -> None:
 
 @contextmanager
 def verifying() -> Generator[None]:
-    """
-    Converts an exception of a verifier inside the `with` to the error that the module is not valid.
-    """
+    """Converts a verifier's exception inside the `with` to the error of an invalid module."""
     try:
         yield
     except UNFORESEEN as error:
@@ -177,9 +168,7 @@ def verifying() -> Generator[None]:
 
 
 def culprit(module: ModuleOp) -> str:
-    """
-    Returns the place of the first operation whose own verifier refuses it; empty if there is none.
-    """
+    """Returns the place of the first operation that fails its own verifier, or ""."""
     for op in module.walk():
         try:
             op.verify(verify_nested_ops=False)

@@ -3,8 +3,8 @@ Derives the features that SPIR-V modules need from their bytes, in Vulkan's name
 
 `vulkan/features.json` (from the registry) maps capabilities and extensions to features. Vulkan's
 rules for SPIR-V (its appendix A, VUID-RuntimeSpirv-*) also require features for single operands
-(the storage class and type of an atomic, the scope of a clock): these are a `Use`. Nothing here
-needs a driver.
+(the storage class and type of an atomic, the scope of a clock). Each of these is a `Use`. This
+module needs no driver.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ class Feature:
 
 @cache
 def tables() -> dict[str, dict[str, Any]]:
-    """`structures`, `capabilities` and `extensions` of features.json."""
+    """Returns `structures`, `capabilities` and `extensions` of features.json."""
     return json.loads(TABLES.read_text())
 
 
 def version_in(name: str) -> tuple[int, int]:
-    """Returns the numbers in a name such as `VK_VERSION_1_2`."""
+    """Returns the version in a name such as `VK_VERSION_1_2`."""
     major, minor = re.findall(r"\d+", name)
     return int(major), int(minor)
 
 
 def is_there(names: Iterable[str], version: tuple[int, int], extensions: Collection[str]) -> bool:
-    """True if the version and extensions of a device provide one of the names."""
+    """True if a device's version and extensions provide one of the names."""
     return any(
         version >= version_in(name) if name.startswith("VK_VERSION_") else name in extensions
         for name in names
@@ -71,21 +71,19 @@ PLACES = {
     "Workgroup": "Shared",
     "Image": "Image",
 }
-"""Names of storage classes in features of atomics."""
+"""Names of storage classes in the features of atomics."""
 
 ARITHMETIC = {
     "OpAtomicFAddEXT": "AtomicAdd",
     "OpAtomicFMinEXT": "AtomicMinMax",
     "OpAtomicFMaxEXT": "AtomicMinMax",
 }
-"""
-Names, in features of atomics, of floating-point operations other than load, store and exchange.
-"""
+"""Names of floating-point operations in the features of atomics, except load, store, exchange."""
 
 
 @dataclass(frozen=True, order=True)
 class Use:
-    """A use of the device, in words, and the features of which it needs one."""
+    """A use of the device in words, and its alternative features, of which one is needed."""
 
     what: str
     features: tuple[Feature, ...]
@@ -93,16 +91,15 @@ class Use:
 
 @cache
 def use(what: str, member: str) -> Use | None:
-    """Makes a use from a feature's name; None if no structure has the feature."""
+    """Returns the use of the feature `member`, or None if no structure has this feature."""
     structures = [n for n, known in tables()["structures"].items() if member in known["members"]]
-    # A structure of a whole version must not stand beside those that it includes, so it comes
-    # first.
+    # A version's structure excludes the structures that it includes, so it comes first.
     structures.sort(key=lambda name: not name.startswith("VkPhysicalDeviceVulkan"))
     return Use(what, tuple(Feature(name, member) for name in structures)) if structures else None
 
 
 class Finder:
-    """Finds the uses in instructions, which are passed in the module's order."""
+    """Finds the uses in instructions, which must be passed in the module's order."""
 
     def __init__(
         self,
@@ -110,9 +107,7 @@ class Finder:
         value_types: Mapping[int, int],
         constants: Mapping[int, int],
     ):
-        """
-        Takes the reader's tables, by id: words of types, types of values, numbers of constants.
-        """
+        """Takes the reader's tables by id: words of types, types of values, values of constants."""
         self.types, self.value_types, self.constants = types, value_types, constants
         self.uses: set[Use] = set()
         self._finders = _finders()
@@ -127,10 +122,7 @@ class Finder:
         return words[0] & 0xFFFF in (_opcode("OpTypeInt"), _opcode("OpTypeFloat"))
 
     def group(self, words: list[int]) -> Iterator[Use | None]:
-        """
-        Yields the use of a group operation; the result of one that compares (AllEqual) has another
-        type.
-        """
+        """Yields the use of a group operation. A comparison (AllEqual) has another result type."""
         for type in (words[1], *(self.value_types.get(id, 0) for id in words[3:])):
             while self.types.get(type, [0])[0] & 0xFFFF == _opcode("OpTypeVector"):
                 type = self.types[type][2]
@@ -141,7 +133,7 @@ class Finder:
             yield use("clustered rotation", "shaderSubgroupRotateClustered")
 
     def atomic(self, words: list[int]) -> Iterator[Use | None]:
-        """Yields the use of an atomic operation on floats, or on integers of 64 bits."""
+        """Yields the use of an atomic operation on floats, or on 64-bit integers."""
         stores = words[0] & 0xFFFF == _opcode("OpAtomicStore")
         pointer = words[1] if stores else words[3]
         type = self.value_types.get(words[4], 0) if stores else words[1]
@@ -206,7 +198,7 @@ SATURATING = "SaturatingAccumulationKHR"
 
 @dataclass(frozen=True)
 class EntryPointNeeds:
-    """The needs of one entry point; `workgroup_size` is None if constants determine it."""
+    """The needs of one entry point. `workgroup_size` is None if it depends on constants."""
 
     workgroup_size: tuple[int, int, int] | None
     workgroup_bytes: int
@@ -215,8 +207,7 @@ class EntryPointNeeds:
 @dataclass(frozen=True)
 class Needs:
     """
-    The declarations and cooperative-matrix products of a module, and uses that no capability
-    declares.
+    The needs of a module: its declarations, cooperative-matrix products, and undeclared uses.
 
     `constants`: the bytes of each specialization constant, by its SpecId.
     """
@@ -231,10 +222,7 @@ class Needs:
 
     @staticmethod
     def of(spirv: bytes) -> Needs:
-        """
-        Reads the needs of a module; raises `SPIRVDecodeError` for bytes that are not a SPIR-V
-        module.
-        """
+        """Reads the needs of a module. Raises `SPIRVDecodeError` if it is not a SPIR-V module."""
         from xdsl_spirv.serialization.raw.binary import decode
 
         module = decode(spirv)
@@ -264,7 +252,7 @@ class _Reader:
         self.spirv, self.version = spirv, version
         self.constants: dict[int, int] = {}
         self.types: dict[int, list[int]] = {}
-        """The words of a type, by its id."""
+        """The words of each type, by id."""
         self.matrices: dict[int, _Matrix] = {}
         self.value_types: dict[int, int] = {}
         self.multiplied: set[CooperativeMatrixProperty] = set()
@@ -272,7 +260,7 @@ class _Reader:
         self.uses = Finder(self.types, self.value_types, self.constants)
         self.blocks: set[int] = set()
         self.specialized: dict[int, int] = {}
-        """The SpecId of a constant, by its id."""
+        """The SpecId of each constant, by id."""
 
     def needs(self, rows: Iterable[list[int]]) -> Needs:
         table = grammar()
@@ -309,7 +297,7 @@ class _Reader:
         )
 
     def _shared(self, interface: Sequence[int]) -> int:
-        """Returns the bytes of Workgroup memory; blocks with explicit layout share their bytes."""
+        """Returns the bytes of Workgroup memory. Blocks with explicit layout share their bytes."""
         sizes = {True: [0], False: [0]}
         for variable in {*interface} & self.workgroup.keys():
             pointee = self.types[self.value_types[variable]][3]
@@ -317,9 +305,7 @@ class _Reader:
         return max(sizes[True]) + sum(sizes[False])
 
     def _number(self, id: int) -> int:
-        """
-        Returns a length or size in a type; specialization constants count with their defaults.
-        """
+        """Returns a length or size in a type. Specialization constants have their default."""
         if id not in self.constants:
             from xdsl_spirv.serialization.validation.constant_values import UnknownConstantError
 
@@ -344,7 +330,7 @@ class _Reader:
         return ConstantValues(Module(module, environment_of(module)))
 
     def _constant_bytes(self, id: int) -> int:
-        """Returns the bytes of a constant's value; a boolean is a VkBool32."""
+        """Returns the size of a constant's value in bytes. A boolean is a VkBool32."""
         type = self.value_types.get(id, 0)
         return self.types[type][2] // 8 if self.uses.is_number(type) else BOOLEAN_BYTES
 
@@ -429,7 +415,7 @@ class _Reader:
         return f"f{words[2]}"
 
     def _size(self, type: int) -> int:
-        """Returns the bytes of a value in Workgroup memory, without gaps unless it has offsets."""
+        """Returns the size of a value in Workgroup memory in bytes, packed if it has no offsets."""
         words = self.types.get(type)
         if words is None:
             return 4
@@ -485,7 +471,7 @@ def rows_of(words: array[int]) -> Iterator[list[int]]:
 
 
 def _text(words: Sequence[int]) -> tuple[str, int]:
-    """Reads a literal string, and the number of its words (SPIR-V 2.2.1)."""
+    """Reads a literal string. Also returns the number of its words (SPIR-V 2.2.1)."""
     data = b"".join(word.to_bytes(4, "little") for word in words)
     end = data.index(b"\0")
     return data[:end].decode("utf-8", "replace"), end // 4 + 1

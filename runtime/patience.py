@@ -1,8 +1,8 @@
 """
 Limits the time of code that may not end: a kernel, a template.
 
-A timer of the system interrupts the main thread, in which commands and pytest run. On other
-threads, and on systems without such a timer, there is no limit.
+A system timer interrupts the main thread, in which commands and pytest run. On other threads, and
+on systems without such a timer, there is no limit.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 SOON = 1e-3
-"""Delay in seconds after which another module's pending timer fires."""
+"""Delay in seconds after which another module's pending timer is restarted."""
 
 
 @contextmanager
 def time_limit(seconds: float, late: Exception) -> Generator[None]:
-    """Raises `late` inside if the block takes longer."""
+    """Raises `late` inside the `with` if it takes longer than `seconds`."""
     main = threading.current_thread() is threading.main_thread()
     if not main or not hasattr(signal, "setitimer"):
         yield
@@ -37,6 +37,6 @@ def time_limit(seconds: float, late: Exception) -> Generator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-        if left:  # pytest-timeout's, for one.
+        if left:  # Another timer, such as pytest-timeout's.
             left = max(left - (time.monotonic() - start), SOON)
             signal.setitimer(signal.ITIMER_REAL, left, interval)

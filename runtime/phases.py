@@ -7,15 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 LOAD, HOST, DEVICE = "load", "host", "device"
-"""
-Tracks: work that is done once for a program; a run by the host's clock; a run by the device's
-clock.
-"""
+"""Tracks: loading a program; a run by the host's clock; a run by the device's clock."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """The nanoseconds of a phase; `start` counts from the first phase of the run or load."""
+    """A phase in nanoseconds. `start` is relative to the first phase of the run or load."""
 
     track: str
     name: str
@@ -38,7 +35,7 @@ class HostClock:
         self._name = ""
 
     def begin(self, name: str) -> None:
-        """Ends the phase before, if there is one, and begins another."""
+        """Ends the current phase, if there is one, and begins another."""
         now = time.perf_counter_ns()
         if self._name:
             start = float(self._start - self._origin)
@@ -59,8 +56,7 @@ def device_phases(
     taken: Sequence[float], steps: Sequence[tuple[int, str]], end: float, copies: bool
 ) -> Iterator[Phase]:
     """
-    Returns phases that follow each other until `end`: a copy in, steps by dispatch and name, and a
-    copy out.
+    Yields consecutive phases until `end`: copy in, steps by dispatch and name, copy out.
 
     Without `copies`, the submission had no copies.
     """

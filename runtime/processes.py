@@ -1,7 +1,7 @@
 """
-Runs a second process that answers messages; it may crash or hang, and is then ended.
+Runs a second process that answers messages. It may crash or hang, and is then killed.
 
-Messages are pickled, because both ends are this package on this machine.
+Messages are pickled, because both processes run this package on this machine.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import IO, Any
 
 WATCH_SECONDS = 0.5
 DEATH_SECONDS = 5.0
-"""Seconds to wait for the status of a process that closed its pipe."""
+"""Seconds to wait for the exit status of a process that closed its pipe."""
 
 
 class ProcessDied(Exception):
-    """The process ended by itself; `how` is a signal's name or an exit status."""
+    """Raised if the process ended by itself. `how` is a signal's name or an exit status."""
 
     def __init__(self, how: str):
         super().__init__(f"the process died ({how})")
@@ -34,13 +34,11 @@ class ProcessDied(Exception):
 
 
 class ProcessLate(Exception):
-    """The process did not answer in time, and was ended."""
+    """Raised if the process did not answer in time. The process was killed."""
 
 
 class Process:
-    """
-    Runs `python -m MODULE ARGUMENTS` with a pipe to it and a pipe from it; `launcher` starts it.
-    """
+    """Runs `python -m MODULE ARGUMENTS` with a pipe in each direction. `launcher` is a prefix."""
 
     def __init__(
         self,
@@ -50,7 +48,7 @@ class Process:
         environment: dict[str, str] | None = None,
         quiet: bool = False,
     ):
-        """`quiet` discards its output on standard error."""
+        """Starts the process. `quiet` discards its standard error."""
         python = [*launcher, sys.executable] if launcher else python_command()
         self.process = subprocess.Popen(
             [*python, "-P", "-m", module, *arguments],
@@ -58,8 +56,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL if quiet else None,
             env=same_modules() | (environment or {}),
-            # Only this process handles an interrupt from the terminal, even while the other one
-            # starts.
+            # Only the parent handles a terminal's interrupt, even while the child starts.
             start_new_session=True,
         )
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -75,11 +72,11 @@ class Process:
             while True:
                 self._answers.put((receive(self.process.stdout),))
         except Exception:
-            # The end of the stream, even if a message was only written in part.
+            # The stream ended, possibly within a message.
             self._answers.put(())
 
     def ask(self, message: object, seconds: float) -> Any:
-        """Returns the answer to a message; raises `ProcessDied` or `ProcessLate`."""
+        """Sends a message and returns the answer. Raises `ProcessDied` or `ProcessLate`."""
         assert self.process.stdin is not None
         if not self.alive:
             raise self._died()
@@ -92,7 +89,7 @@ class Process:
             self.kill()
             raise ProcessLate from None
         except BaseException:
-            # An interrupt: the answer is no longer needed.
+            # After an interrupt, the answer is no longer needed.
             self.kill()
             raise
         if not answer:
@@ -109,7 +106,7 @@ class Process:
         return ProcessDied(f"exit status {code}")
 
     def kill(self) -> None:
-        """Ends the process and its children immediately."""
+        """Kills the process and its children immediately."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self.alive:
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -120,13 +117,13 @@ class Process:
                     pipe.close()
 
     def wait(self, seconds: float) -> None:
-        """Gives the process time to end by itself."""
+        """Waits up to `seconds` for the process to end."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
 
 
 def serve(answer: Callable[[Any], Any], last: Callable[[Any], bool] = lambda _: False) -> None:
-    """Runs in the other process: answers messages until the caller is gone, or after `last`."""
+    """Answers messages in the child process until the parent is gone, or after `last`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     # A driver's own output must not be mixed with the answers. And a driver that fails to open a
@@ -141,13 +138,13 @@ def serve(answer: Callable[[Any], Any], last: Callable[[Any], bool] = lambda _: 
             break
         if last(message):
             break
-    # A kernel that still runs would delay the driver's own clean-up.
+    # A running kernel would delay the driver's clean-up.
     sys.stderr.flush()
     os._exit(0)
 
 
 def _end_with(parent: int) -> None:
-    """Ends this process if its caller is gone, even while a kernel runs forever."""
+    """Exits when the parent is gone, even while a kernel runs forever."""
     while os.getppid() == parent:
         time.sleep(WATCH_SECONDS)
     os._exit(1)
@@ -157,8 +154,8 @@ def python_command() -> list[str]:
     """
     Returns the command that starts this Python interpreter again.
 
-    If it was started by the dynamic linker of another C library (to use a newer system's driver),
-    the command includes the linker and its options.
+    If the dynamic linker of another C library started it (to use a newer system's driver), the
+    command includes the linker and its options.
     """
     try:
         linker = os.readlink("/proc/self/exe")
@@ -175,7 +172,7 @@ def python_command() -> list[str]:
 
 
 def same_modules() -> dict[str, str]:
-    """Returns an environment in which the other process finds the same modules."""
+    """Returns an environment in which the child process finds the same modules."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
     return os.environ | {"PYTHONPATH": path}
 

@@ -1,6 +1,5 @@
 """
-The compiled program: everything that a runner in any language needs, and nothing about its
-compilation.
+Defines the compiled program, with all data that a runner in any language needs.
 
 A program is a directory: `program.json` (the schema is `manifest`'s records, documented in
 docs/program.md), `kernels/NAME.spv`, optionally the same as text in `kernels/NAME.mlir`, the
@@ -95,7 +94,7 @@ __all__ = [
 ]
 
 KEPT = 16
-"""Number of sets of sizes for which a program keeps its specialized form."""
+"""Number of sets of sizes for which a program caches its specialized form."""
 
 
 @dataclass(frozen=True)
@@ -118,14 +117,14 @@ class KernelCode:
 
 @dataclass(repr=False)
 class Program:
-    """A compiled program in memory; `save` and `load` write and read its directory."""
+    """A compiled program in memory. `save` and `load` write and read its directory."""
 
     manifest: Manifest
     code: dict[str, KernelCode]
     weights: dict[str, Array] = field(default_factory=dict)
     source: str | None = None
     layers: tuple[Layer, ...] = ()
-    """For each dispatch its computation, and the reason for its path; empty if not recorded."""
+    """Description of each dispatch, empty if it was not recorded."""
     _at_sizes: dict[tuple[tuple[str, int], ...], Program] = field(
         default_factory=dict[Any, Any], repr=False, compare=False
     )
@@ -168,10 +167,7 @@ class Program:
         return functions
 
     def function(self, name: str | None = None) -> Program:
-        """
-        Returns the function of a name, or the only one. Raises `ProgramError` that lists the
-        functions.
-        """
+        """Returns the named function, or the only one. Raises `ProgramError` if there is none."""
         functions = self.functions
         if name is None and len(functions) == 1:
             return next(iter(functions.values()))
@@ -197,14 +193,14 @@ class Program:
         """
         Opens a session on a device (`interpreter`, `vulkan`, `vulkan:N`), whose runs share states.
 
-        With `isolated`, the driver runs in a separate process, so that it may crash.
+        With `isolated`, the driver runs in a separate process, so that a crash is harmless.
         """
         from xdsl_spirv.runtime.default_device import open_session
 
         return open_session(self, device, isolated)
 
     def check_sizes(self, inputs: Mapping[str, Array]) -> dict[str, int]:
-        """Returns the sizes of inputs by name; raises `ProgramError` for inputs that do not fit."""
+        """Returns the sizes of inputs by name. Raises `ProgramError` for inputs that do not fit."""
         from xdsl_spirv.runtime.concrete_sizes import sizes_of
 
         return sizes_of(self.manifest, inputs)
@@ -214,16 +210,13 @@ class Program:
         Returns the program for inputs of these shapes: itself, or a program specialized to their
         sizes.
 
-        Returns the same object for the same sizes, while it is among the latest. Raises
-        `ProgramError` for inputs that do not fit the program or each other.
+        The most recent specialized programs are cached. Raises `ProgramError` for inputs that do
+        not fit the program or each other.
         """
         return self.at_these(self.check_sizes(inputs)) if self.manifest.is_dynamic else self
 
     def at_these(self, sizes: Mapping[str, int]) -> Program:
-        """
-        Returns the program for sizes by their names; raises `ProgramError` for sizes that it does
-        not allow.
-        """
+        """Returns the program for these sizes by name. Raises `ProgramError` for invalid sizes."""
         if not self.manifest.is_dynamic:
             return self
         from xdsl_spirv.runtime.concrete_sizes import at_sizes
@@ -241,16 +234,16 @@ class Program:
 
     @property
     def at_sizes(self) -> list[Program]:
-        """The programs that `at` made and still keeps, by sizes."""
+        """The specialized programs that are cached."""
         return list(self._at_sizes.values())
 
     def __call__(self, *arrays: Any, device: str | None = None, **named: Any) -> Any:
         """
         Runs the program on numpy arrays or lists, given by position or by name.
 
-        `device` is `interpreter`, `vulkan` or `vulkan:N`; the default, as for `xdsl-spirv run`, is
-        the device that XDSL_SPIRV_DEVICE names, or else the best device that can run the program,
-        or else the interpreter. Returns the result, or a tuple if there are several. Raises the
+        `device` is `interpreter`, `vulkan` or `vulkan:N`. The default is that of `xdsl-spirv run`:
+        the device that XDSL_SPIRV_DEVICE names, otherwise the best device that can run the
+        program, otherwise the interpreter. Returns the result, or a tuple of several. Raises the
         errors of `runtime.run`.
         """
         from xdsl_spirv.runtime.default_device import run_on
@@ -258,9 +251,9 @@ class Program:
         inputs = self.function().manifest.inputs
         if len(arrays) > len(inputs):
             raise ProgramError(
-                f"{len(arrays)} arrays were given, too many",
+                f"too many arrays: {len(arrays)} were given",
                 f"inputs: {', '.join(f'{b.name}: {b}' for b in inputs)}",
-                "leave the others out",
+                "pass only these inputs",
             )
         given = dict(zip((b.name for b in inputs), arrays, strict=False)) | named
         results = tuple(run_on(device, self, given).values())
@@ -268,11 +261,12 @@ class Program:
 
     def save(self, folder: str | os.PathLike[str], text: bool = False) -> None:
         """
-        Writes the program's directory, replacing an older program there; with `text`, also the
-        kernels' texts.
+        Writes the program's directory, and replaces an older program in it. With `text`, also
+        writes the kernels' texts.
 
-        Raises `ProgramError` if `folder` contains something else or cannot be written; then the old
-        contents stay. If the process is killed, the folder has either the old or the new contents.
+        Raises `ProgramError` if `folder` contains something else or cannot be written. The old
+        contents then remain. If the process is killed, the folder has either the old or the new
+        contents.
         """
         target = Path(folder)
         _refuse_strangers(target)
@@ -282,8 +276,7 @@ class Program:
                 self._write(scratch, text)
                 put_in_place(scratch, target)
         except OSError as error:
-            # The system's error names a file in a temporary folder, which means nothing to the
-            # user.
+            # The system's error names a temporary file, which the user does not know.
             raise ProgramError(
                 f"cannot write the program: {error.strerror}", str(target)
             ) from error
@@ -317,7 +310,7 @@ class Program:
     @stage("reading the program")
     def load(folder: str | os.PathLike[str], unsafe: bool = False) -> Program:
         """
-        Reads a program's directory; raises `ProgramError` naming the file or field at fault.
+        Reads a program's directory. Raises `ProgramError` with the wrong file or field.
 
         With `unsafe`, the kernels are not validated and not compared with the manifest.
         """
@@ -341,10 +334,7 @@ class Program:
 
 
 def _readable(text: str) -> str:
-    """
-    Formats JSON with indentation, but each list of scalars, and each record of scalars, on one
-    line.
-    """
+    """Formats JSON with indentation. Lists and records of scalars are on one line."""
     for brackets in ("[]", "{}"):
         flat = re.compile(rf"\{brackets[0]}\n[^{{}}]{{1,100}}?\n\s*\{brackets[1]}")
         text = flat.sub(lambda block: _join_lines(block.group()), text)
@@ -356,7 +346,7 @@ def _join_lines(text: str) -> str:
 
 
 def check_place(folder: str | os.PathLike[str]) -> None:
-    """Raises `ProgramError` if no program can be saved there, before any work is done for it."""
+    """Raises `ProgramError` if no program can be saved in the folder, before it is compiled."""
     target = Path(os.path.abspath(folder))
     _refuse_strangers(target)
     parent = next(parent for parent in target.parents if os.path.lexists(parent))
@@ -369,7 +359,7 @@ def check_place(folder: str | os.PathLike[str]) -> None:
 
 
 def _refuse_strangers(target: Path) -> None:
-    """Refuses to replace anything but an earlier program."""
+    """Raises `ProgramError` if the target is something other than an earlier program."""
     if target.is_dir() and not target.is_symlink():
         if (target / MANIFEST).is_file() or not any(target.iterdir()):
             return
@@ -378,7 +368,7 @@ def _refuse_strangers(target: Path) -> None:
         return
     else:
         cause = "the output directory is not a directory"
-    raise ProgramError(cause, str(target), "name another one, or remove it")
+    raise ProgramError(cause, str(target), "give another path, or remove the file")
 
 
 def _manifest_of(text: bytes, place: str) -> Manifest:
@@ -399,7 +389,7 @@ def _manifest_of(text: bytes, place: str) -> Manifest:
 
 
 def _check_version(data: object, place: str) -> None:
-    """Refuses files that are not a manifest, or a manifest of an unknown version."""
+    """Raises `ProgramError` for data that is not a manifest, or has an unknown version."""
     header = cast(Mapping[str, object], data) if isinstance(data, Mapping) else {}
     schema, version = header.get("schema"), header.get("version")
     if schema != SCHEMA:
@@ -410,7 +400,7 @@ def _check_version(data: object, place: str) -> None:
         raise ProgramError(
             f"{SCHEMA} of version {version!r} is unknown: versions 1 to {VERSION} are supported",
             place,
-            "update xdsl-spirv, or compile the program with this one"
+            "update xdsl-spirv, or compile the program with this version"
             if newer
             else "compile the program again",
         )
@@ -425,9 +415,7 @@ def _text(source: bytes | None, base: Folder, name: str | None) -> str | None:
 
 
 def _load_layers(base: Folder, manifest: Manifest) -> tuple[Layer, ...]:
-    """
-    Loads information about the dispatches, which may be missing, because running does not need it.
-    """
+    """Loads information about the dispatches, which is optional for running."""
     if not base.has(LAYERS):
         return ()
     from xdsl_spirv.runtime.folder import MANIFEST_BYTES
@@ -446,7 +434,7 @@ def _load_layers(base: Folder, manifest: Manifest) -> tuple[Layer, ...]:
 
 
 def _load_weights(manifest: Manifest, base: Folder) -> dict[str, Array]:
-    """Loads the weights; refuses a file larger than the manifest's tensors."""
+    """Loads the weights. Refuses a file larger than the manifest's tensors."""
     from xdsl_spirv.runtime.folder import WEIGHTS_HEADER_BYTES
     from xdsl_spirv.runtime.memory import refuse_beyond_memory
     from xdsl_spirv.runtime.weights import weights_of
@@ -483,7 +471,7 @@ def program_requires(manifest: Manifest, binaries: Mapping[str, bytes]) -> Requi
     """
     Returns the requirements on a device for kernels that the encoder wrote.
 
-    Sizes that are known only when the program runs are left out.
+    Dynamic sizes are left out.
     """
     needs = {kernel.name: Needs.of_own(binaries[kernel.name]) for kernel in manifest.kernels}
     launches = [
@@ -493,7 +481,7 @@ def program_requires(manifest: Manifest, binaries: Mapping[str, bytes]) -> Requi
 
 
 def push_constant_bytes(dispatch: Dispatch) -> int:
-    """Returns the bytes of a dispatch's push constants, padded to whole words."""
+    """Returns the size in bytes of a dispatch's push constants, padded to whole words."""
     end = max((c.offset + element_bytes(c.type) for c in dispatch.push_constants), default=0)
     return -(-end // WORD) * WORD
 

@@ -1,9 +1,9 @@
 """
-Requirements of kernels on a device, in the terms of Vulkan: `requires` of program.json.
+Defines the requirements of kernels on a device, in Vulkan's terms: `requires` of program.json.
 
-They are derived from the kernels' bytes (`needs`), by the registry's table of features that provide
-a capability. The runtime compares them with a device (`vulkan/fit.py`) before a driver gets a
-kernel.
+They are derived from the kernels' bytes (`needs`), by the registry's table of features that
+provide a capability. The runtime compares them with a device (`vulkan/fit.py`) before a driver
+receives a kernel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xdsl_spirv.runtime.needs import Feature, Needs, Use, tables, version_in
 from xdsl_spirv.targets import CooperativeMatrixProperty
 
 VULKAN_OF_SPIRV = {(1, 3): (1, 1), (1, 4): (1, 2), (1, 5): (1, 2), (1, 6): (1, 3)}
-"""The oldest Vulkan that supports a version of SPIR-V (Vulkan, appendix A)."""
+"""The oldest Vulkan version that supports a version of SPIR-V (Vulkan, appendix A)."""
 
 Version: TypeAlias = tuple[int, int]
 
@@ -24,11 +24,11 @@ Version: TypeAlias = tuple[int, int]
 @dataclass(frozen=True)
 class Way:
     """
-    One way to meet a requirement.
+    One alternative that satisfies a requirement.
 
     It is one of: a boolean `feature` of a `structure`, which Vulkan `version` or one of
-    `extensions` provides (both are left out if `Requires.vulkan` already provides it); a `property`
-    that must be true, or have a `bit` set; Vulkan of a `version`; one of `extensions`.
+    `extensions` provides (both are left out if `Requires.vulkan` provides it); a `property` that
+    must be true, or have a `bit` set; Vulkan of a `version`; one of `extensions`.
     """
 
     feature: str | None = None
@@ -48,10 +48,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Requirement:
-    """
-    A requirement, which any one of its ways meets; `because` is the capability, extension or
-    operation that causes it.
-    """
+    """A requirement that any of `ways` satisfies. `because` is the module's reason for it."""
 
     because: str
     any: tuple[Way, ...]
@@ -62,7 +59,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class LeastLimit:
-    """The minimum of a member of VkPhysicalDeviceLimits, and the reason."""
+    """The required minimum of a member of VkPhysicalDeviceLimits, and the reason."""
 
     limit: str
     least: int
@@ -72,8 +69,8 @@ class LeastLimit:
 @dataclass(frozen=True)
 class Requires:
     """
-    The requirements on a device. If `full_subgroups` is set, kernels rely on full subgroups, and
-    pipelines whose workgroups are a multiple of them are created with REQUIRE_FULL_SUBGROUPS.
+    The requirements on a device. With `full_subgroups`, kernels depend on full subgroups, and
+    pipelines whose workgroup size is a multiple of the subgroup size use REQUIRE_FULL_SUBGROUPS.
     """
 
     vulkan: str
@@ -89,23 +86,21 @@ class Requires:
 
 @dataclass(frozen=True)
 class Launch:
-    """The limits that a dispatch needs in addition to its kernel; `name` is for errors."""
+    """The limits that a dispatch needs in addition to its kernel. `name` is used in errors."""
 
     name: str
     grid: Sequence[int] = ()
     push_bytes: int = 0
     buffers: int = 0
-    """Number of buffers that it binds."""
+    """Number of bound buffers."""
     largest_buffer: int = 0
-    """Bytes of the largest buffer; 0 if unknown or checked elsewhere."""
+    """Size of the largest buffer in bytes, 0 if unknown or checked elsewhere."""
 
 
 def requires_of(
     needs: Mapping[Any, Needs], subgroup_size: int | None, launches: Iterable[Launch] = ()
 ) -> Requires:
-    """
-    Returns the requirements on a device for kernels, by their names, and for launches of them.
-    """
+    """Returns the requirements on a device for kernels (by name) and their launches."""
     spirv = max((need.version for need in needs.values()), default=(1, 0))
     vulkan = VULKAN_OF_SPIRV.get(spirv, (1, 0))
     capabilities = {name for need in needs.values() for name in need.capabilities}
@@ -141,10 +136,9 @@ def requirements(
     vulkan: Version = (1, 0),
 ) -> Iterator[Requirement]:
     """
-    Returns the requirements of modules on a device that already has this version of Vulkan.
+    Yields the requirements of modules on a device that already has this version of Vulkan.
 
-    `uses` are operations that no capability declares, with the features of which one must be
-    enabled.
+    `uses` are operations that no capability declares, each with its alternative features.
     """
     for use in sorted(uses):
         rows = [{"feature": (f.structure, f.member)} for f in use.features]
@@ -162,10 +156,7 @@ def _is_core(row: Mapping[str, Any], vulkan: Version) -> bool:
 
 
 def _ways(rows: Iterable[Mapping[str, Any]], vulkan: Version) -> Iterator[Way]:
-    """
-    Returns the rows of the registry's table; a feature in a structure of version `vulkan` appears
-    once.
-    """
+    """Yields the alternatives in the registry's rows, without duplicates in version `vulkan`."""
     settled: set[str] = set()
     for row in rows:
         if "property" in row:

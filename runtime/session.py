@@ -1,14 +1,14 @@
 """
-Sessions: runs of a program that share weights and states, which stay in place between runs.
+Defines sessions: runs of a program that share weights and states on a device.
 
     with program.session("vulkan") as session:
         logits = session.run("prefill", tokens=prompt, past=0)
         logits = session.run("decode", token=next, past=len(prompt))
         session.reset()
 
-A session belongs to one program and one device. A run that is refused changes nothing. A run that
-fails later (because the device is lost) leaves unknown states, so the session refuses further runs
-until it is reset or loaded.
+A session belongs to one program and one device. A refused run changes nothing. A run that fails
+later (because the device is lost) leaves unknown states, so the session refuses further runs until
+it is reset or loaded.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SAMPLED = 1 << 16
 
 
 class Session(Closing, ABC):
-    """A program on a device, with its states; a context manager."""
+    """A program on a device, with its states. A context manager."""
 
     def __init__(self, program: Program):
         self.program = program
@@ -69,11 +69,11 @@ class Session(Closing, ABC):
         **named: Any,
     ) -> dict[str, Array]:
         """
-        Runs a function (without a name, the program's only one) on its inputs, given by name.
+        Runs a function on inputs given by name. Without a function, runs the program's only one.
 
-        Returns its results by name, or only the ones named in `outputs`; until the function runs
-        again, `read` returns the others. On the interpreter `checks` look for undefined behaviour.
-        Raises `ProgramError` for inputs that do not fit, and the device's errors.
+        Returns its results by name, or only the ones in `outputs`. `read` returns the others until
+        the function runs again. On the interpreter, `checks` detect undefined behaviour. Raises
+        `ProgramError` for inputs that do not fit, and the device's errors.
         """
         if self._is_lost:
             raise ProgramError(
@@ -97,7 +97,7 @@ class Session(Closing, ABC):
 
     def read(self, function: str, output: str, first: int = 0, count: int | None = None) -> Array:
         """
-        Returns a result of a function's last run: `count` rows of it from the `first` one on.
+        Returns a result of a function's last run: `count` rows from row `first` on.
 
         Raises `ProgramError` if the function has no such result or has not run.
         """
@@ -118,9 +118,10 @@ class Session(Closing, ABC):
 
     def reserve(self, function: str | None = None, /, **sizes: int) -> None:
         """
-        Reserve memory for runs of a function at the named sizes. Numbers default to 0.
+        Reserves memory for runs of a function at the named sizes. Numbers default to 0.
 
-        Raises `ProgramError` for an unknown, missing or too large size, and if memory is lacking.
+        Raises `ProgramError` for an unknown, missing or too large size, and if memory is
+        insufficient.
         """
         chosen = self.program.function(function)
         names = {n for b in chosen.manifest.inputs for size in b.shape for n in names_in(size)}
@@ -130,25 +131,23 @@ class Session(Closing, ABC):
             raise ProgramError(
                 f"sizes are given for {', '.join(sorted(sizes)) or 'no name'}",
                 f"sizes of {chosen.manifest.function}: {', '.join(sorted(names)) or 'none'}",
-                "give each of them",
+                "give a value for each of these names",
             )
         check_limits(chosen.manifest, given)
         self._prepare(chosen, given)
 
     def reset(self) -> None:
-        """Gives every state its first value."""
+        """Sets every state to its first value."""
         self._write(self.program.first_values())
         self._is_lost = False
 
     def state(self) -> dict[str, Array]:
-        """Returns the contents of the states, as copies."""
+        """Returns copies of the states."""
         return self._read()
 
     @stage("writing the states")
     def save(self, path: str | os.PathLike[str]) -> None:
-        """
-        Writes the states to a safetensors file; raises `ProgramError` if it cannot be written.
-        """
+        """Writes the states to a safetensors file. Raises `ProgramError` if this fails."""
         from safetensors.numpy import save
 
         header = {
@@ -181,7 +180,7 @@ class Session(Closing, ABC):
         """Raises `ProgramError` for checks that the device does not support."""
 
     def _prepare(self, function: Program, sizes: Mapping[str, int]) -> None:
-        """Makes room for a run with these sizes; raises `ProgramError` if that is impossible."""
+        """Allocates memory for a run with these sizes. Raises `ProgramError` if this fails."""
 
     @abstractmethod
     def _run(
@@ -240,7 +239,7 @@ class InterpreterSession(Session):
 
 
 def fingerprint(program: Program) -> str:
-    """Returns a hash that differs between programs with equal states but different weights."""
+    """Returns a hash that distinguishes programs with equal states but different weights."""
     from hashlib import blake2b
 
     digest = blake2b(digest_size=16)
@@ -255,10 +254,7 @@ def fingerprint(program: Program) -> str:
 
 
 def load_states(program: Program, states: Mapping[str, Buffer], path: Path) -> dict[str, Array]:
-    """
-    Returns the states in a file; raises `ProgramError` for names that are not states of the
-    program.
-    """
+    """Reads states from a file. Raises `ProgramError` if they are not the program's states."""
     from safetensors import SafetensorError, safe_open
 
     from xdsl_spirv.runtime.weights import load_weights
@@ -284,10 +280,12 @@ def load_states(program: Program, states: Mapping[str, Buffer], path: Path) -> d
             raise ProgramError(
                 f"the state {name!r} must be {buffer}, but found {given_state}",
                 str(path),
-                "save it again: the program was compiled with another capacity",
+                "save the states again, because the program was compiled with another capacity",
             )
     if set(arrays) != set(states) or header.get("program") != fingerprint(program):
         raise ProgramError(
-            "the state belongs to another program", str(path), "save it again from this program"
+            "the state belongs to another program",
+            str(path),
+            "give a file that this program's session saved",
         )
     return {name: arrays[name].copy() for name in states}

@@ -1,4 +1,4 @@
-"""Weights of a program as a safetensors file."""
+"""Reads and writes weights of a program as a safetensors file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def save_weights(path: Path, weights: dict[str, Array]) -> None:
 
 @stage("reading weights")
 def load_weights(path: Path, what: str = "weight") -> dict[str, Array]:
-    """Reads a safetensors file; raises `ProgramError` if it is not one or has an unknown type."""
+    """Reads a safetensors file. Raises `ProgramError` if it is not one or has an unknown type."""
     try:
         return weights_of(path.read_bytes(), str(path), what)
     except OSError as error:
@@ -29,9 +29,7 @@ def load_weights(path: Path, what: str = "weight") -> dict[str, Array]:
 
 
 def weights_of(data: bytes, place: str, what: str = "weight") -> dict[str, Array]:
-    """
-    Returns the tensors in a safetensors file's bytes; raises `ProgramError` like `load_weights`.
-    """
+    """Returns the tensors in a safetensors file's bytes. Raises the errors of `load_weights`."""
     import numpy as np
     from safetensors import SafetensorError, deserialize
 

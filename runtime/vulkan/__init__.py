@@ -1,5 +1,5 @@
 """
-Programs on Vulkan devices.
+Runs programs on Vulkan devices.
 
     from xdsl_spirv.runtime.vulkan import open_device
 
@@ -7,7 +7,7 @@ Programs on Vulkan devices.
         results = device.execute(program, {"A": a, "B": b})
 
 `open_device` works in this process. `open_isolated` has the same interface, but uses a separate
-process, which a driver may crash. docs/runtime.md describes the rest. Names are imported on first
+process, so that a driver's crash is harmless. See docs/runtime.md. Names are imported on first
 use.
 """
 
@@ -64,7 +64,7 @@ def execute(
     device: VulkanDevice | IsolatedDevice | None = None,
 ) -> dict[str, Array]:
     """
-    Runs a program on a device, or without one on the best device in a separate process.
+    Runs a program on a device, by default on the best device in a separate process.
 
     Raises `ProgramError` for inputs that do not fit, and `VulkanError`.
     """

@@ -1,10 +1,11 @@
 """
-The pipeline cache on disk, so that a driver compiles each kernel only once.
+Stores the pipeline cache on disk, so that a driver compiles each kernel only once.
 
-There is a file for each device and driver (their UUIDs are in its name) in
-$XDG_CACHE_HOME/xdsl-spirv/pipelines, or in the folder that XDSL_SPIRV_CACHE names;
-XDSL_SPIRV_CACHE=0 disables it. A digest precedes the driver's bytes, because a driver may crash on
-damaged ones. If two processes write at once, one of their files remains, complete.
+There is a file for each device and driver (named by their UUIDs) in
+$XDG_CACHE_HOME/xdsl-spirv/pipelines, or in the folder that XDSL_SPIRV_CACHE names.
+XDSL_SPIRV_CACHE=0 disables the cache. A digest precedes the driver's bytes, because a driver may
+crash on damaged ones. If two processes write at the same time, one of their files remains,
+complete.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 VARIABLE = "XDSL_SPIRV_CACHE"
 DIGEST = hashlib.sha256().digest_size
 LARGEST = 256 << 20
-"""Size in bytes beyond which a cache is not kept."""
+"""Maximum size of a stored cache in bytes."""
 
 
 def folder() -> Path | None:
@@ -36,7 +37,7 @@ def folder() -> Path | None:
 
 
 def path_for(info: DeviceInfo) -> Path | None:
-    """Returns the cache file of a device and driver; None without a cache."""
+    """Returns the cache file of a device and driver, or None if the cache is disabled."""
     base = folder()
     if base is None:
         return None
@@ -45,7 +46,7 @@ def path_for(info: DeviceInfo) -> Path | None:
 
 
 def load(info: DeviceInfo) -> bytes:
-    """Returns the kept cache of a device; empty if there is none or it is damaged."""
+    """Returns the stored cache of a device, empty if it is missing or damaged."""
     path = path_for(info)
     try:
         data = path.read_bytes() if path is not None else b""
@@ -56,7 +57,7 @@ def load(info: DeviceInfo) -> bytes:
 
 
 def save(info: DeviceInfo, data: bytes) -> None:
-    """Writes a cache. It is not an error if that is impossible (a full or read-only disk)."""
+    """Writes a cache. Ignores write errors (a full or read-only disk)."""
     path = path_for(info)
     if path is None or not data or len(data) > LARGEST:
         return

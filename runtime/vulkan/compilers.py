@@ -1,9 +1,10 @@
 """
-Uses drivers to compile kernels for devices that this machine does not have.
+Compiles kernels by drivers for devices that this machine does not have.
 
-`scripts/fetch_drivers.py` makes a folder of drivers: `run DEVICE PROGRAM` starts a program on the
-driver of a device, and `drivers.json` lists the devices. A driver runs in a separate process with
-limits: if it crashes or hangs, one kernel gets an error, and the driver is started again.
+`scripts/fetch_drivers.py` creates a folder of drivers. Its `run DEVICE PROGRAM` starts a program
+on the driver of a device, and `drivers.json` lists the devices. A driver runs in a separate
+process with limits. If it crashes or hangs, the kernel gets an error and the driver is started
+again.
 """
 
 from __future__ import annotations
@@ -27,21 +28,18 @@ from xdsl_spirv.runtime.vulkan.worker import Worker
 from xdsl_spirv.speech import did_you_mean
 
 VARIABLE = "XDSL_SPIRV_DRIVERS"
-"""
-An environment variable that names the folder; without it, `FOLDER` is searched here and in parent
-folders.
-"""
+"""Environment variable with the folder of drivers, which replaces the search for `FOLDER`."""
 FOLDER = ".drivers"
 MOST_BYTES = 8 << 30
 """Memory limit of a driver, in bytes."""
 START_SECONDS = 240.0
-"""Additional seconds for starting a driver's process: an emulated Python is slow."""
+"""Additional seconds for starting a driver's process, because emulated Python is slow."""
 FETCH = "run scripts/fetch_drivers.py, or name its folder in XDSL_SPIRV_DRIVERS"
 
 
 @dataclass(frozen=True)
 class Driver:
-    """A driver, its device and version, and the target for which kernels are compiled."""
+    """A driver with its device, its version, and the target for compiling kernels."""
 
     folder: Path
     device: str
@@ -51,7 +49,7 @@ class Driver:
 
     @property
     def launcher(self) -> tuple[str, ...]:
-        """Returns the command that starts a program on this driver."""
+        """Command prefix that starts a program on this driver."""
         return str(self.folder / "run"), self.device
 
     def __str__(self) -> str:
@@ -59,7 +57,7 @@ class Driver:
 
 
 def folder() -> Path | None:
-    """Returns the folder of the drivers, or None if none was fetched."""
+    """Returns the folder of drivers, or None if there is none."""
     if VARIABLE in os.environ:
         return Path(os.environ[VARIABLE])
     above = (Path.cwd(), *Path.cwd().parents)
@@ -68,7 +66,7 @@ def folder() -> Path | None:
 
 def list_drivers() -> tuple[list[Driver], dict[str, str]]:
     """
-    Returns the drivers that can be used, and the reasons why others cannot.
+    Returns the usable drivers, and the reasons why others are not usable.
 
     Raises `ProgramError` if the folder of drivers is missing or cannot be read.
     """
@@ -88,7 +86,7 @@ def list_drivers() -> tuple[list[Driver], dict[str, str]]:
 
 
 def find(device: str) -> Driver:
-    """Returns the driver of a device; raises a `ProgramError` that lists the available ones."""
+    """Returns the driver of a device. Raises a `ProgramError` with the available ones."""
     drivers, unavailable = list_drivers()
     for driver in drivers:
         if driver.device == device:
@@ -100,10 +98,10 @@ def find(device: str) -> Driver:
 
 
 class Compiler(Closing):
-    """Compiles kernels by a driver; a context manager."""
+    """Compiles kernels by a driver. A context manager."""
 
     def __init__(self, driver: Driver):
-        """Raises `VulkanError` if the driver does not start."""
+        """Starts the driver. Raises `VulkanError` if it does not start."""
         self.driver = driver
         self.worker: Worker | None = None
         self.used = False
@@ -112,9 +110,7 @@ class Compiler(Closing):
         except (VulkanError, OSError) as error:
             self.close()
             cause = error.cause if isinstance(error, VulkanError) else str(error)
-            remedy = (
-                "driver, emulated chip and shim do not fit together: run scripts/fetch_drivers.py"
-            )
+            remedy = "driver, emulated chip and shim do not match: run scripts/fetch_drivers.py"
             raise VulkanError(f"{driver} does not start: {cause}", "", remedy) from error
 
     def _start_worker(self) -> tuple[Worker, DeviceInfo]:
@@ -125,7 +121,7 @@ class Compiler(Closing):
         return self.worker, self.worker.call("open", "vulkan", TIMEOUT, False)
 
     def compile(self, work: Work, kernels: Iterable[str] | None = None) -> list[Code]:
-        """Yields the code of every kernel of the work, or of some entry points."""
+        """Returns the code of every kernel of the work, or of the named entry points."""
         wanted = None if kernels is None else set(kernels)
         codes: list[Code] = []
         for number in distinct(work.steps):
@@ -138,8 +134,8 @@ class Compiler(Closing):
         """
         Returns a kernel's code, or the reason why there is none.
 
-        Some drivers cannot open a second device, which other features need: then the kernel is
-        retried in a fresh process.
+        Some drivers cannot open a second device with other features. The kernel is then compiled
+        again in a new process.
         """
         fresh = self.worker is None or not self.used
         try:
@@ -161,7 +157,7 @@ class Compiler(Closing):
 
 
 def work_of(program: Program) -> Work:
-    """Returns the kernels of a program as work that is only compiled; sizes may be dynamic."""
+    """Returns the kernels of a program as work that is only compiled. Sizes may be dynamic."""
     manifest = program.manifest
     kernels = {kernel.name: kernel for kernel in manifest.kernels}
     return Work(
@@ -183,16 +179,14 @@ def work_of(program: Program) -> Work:
 
 
 def _alone(work: Work, number: int) -> Work:
-    """
-    Makes work of a step with only its own kernel, so that little data goes to the other process.
-    """
+    """Returns work with one step and its kernel only, to send little data to the driver."""
     step = work.steps[number]
     kernels = {step.kernel: work.kernels[step.kernel]}
     return Work((), kernels, (step,), work.subgroup_size, work.target)
 
 
 def distinct(steps: Sequence[Step]) -> list[int]:
-    """Returns the number of the first step of each distinct pipeline."""
+    """Returns the index of the first step of each distinct pipeline."""
     seen: dict[object, int] = {}
     for number, step in enumerate(steps):
         seen.setdefault((step.kernel, step.entry_point, step.constants), number)

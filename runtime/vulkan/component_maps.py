@@ -1,10 +1,9 @@
 """
-Tests if a device maps components of cooperative matrices to invocations as a target's component map
-states (CM-18).
+Tests if a device maps cooperative-matrix components to invocations as a target states (CM-18).
 
-Vulkan leaves the map to the implementation. A test kernel loads a matrix that contains its
-components' numbers, and stores the ones that each invocation holds. If they differ from the map,
-kernels that rely on it are refused.
+Vulkan leaves the map to the implementation. A test kernel loads a matrix whose elements are
+component indices, and stores the components of each invocation. If they differ from the map,
+kernels that depend on the map are refused.
 """
 
 from __future__ import annotations
@@ -54,16 +53,16 @@ STORE = """
 """
 
 Run: TypeAlias = Callable[[Work], bytes]
-"""Runs work on a device; returns the bytes of `held`."""
+"""Runs work on a device. Returns the bytes of the buffer `held`."""
 
 TYPES = {16: np.float16, 32: np.float32}
-"""For each component width, a type that represents all component numbers."""
+"""For each component width, a type that represents all component indices."""
 
 USES = {"A": "MatrixA", "B": "MatrixB", "Acc": "MatrixAcc"}
 
 
 def matrices_of(products: Iterable[CooperativeMatrixProperty]) -> frozenset[Matrix]:
-    """Returns the matrices of the products whose elements are floats."""
+    """Returns the float matrices of the products."""
     matrices = {
         matrix
         for p in products

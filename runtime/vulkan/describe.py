@@ -1,9 +1,8 @@
 """
-Describes a device as data: for `xdsl-spirv devices`, and as a target file for which passes can
-compile.
+Describes a device as data: for `xdsl-spirv devices`, and as a target file for the compiler.
 
-Properties that Vulkan does not report (how many workgroups run at once, which tiles are fast) are
-derived from others; `provenance` in the file lists them.
+Properties that Vulkan does not report (the number of concurrent workgroups, fast tiles) are
+derived from others. `provenance` in the file lists them.
 """
 
 from __future__ import annotations
@@ -80,17 +79,17 @@ NAMES: dict[str, tuple[Feature, ...]] = {
         Feature(_EXPLICIT, "workgroupMemoryExplicitLayout8BitAccess"),
     ),
 }
-"""For each feature of a target file, the booleans of Vulkan of which one is enough."""
+"""For each feature of a target file, alternative Vulkan features that provide it."""
 
 OPERATIONS = {"subgroup-arithmetic": "arithmetic", "subgroup-shuffle": "shuffle"}
 """Features of a target file that are kinds of subgroup operations."""
 
 NEEDED = ("vulkan-memory-model", "storage-16-bit", "storage-8-bit", "float16", "int8")
-"""Features that most kernels use: a device that lacks one can run only some of them."""
+"""Features that most kernels use. A device without them can run only some kernels."""
 
 TILES = [(128, 128), (128, 64), (64, 128), (64, 64), (32, 64), (64, 32), (32, 32), (16, 32),
          (32, 16), (16, 16), (16, 8), (8, 16), (8, 8)]  # fmt: skip
-"""Tiles of the result that a workgroup may compute, the best first if there are no measurements."""
+"""Result tiles of a workgroup, in order of preference without measurements."""
 
 ALIGNMENT = (
     "VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986: pointer and stride are aligned to "
@@ -211,7 +210,7 @@ def target_of(info: DeviceInfo, date: str, compute_units: int | None = None) -> 
 def schedules(
     rows: Iterable[CooperativeMatrixProperty], subgroup_size: int, invocations: int
 ) -> list[dict[str, Any]]:
-    """Returns tiles for a device without tuning: the ones that its shapes and subgroups divide."""
+    """Returns tiles for a device without tuning, which its matrix shapes and subgroups divide."""
     shapes = {(p.m, p.n) for p in rows} or {(8, 8)}
     least = min(m for m, _ in shapes), min(n for _, n in shapes)
     entries: list[dict[str, Any]] = []
@@ -228,7 +227,7 @@ def schedules(
 
 
 def text_of(target: dict[str, Any]) -> str:
-    """Formats a target file: a line for each field, and for each row of a list of records."""
+    """Formats a target file, with one line for each field and for each record of a list."""
     lines: list[str] = []
     for key, value in target.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):

@@ -1,4 +1,4 @@
-"""Descriptor sets: bind buffers and images to each step of a work."""
+"""Manages descriptor sets, which bind buffers and images to the steps of some work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xdsl_spirv.runtime.vulkan.work import Step, Work
 
 
 class Descriptors:
-    """A pool of descriptor sets; `sets` holds the written sets of each step."""
+    """A pool of descriptor sets. `sets` are the sets of each step."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Descriptors:
             raise
 
     def _make_pool(self, count: int) -> int:
-        """Makes a pool with room for this many sets; returns 0 without sets."""
+        """Creates a pool for this many sets. Returns 0 if there are none."""
         if not count:
             return 0
         wanted = Counter[DescriptorType]({DescriptorType.STORAGE_BUFFER: 1})

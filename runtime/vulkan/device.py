@@ -1,12 +1,12 @@
 """
-Opens devices and loads work on them; users of the runtime start here.
+Opens devices and loads work on them. This is the entry point of the Vulkan runtime.
 
     with open_device("vulkan:0") as device:
         work = device.load(...)           # once: pipelines, buffers, weights
         work.run({"A": ...})              # as often as wanted
 
-The loaded work determines the enabled features: a VkDevice is created with the features that its
-kernels declare, and another one when later work needs more.
+The loaded work determines the enabled features. A VkDevice is created with the features that the
+kernels declare, and another VkDevice when later work needs more.
 """
 
 from __future__ import annotations
@@ -51,13 +51,11 @@ WELCOME = (
     Feature("VkPhysicalDeviceVulkan13Features", "computeFullSubgroups"),
     Feature("VkPhysicalDeviceVulkan13Features", "maintenance4"),
 )
-"""Harmless features that kernels use without declaring them."""
+"""Harmless features that kernels use without a declaration."""
 ROBUST = Feature("VkPhysicalDeviceFeatures", "robustBufferAccess")
-"""Features that confine out-of-bounds accesses to the buffer, or make them read zeros."""
+"""Features that limit out-of-bounds accesses to the buffer, or make them read zeros."""
 ROBUST_VARIABLE = "XDSL_SPIRV_VULKAN_ROBUST"
-"""
-An environment variable that turns these features on, for untrusted programs: they may cost time.
-"""
+"""Environment variable that enables `ROBUST`, for untrusted programs. They may cost time."""
 STATISTICS = Feature(
     "VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR", "pipelineExecutableInfo"
 )
@@ -68,7 +66,9 @@ FLEXIBLE = Feature(
 
 
 def parse_name(name: str) -> int | None:
-    """Parses a name: 2 for `vulkan:2`, None for `vulkan`; raises `ProgramError` for others."""
+    """
+    Parses a device name: 2 for `vulkan:2`, None for `vulkan`. Otherwise raises `ProgramError`.
+    """
     base, colon, number = name.partition(":")
     if base != NAME or (colon and not number.isdecimal()):
         remedy = "write vulkan or vulkan:N"
@@ -78,12 +78,12 @@ def parse_name(name: str) -> int | None:
 
 
 def rank(info: DeviceInfo) -> tuple[int, int]:
-    """The sort key of devices: discrete, integrated, emulated; then the loader's order."""
+    """Sort key of devices: discrete, integrated, emulated; then the loader's order."""
     return list(physical.KINDS.values()).index(info.kind), info.index
 
 
 def choose(instance: Instance, number: int | None) -> PhysicalDevice:
-    """Returns device `number` of the loader, or the best one."""
+    """Returns the loader's device `number`, or the best device if it is None."""
     devices = sorted(instance.devices, key=lambda device: rank(device.info))
     shown = ", ".join(f"vulkan:{d.info.index} {d.info.name}" for d in instance.devices)
     if not devices:
@@ -104,10 +104,10 @@ def choose(instance: Instance, number: int | None) -> PhysicalDevice:
 
 class VulkanDevice(Executor[LoadedWork]):
     """
-    An open device; a context manager. `open_device` makes one.
+    An open device, created by `open_device`. A context manager.
 
-    `info` describes it, `live` counts its Vulkan objects, `messages` holds the validation layer's
-    messages.
+    `info` describes the device, `live` counts its Vulkan objects, `messages` are from the
+    validation layer.
     """
 
     def __init__(self, instance: Instance, chosen: PhysicalDevice, timeout: float = TIMEOUT):
@@ -118,10 +118,7 @@ class VulkanDevice(Executor[LoadedWork]):
         self.graph: LoadedGraph | None = None
         self.widens = False
         self.known_maps: dict[str, frozenset[Matrix]] = {}
-        """
-        For each target's name, the matrices that this device maps as the target's component map
-        states.
-        """
+        """Matrices that this device maps as a target's component map states, by target."""
 
     @property
     def info(self) -> DeviceInfo:
@@ -133,7 +130,7 @@ class VulkanDevice(Executor[LoadedWork]):
 
     @property
     def live(self) -> dict[str, int]:
-        """Number of objects of each kind, without the device's own."""
+        """Number of objects of each kind that work created."""
         objects: Counter[str] = Counter()
         for device in self.logical:
             objects.update(device.live)
@@ -145,16 +142,14 @@ class VulkanDevice(Executor[LoadedWork]):
         return max(physical.free_memory(self.instance, self.physical), default=0)
 
     def lacks(self, work: Work) -> list[str]:
-        """Describes everything that this device lacks for some work; empty if it runs here."""
+        """Describes all requirements of some work that this device lacks. Empty if it runs."""
         return self._lacks(work, needs_of(work))
 
     def _lacks(self, work: Work, needs: Mapping[str, Needs]) -> list[str]:
         return lacks(self.info, required_by(work, needs))
 
     def _other_maps(self, work: Work, needs: Mapping[str, Needs]) -> list[str]:
-        """
-        Describes the matrices whose component map differs from the one on which the work relies.
-        """
+        """Describes the matrices whose component map differs from the one that the work assumes."""
         if work.component_map is None:
             return []
         from xdsl_spirv.runtime.vulkan.component_maps import matrices_of, other_maps
@@ -177,10 +172,10 @@ class VulkanDevice(Executor[LoadedWork]):
     @stage("the driver compiles kernels, and weights are uploaded")
     def load(self, work: Work, statistics: bool = False) -> LoadedWork:
         """
-        Makes pipelines and buffers, and uploads the weights.
+        Creates pipelines and buffers, and uploads the weights.
 
-        Raises `MisfitError` that names everything the device lacks, and `VulkanError` if there is
-        not enough memory.
+        Raises `MisfitError` with everything that the device lacks, and `VulkanError` if memory is
+        insufficient.
         """
         needs = needs_of(work)
         for step in work.steps:
@@ -195,7 +190,7 @@ class VulkanDevice(Executor[LoadedWork]):
                 "with --device interpreter",
             )
         device = self._logical(self._enabling(needs.values(), statistics))
-        # A device that is created while other work is loaded shares its memory.
+        # A new logical device shares the memory with work that is already loaded.
         free = physical.free_memory(self.instance, self.physical)
         size, whole = self._subgroups(work, needs, device)
         kind = ResidentWork if work.routines else LoadedWork
@@ -211,7 +206,7 @@ class VulkanDevice(Executor[LoadedWork]):
 
     @stage("the driver compiles a graph")
     def load_graph(self, graph: GraphWork) -> None:
-        """Loads a graph in place of the one before; raises `MisfitError`, `VulkanError`."""
+        """Loads a graph in place of the previous one. Raises `MisfitError` and `VulkanError`."""
         from xdsl_spirv.runtime.vulkan.graphs import (
             LoadedGraph,
             enabling_of_graphs,
@@ -256,7 +251,7 @@ class VulkanDevice(Executor[LoadedWork]):
         return Code(step.entry_point, seconds, tuple(tables), texts)
 
     def place(self, loaded: LoadedWork, sizes: Mapping[str, int]) -> None:
-        """Makes room for buffers of these sizes, if they are larger than the present ones."""
+        """Enlarges buffers that are smaller than these sizes."""
         assert isinstance(loaded, ResidentWork)
         loaded.place(sizes, physical.free_memory(self.instance, self.physical))
 
@@ -269,8 +264,8 @@ class VulkanDevice(Executor[LoadedWork]):
 
     def widen(self, capabilities: Iterable[str]) -> None:
         """
-        Replaces logical devices, so that few are needed: creates one with the available features
-        for these capabilities, and later ones also get the features of earlier ones.
+        Creates a logical device with the features for these capabilities, if available. Later
+        devices include the features of earlier ones, so that few devices are needed.
         """
         self.widens = True
         self._logical(self._completed(self.info.offer.enable(requirements(capabilities, ()))))
@@ -291,7 +286,7 @@ class VulkanDevice(Executor[LoadedWork]):
         for feature in (*WELCOME, *robust):
             self.info.offer.want(feature, enabling)
         for feature in list(enabling.features):
-            # Its scalar layout is a separate feature.
+            # The scalar layout of Workgroup memory is a separate feature.
             if feature.member == "workgroupMemoryExplicitLayout":
                 more = "workgroupMemoryExplicitLayoutScalarBlockLayout"
                 self.info.offer.want(Feature(feature.structure, more), enabling)
@@ -314,10 +309,7 @@ class VulkanDevice(Executor[LoadedWork]):
     def _subgroups(
         work: Work, needs: Mapping[str, Needs], device: LogicalDevice
     ) -> tuple[int | None, list[tuple[str, str]]]:
-        """
-        Returns the subgroup size to request, and the kernels whose workgroups consist of full
-        subgroups.
-        """
+        """Returns the subgroup size to request, and the kernels with full subgroups."""
         on = {feature.member for feature in device.features}
         size = work.subgroup_size if "subgroupSizeControl" in on else None
         if size is None or "computeFullSubgroups" not in on:
@@ -330,7 +322,7 @@ class VulkanDevice(Executor[LoadedWork]):
         ]
 
     def close(self) -> None:
-        """Frees everything; closing twice does nothing."""
+        """Frees all resources. Does nothing if called again."""
         for loaded in list(self.loaded):
             self.unload(loaded)
         self.close_graph()
@@ -344,22 +336,22 @@ class VulkanDevice(Executor[LoadedWork]):
 
 
 def needs_of(work: Work) -> dict[str, Needs]:
-    """Returns the needs of each kernel; raises `ProgramError` for bytes that are not a module."""
+    """Returns the needs of each kernel. Raises `ProgramError` for bytes that are not a module."""
     needs: dict[str, Needs] = {}
     for name, code in work.kernels.items():
         try:
             needs[name] = Needs.of(code)
         except (SPIRVDecodeError, LookupError, ValueError, RecursionError) as error:
             raise ProgramError(
-                f"the kernel cannot be read: {error}", name, "validate it with xdsl-spirv validate"
+                f"the kernel cannot be read: {error}",
+                name,
+                "run `xdsl-spirv validate` on the kernel",
             ) from error
     return needs
 
 
 def required_by(work: Work, needs: Mapping[str, Needs]) -> Requires:
-    """
-    Returns the requirements of some work on a device; `memory` also checks the sizes of buffers.
-    """
+    """Returns the requirements of some work on a device. With `memory`, includes buffer sizes."""
     launches = [
         Launch(step.entry_point, step.grid, len(step.push), len(step.bindings))
         for step in work.steps
@@ -377,7 +369,7 @@ def check_constants(step: Step, needs: Needs) -> None:
             raise MisfitError(
                 f"the specialization constant {id} has {size} bytes, but is given {len(value)}",
                 f"kernel {step.kernel}.{step.entry_point}",
-                "give it a value of its type",
+                "give the constant a value of its type",
             )
 
 
@@ -389,8 +381,9 @@ def open_device(
     graphs: bool = False,
 ) -> VulkanDevice:
     """
-    Opens `vulkan:N`, or for `vulkan` the device that XDSL_SPIRV_DEVICE names, or the best one. For
-    `graphs`, a device that cannot execute them gets Arm's emulation layers, if they are installed.
+    Opens `vulkan:N`. For `vulkan`, opens the device that XDSL_SPIRV_DEVICE names, or the best one.
+    With `graphs`, a device that cannot execute graphs uses Arm's emulation layers, if they are
+    installed.
 
     Raises `NoVulkanError` if there is no loader, driver or device.
     """

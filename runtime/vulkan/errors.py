@@ -1,4 +1,4 @@
-"""Errors of devices: cause, place, and what to do, with the VkResult's name."""
+"""Defines the errors of devices: cause, place and remedy, with the VkResult's name."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from xdsl_spirv.runtime.vulkan.enums import Result
 REMEDIES = {
     Result.ERROR_OUT_OF_HOST_MEMORY: "free memory of this machine, or use smaller buffers",
     Result.ERROR_OUT_OF_DEVICE_MEMORY: "use smaller buffers, or end other users of the device",
-    Result.ERROR_INITIALIZATION_FAILED: "driver and device may not fit: run `xdsl-spirv doctor`",
-    Result.ERROR_DEVICE_LOST: "a kernel crashed the device or ran too long: open it again, and "
+    Result.ERROR_INITIALIZATION_FAILED: "the driver may not match the device: run `xdsl-spirv doctor`",
+    Result.ERROR_DEVICE_LOST: "a kernel crashed the device or ran too long: open the device again, and "
     "run the program with `--device interpreter --sanitize all` to look for the cause",
     Result.ERROR_LAYER_NOT_PRESENT: "install the layer, or set VK_LAYER_PATH to its folder",
     Result.ERROR_EXTENSION_NOT_PRESENT: "update the driver",
     Result.ERROR_FEATURE_NOT_PRESENT: "update the driver, or compile for another target",
-    Result.ERROR_INCOMPATIBLE_DRIVER: "no driver is installed, or VK_DRIVER_FILES names a "
-    "wrong one; run `xdsl-spirv doctor`",
+    Result.ERROR_INCOMPATIBLE_DRIVER: "no driver is installed, or VK_DRIVER_FILES is "
+    "wrong; run `xdsl-spirv doctor`",
     Result.ERROR_TOO_MANY_OBJECTS: "use fewer buffers",
 }
 
 
 def name_of(result: int) -> str:
-    """Returns a VkResult's name: `VK_ERROR_DEVICE_LOST`."""
+    """Returns a VkResult's name, such as `VK_ERROR_DEVICE_LOST`."""
     try:
         return f"VK_{Result(result).name}"
     except ValueError:
@@ -29,7 +29,7 @@ def name_of(result: int) -> str:
 
 
 class VulkanError(ProgramError):
-    """A call of Vulkan failed, or a device does not support a request; `result` is the VkResult."""
+    """Raised if a Vulkan call fails or a device lacks something. `result` is the VkResult."""
 
     status = 4
 
@@ -39,7 +39,7 @@ class VulkanError(ProgramError):
 
     @staticmethod
     def of(call: str, result: int) -> VulkanError:
-        """Makes the error for a call that returned a negative result."""
+        """Returns the error for a call that returned a negative result."""
         known = Result(result) if result in Result._value2member_map_ else None
         kind = VulkanError
         if known is Result.ERROR_DEVICE_LOST:
@@ -51,20 +51,20 @@ class VulkanError(ProgramError):
 
 
 class NoVulkanError(VulkanError):
-    """There is no loader, no driver or no device."""
+    """Raised if there is no loader, no driver or no device."""
 
 
 class DeviceLostError(VulkanError):
-    """The device is lost; none of its objects can be used again."""
+    """Raised if the device is lost. None of its objects can be used again."""
 
 
 class DeviceTimeoutError(VulkanError):
-    """A kernel did not end in time. Its resources cannot be freed while it runs."""
+    """Raised if a kernel did not end in time. Its resources cannot be freed while it runs."""
 
 
 class OutOfMemoryError(VulkanError):
-    """Buffers exceed the device's memory."""
+    """Raised if buffers exceed the device's memory."""
 
 
 class MisfitError(VulkanError):
-    """A device does not meet a program's requirements."""
+    """Raised if a device does not satisfy a program's requirements."""

@@ -1,10 +1,9 @@
 """
-Feature structures, and the features that are enabled for kernels.
+Defines feature structures, and selects the features that are enabled for kernels.
 
-A feature structure is a row of booleans, which features.json (from the registry) describes
-completely. Only features that a program needs are enabled, because an enabled feature may cost time
-(robust access), and so that the validation layer reports features that are used without being
-enabled.
+A feature structure is a sequence of booleans, which features.json (from the registry) describes
+completely. Only features that a program needs are enabled. An enabled feature may cost time
+(robust access), and the validation layer reports features that are used without being enabled.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from xdsl_spirv.runtime.requires import Requirement, Way
 from xdsl_spirv.runtime.vulkan.layout import Chained, pointer
 
 BASE_STRUCTURE_TYPE = 1000059000
-"""VkPhysicalDeviceFeatures2, whose booleans are BASE's."""
+"""Type of VkPhysicalDeviceFeatures2, which contains the booleans of `BASE`."""
 
 
 @cache
@@ -33,7 +32,7 @@ def class_of(name: str) -> type[Chained]:
 
 
 def available(version: tuple[int, int], extensions: Collection[str]) -> list[str]:
-    """Returns the names of feature structures known to a device with a version and extensions."""
+    """Returns the feature structures that a device with this version and extensions supports."""
     names: list[str] = []
     for name, known in tables()["structures"].items():
         sources = [*known["extensions"], *([known["version"]] if known["version"] else [])]
@@ -60,7 +59,7 @@ class Chain:
         return pointer(self.parts[BASE])
 
     def on(self) -> frozenset[Feature]:
-        """Returns the features whose boolean is set."""
+        """The features whose boolean is set."""
         return frozenset(
             Feature(name, member)
             for name, part in self.parts.items()
@@ -71,10 +70,7 @@ class Chain:
 
 @dataclass
 class Enabling:
-    """
-    The features and extensions to create a device with; `missing` lists what the device does not
-    support.
-    """
+    """Features and extensions for creating a device. `missing` lists what the device lacks."""
 
     features: set[Feature] = field(default_factory=set[Feature])
     extensions: set[str] = field(default_factory=set[str])
@@ -83,16 +79,16 @@ class Enabling:
 
 @dataclass(frozen=True)
 class Offer:
-    """The abilities of a device: Vulkan's version, extensions, features, and other properties."""
+    """The abilities of a device: Vulkan version, extensions, features, and other properties."""
 
     version: tuple[int, int]
     extensions: frozenset[str]
     features: frozenset[Feature]
     properties: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Masks and booleans that capabilities need, by their member's name."""
+    """Masks and booleans that capabilities need, by member name."""
 
     def enable(self, requirements: Iterable[Requirement]) -> Enabling:
-        """Returns the features and extensions to create a device with, to meet the requirements."""
+        """Returns the features and extensions that satisfy the requirements."""
         enabling = Enabling()
         for requirement in requirements:
             if not any(self._grant(way, enabling) for way in requirement.any):
@@ -100,7 +96,7 @@ class Offer:
         return enabling
 
     def has(self, requirement: Requirement) -> bool:
-        """True if the device meets the requirement."""
+        """True if the device satisfies the requirement."""
         return not self.enable([requirement]).missing
 
     def want(self, feature: Feature, enabling: Enabling) -> bool:

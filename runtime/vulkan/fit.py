@@ -1,8 +1,8 @@
 """
-Compares the requirements of kernels with a device, before anything is created on it.
+Compares the requirements of kernels with a device, before anything is created on the device.
 
-A driver is not obliged to refuse unsupported features: it may crash, hang, or return garbage (for
-example for cooperative-matrix shapes that are not in its list).
+A driver need not refuse unsupported features. It may crash, hang, or return garbage (for example
+for cooperative-matrix shapes that are not in its list).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 
 SPIRV_OF_VULKAN = {(1, 0): (1, 0), (1, 1): (1, 3), (1, 2): (1, 5), (1, 3): (1, 6), (1, 4): (1, 6)}
-"""The newest SPIR-V that each version of Vulkan supports (Vulkan, appendix A)."""
+"""The newest SPIR-V version that each Vulkan version supports (Vulkan, appendix A)."""
 
 
 WORDS = {
@@ -29,11 +29,11 @@ WORDS = {
     "maxStorageBufferRange": "a storage buffer of {} bytes",
     "maxPerStageDescriptorStorageBuffers": "{} storage buffers",
 }
-"""Names of limits in errors; an axis is x, y or z."""
+"""Texts of limits in errors. An axis is x, y or z."""
 
 
 def lacks(info: DeviceInfo, requires: Requires) -> list[str]:
-    """Describes everything that a device lacks; empty if the kernels run on it."""
+    """Describes all requirements that a device lacks. Empty if the kernels run on it."""
     return list(dict.fromkeys(_lacks(info, requires)))
 
 
@@ -70,7 +70,7 @@ def _limit(info: DeviceInfo, limit: LeastLimit) -> str:
 
 
 def _is_flexible(info: DeviceInfo, matrix: CooperativeMatrixProperty) -> bool:
-    """True if VK_NV_cooperative_matrix2's flexible dimensions include a shape of a subgroup."""
+    """True if VK_NV_cooperative_matrix2's flexible dimensions include a subgroup matrix shape."""
     types = (*matrix.types, matrix.saturating, matrix.scope)
     return any(
         (*row.types, row.saturating, row.scope) == types

@@ -1,8 +1,8 @@
 """
 Runs graphs of TOSA operators (SPV_ARM_graph) on devices with VK_ARM_data_graph and VK_ARM_tensors.
 
-Tensors lie in memory that the host can write and read. Arm's emulation layers add both extensions
-to any device; if their package is installed, they are used for devices without them.
+Tensors are in memory that the host can write and read. Arm's emulation layers add both extensions
+to any device. If their package is installed, they are used for devices without the extensions.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ EXTENSIONS = ("VK_ARM_tensors", "VK_ARM_data_graph")
 LAYERS = ("VK_LAYER_ML_Graph_Emulation", "VK_LAYER_ML_Tensor_Emulation")
 
 KNOWN_SINCE = (1, 4, 319)
-"""The first version of Vulkan's headers with VK_ARM_data_graph."""
+"""First version of the Vulkan headers with VK_ARM_data_graph."""
 
 _TENSORS, _GRAPHS = (
     "VkPhysicalDeviceTensorFeaturesARM",
@@ -100,10 +100,10 @@ def emulation() -> Generator[None]:
         return
     deploy = Path(package.origin).parent / "deploy"
     for library in sorted((deploy / "lib").glob("libVkLayer_*.so")):
-        # Their manifests name them without a folder; a loaded library is found by its name.
+        # The layers' manifests have no folder, but a loaded library is found by its name.
         c.CDLL(str(library), c.RTLD_LOCAL)
     own = str(deploy / "share" / "vulkan" / "explicit_layer.d")
-    # The loader reads the second variable only if the first one is not set.
+    # The loader ignores the second variable if the first one is set.
     variable = "VK_LAYER_PATH" if "VK_LAYER_PATH" in os.environ else "VK_ADD_LAYER_PATH"
     before = os.environ.get(variable)
     os.environ[variable] = os.pathsep.join(filter(None, (before, own)))
@@ -116,10 +116,7 @@ def emulation() -> Generator[None]:
 
 
 def refuse_old_validation(instance: Instance, physical: PhysicalDevice) -> None:
-    """
-    Raises `MisfitError` if a validation layer is enabled that is older than graphs, because it
-    would crash.
-    """
+    """Raises `MisfitError` if an enabled validation layer is older than graphs and would crash."""
     versions = {layer.layerName: layer.specVersion for layer in instance.found_layers()}
     for tool in instance.commands.all(
         "vkGetPhysicalDeviceToolProperties", PhysicalDeviceToolProperties, physical.handle
@@ -127,10 +124,10 @@ def refuse_old_validation(instance: Instance, physical: PhysicalDevice) -> None:
         version = version_of(versions.get(tool.layer, 0))
         if tool.purposes & ToolPurpose.VALIDATION and version < KNOWN_SINCE:
             raise MisfitError(
-                f"{tool.layer.decode()} {'.'.join(map(str, version))} does not know graphs and "
-                "crashes on them",
+                f"{tool.layer.decode()} {'.'.join(map(str, version))} does not support graphs "
+                "and would crash",
                 f"vulkan:{physical.info.index}",
-                f"run without it, or with version {'.'.join(map(str, KNOWN_SINCE))} or "
+                f"disable the layer, or use version {'.'.join(map(str, KNOWN_SINCE))} or "
                 "later; `xdsl-spirv validate` checks graphs",
             )
 
@@ -155,7 +152,7 @@ def enabling_of_graphs(info: DeviceInfo) -> Enabling:
 
 
 def describe(tensor: Tensor) -> tuple[TensorDescriptionARM, object]:
-    """Makes a tensor's description, and the array to which it points."""
+    """Returns a tensor's description, and the array that the description points to."""
     extents = array(c.c_int64, tensor.extents)
     description = TensorDescriptionARM(
         tiling=LINEAR,
@@ -168,7 +165,7 @@ def describe(tensor: Tensor) -> tuple[TensorDescriptionARM, object]:
 
 
 class LoadedGraph(Closing):
-    """A graph loaded on a device; `close` frees everything."""
+    """A graph loaded on a device. `close` frees its resources."""
 
     def __init__(self, device: LogicalDevice, work: GraphWork):
         self.device, self.work = device, work
@@ -212,7 +209,7 @@ class LoadedGraph(Closing):
         return memory
 
     def _tensor(self, name: str, tensor: Tensor) -> int:
-        """Makes a view of a new tensor, whose memory the host can access."""
+        """Creates a view of a new tensor, whose memory the host can access."""
         device = self.device
         description, _kept = describe(tensor)
         handle = self._make("TensorARM", TensorCreateInfoARM(pDescription=pointer(description)))
@@ -300,7 +297,7 @@ class LoadedGraph(Closing):
         return handle.value
 
     def _session(self, pipeline: int) -> int:
-        """Makes a session of the pipeline, with the memory that it requires."""
+        """Creates a session of the pipeline, with the memory that the session requires."""
         device = self.device
         session = self._make(
             "DataGraphPipelineSessionARM",
@@ -395,7 +392,7 @@ class LoadedGraph(Closing):
         device.call("vkEndCommandBuffer", commands)
 
     def run(self, inputs: Mapping[str, bytes], timeout: float) -> dict[str, bytearray]:
-        """Runs the graph: returns the bytes of the outputs for the bytes of the inputs."""
+        """Runs the graph. Converts the bytes of the inputs to the bytes of the outputs."""
         for name, data in inputs.items():
             c.memmove(self.addresses[name], data, len(data))
         self.device.submit([self.commands], timeout)
@@ -405,7 +402,7 @@ class LoadedGraph(Closing):
         }
 
     def close(self) -> None:
-        """Frees everything; closing twice does nothing."""
+        """Frees all resources. Does nothing if called again."""
         self.device.free_command_buffers([self.commands])
         self.commands = 0
         for kind, handle in reversed(self.made):
@@ -417,5 +414,5 @@ class LoadedGraph(Closing):
 
 
 def size_of(tensor: Tensor) -> int:
-    """Returns the bytes of a tensor without gaps."""
+    """Returns the size of a packed tensor in bytes."""
     return math.prod(tensor.extents) * np.dtype(tensor.element).itemsize

@@ -1,9 +1,8 @@
 """
-Images and samplers on a device: created from descriptions, filled from buffers and copied back into
-them.
+Creates images and samplers on a device, and copies their texels from and to buffers.
 
 The texels of an image are transferred like a buffer's bytes. They are copied into the image before
-the steps, and back afterwards; a texel buffer is the buffer itself. Images stay in the layout
+the steps, and back after the steps. A texel buffer is the buffer itself. Images stay in the layout
 GENERAL.
 """
 
@@ -44,26 +43,26 @@ from xdsl_spirv.runtime.vulkan.structures import (
 from xdsl_spirv.runtime.vulkan.work import Bound, Work
 
 COLOR = 1
-"""The aspect of an image that is neither depth nor stencil."""
+"""Aspect flag of an image that is neither depth nor stencil."""
 CUBE_COMPATIBLE = 16
 WHOLE_SIZE = 0xFFFF_FFFF_FFFF_FFFF
 IGNORED_FAMILY = 0xFFFF_FFFF
 DIMENSIONS = {0: 0, 1: 1, 2: 2, 3: 3, 4: 1}
-"""Vulkan's number for a view of one layer, by SPIR-V's number of a dimension."""
+"""VkImageViewType of a view of one layer, by SPIR-V's Dim."""
 ARRAYS = {0: 4, 1: 5, 3: 6, 4: 5}
 BUFFER_DIMENSION = 5
 
 
 @dataclass(frozen=True)
 class Interface:
-    """A binding of a kernel: its kind of descriptor, and the view of an image."""
+    """The image or sampler binding of a kernel: its descriptor type, and the type of the view."""
 
     kind: DescriptorType
     view: int = 0
 
 
 def interfaces(spirv: bytes) -> dict[tuple[int, int], Interface]:
-    """Returns the images and samplers that a kernel binds, by set and binding."""
+    """Returns the images and samplers that a kernel binds, by (set, binding)."""
     types: dict[int, Interface] = {}
     places: dict[int, dict[int, int]] = {}
     variables: dict[int, int] = {}
@@ -104,9 +103,7 @@ def interfaces(spirv: bytes) -> dict[tuple[int, int], Interface]:
 
 
 def instructions(spirv: bytes) -> Iterator[tuple[int, list[int]]]:
-    """
-    Yields the instructions of a binary in this machine's byte order: opcodes and further words.
-    """
+    """Yields (opcode, further words) for the instructions of a binary in native byte order."""
     words = words_of("I", spirv[: len(spirv) // 4 * 4])
     at = 5
     while at < len(words) and words[at] >> 16:
@@ -115,7 +112,7 @@ def instructions(spirv: bytes) -> Iterator[tuple[int, list[int]]]:
 
 
 class Images:
-    """The images, views and samplers of some steps; `close` frees everything."""
+    """The images, views and samplers of some steps. `close` frees them."""
 
     def __init__(self, device: LogicalDevice, buffers: Buffers, work: Work):
         self.device, self.buffers = device, buffers
@@ -134,10 +131,7 @@ class Images:
     def write_of(
         self, bound: Bound, interface: Interface, set: int, keep: list[object]
     ) -> WriteDescriptorSet:
-        """
-        Makes the record that binds an image or a sampler; `keep` collects the records to which it
-        points.
-        """
+        """Returns the record that binds an image or a sampler. `keep` collects its structures."""
         write = WriteDescriptorSet(
             dstSet=set,
             dstBinding=bound.binding,
@@ -156,7 +150,7 @@ class Images:
         if kind in (DescriptorType.SAMPLER, DescriptorType.COMBINED_IMAGE_SAMPLER):
             if sampler is None:
                 raise VulkanError(
-                    f"binding {bound.binding} needs a sampler, and none is given", "", "give one"
+                    f"binding {bound.binding} needs a sampler, but none was given", "", "give one"
                 )
             info.sampler = self._sampler(sampler)
         if isinstance(resource, Image):
@@ -165,7 +159,7 @@ class Images:
             raise VulkanError(
                 f"binding {bound.binding} is an image without a description",
                 "",
-                "give its format and size",
+                "describe the image by its format and size",
             )
         write.pImageInfo = pointer(info)
         keep.append(info)
@@ -204,8 +198,7 @@ class Images:
             compareOp=COMPARES.index(sampler.compare or "never"),
             minLod=sampler.min_lod,
             maxLod=sampler.max_lod,
-            # Border colors of floats have even numbers in Vulkan; integer formats use the same ones
-            # here.
+            # Vulkan's float border colors have even values. Integer formats use them, too.
             borderColor=2 * list(BORDERS).index(sampler.border),
             unnormalizedCoordinates=sampler.unnormalized,
         )
@@ -252,10 +245,7 @@ class Images:
         return handle
 
     def record(self, commands: int, out: bool) -> None:
-        """
-        Records copies of texels from the buffers into all images, or back, after the earlier
-        commands.
-        """
+        """Records copies of texels from the buffers into all images, or back (`out`)."""
         transfer, compute = PipelineStage.TRANSFER, PipelineStage.COMPUTE_SHADER
         stages = (compute | transfer, transfer)
         for (buffer, image), handle in self.images.items():
@@ -311,7 +301,7 @@ def _extent(image: Image, level: int) -> Extent3D:
 
 
 def _regions(image: Image) -> Iterable[BufferImageCopy]:
-    """Returns the bytes of each level."""
+    """Yields the copied region of each level."""
     for level, start in enumerate(image.starts()[:-1]):
         yield BufferImageCopy(
             bufferOffset=start * image.texel.itemsize,

@@ -1,12 +1,12 @@
 """
-The Vulkan instance: its devices, and messages of a validation layer.
+Opens the Vulkan instance, which lists devices and messages of a validation layer.
 
     with Instance() as instance:
         for device in instance.devices:
             print(device.info.name)
 
-`validation=True` (or XDSL_SPIRV_VULKAN_VALIDATION=1) enables Khronos' validation layer; its
-warnings and errors are kept in `messages`, and printed on standard error at the end.
+`validation=True` (or XDSL_SPIRV_VULKAN_VALIDATION=1) enables Khronos' validation layer. Its
+warnings and errors are stored in `messages`, and printed on standard error at the end.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ PORTABILITY = "VK_KHR_portability_enumeration"
 NEWEST = (1, 4)
 """The newest version of Vulkan whose structures are used."""
 UNREFUSED = (1, 3)
-"""
-Highest version to request from drivers that, like SwiftShader, wrongly refuse newer ones.
-"""
+"""Highest version to request from drivers that wrongly refuse newer ones, like SwiftShader."""
 
 CALLBACK = c.CFUNCTYPE(c.c_uint32, c.c_uint32, c.c_uint32, c.c_void_p, c.c_void_p)
 
@@ -64,9 +62,7 @@ class Instance(Closing):
     """
 
     def __init__(self, validation: bool | None = None, layers: Sequence[str] = ()):
-        """
-        `layers` are enabled in addition to the validation layer, if the loader finds all of them.
-        """
+        """Creates the instance. `layers` are enabled if the loader finds all of them."""
         self.loader = Loader()
         self.messages: list[str] = []
         self.validation = wants_validation() if validation is None else validation
@@ -103,7 +99,7 @@ class Instance(Closing):
             raise VulkanError(
                 f"the loader does not find {VALIDATION_LAYER}",
                 f"VK_LAYER_PATH={os.environ.get('VK_LAYER_PATH', '')}",
-                "install it (Debian: vulkan-validationlayers), or run without validation",
+                "install the layer (Debian: vulkan-validationlayers), or run without validation",
             )
         layers += wanted if set(wanted) <= set(self.layers()) else []
         enabled = [PORTABILITY] if PORTABILITY in offered else []
@@ -146,7 +142,7 @@ class Instance(Closing):
             raise
 
     def layers(self) -> list[str]:
-        """The names of the layers that the loader finds."""
+        """Names of the layers that the loader finds."""
         return [layer.layerName.decode() for layer in self.found_layers()]
 
     def found_layers(self) -> list[LayerProperties]:
@@ -156,8 +152,8 @@ class Instance(Closing):
         """
         Registers a callback for messages of the validation layer only.
 
-        Messages of the type GENERAL are from the loader, about all layers of the machine, also
-        broken ones.
+        Messages of the type GENERAL come from the loader, about all layers of the machine,
+        including broken ones.
         """
         severity, type = DebugUtilsMessageSeverity, DebugUtilsMessageType
         return DebugUtilsMessengerCreateInfoEXT(
@@ -172,7 +168,7 @@ class Instance(Closing):
         return 0
 
     def close(self) -> None:
-        """Destroys the instance; closing twice does nothing."""
+        """Destroys the instance. Does nothing if called again."""
         if self._messenger:
             self.commands("vkDestroyDebugUtilsMessengerEXT", self.handle, self._messenger, None)
             self._messenger = 0

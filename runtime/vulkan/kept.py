@@ -1,9 +1,8 @@
 """
 Keeps devices open between runs, so that the next run finds its device and its program ready.
 
-A device is identified by its name and by the environment variables that choose and configure
-drivers. If a device was lost, did not answer, or was ended by an interrupt, the next run opens it
-again.
+A device is identified by its name and by the environment variables that select and configure
+drivers. If a device was lost, did not answer, or was interrupted, the next run opens it again.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from contextlib import contextmanager
 from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice, open_isolated
 
 KEPT = 2
-"""Number of devices that stay open; beyond it the least recently used one is closed."""
+"""Maximum number of open devices. The least recently used ones are closed."""
 STEERING = ("VK_", "XDSL_SPIRV_", "LP_", "MESA_", "GALLIUM_", "LD_LIBRARY_PATH")
 """Prefixes of the environment variables that configure loaders, layers and drivers."""
 
@@ -28,9 +27,7 @@ _lock = threading.RLock()
 
 @contextmanager
 def kept_device(name: str | None = None, graphs: bool = False) -> Generator[IsolatedDevice]:
-    """
-    Yields a device by its name, or the best one, for one run; raises the errors of `open_isolated`.
-    """
+    """Yields the named or the best device, for one run. Raises the errors of `open_isolated`."""
     with _lock:
         steering = tuple(sorted(v for v in os.environ.items() if v[0].startswith(STEERING)))
         key = (os.getpid(), name, graphs, steering)
@@ -43,13 +40,13 @@ def kept_device(name: str | None = None, graphs: bool = False) -> Generator[Isol
 
 
 def close_devices() -> None:
-    """Closes the devices that are kept open."""
+    """Closes all open devices."""
     with _lock:
         _close_beyond(0)
 
 
 def _close_beyond(count: int) -> None:
-    """Closes the oldest devices, except those that belong to the parent of a forked process."""
+    """Closes the oldest devices beyond `count`, except the devices of a forked process's parent."""
     while len(_devices) > count:
         key, device = _devices.popitem(last=False)
         if key[0] == os.getpid():

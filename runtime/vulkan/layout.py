@@ -1,5 +1,5 @@
 """
-Structures of Vulkan as annotated classes, whose annotations serve both type checkers and ctypes.
+Declares Vulkan structures as annotated classes, for type checkers and ctypes.
 
     @structure(12)
     class BufferCreateInfo(Chained):
@@ -33,9 +33,9 @@ Size: TypeAlias = Annotated[int, c.c_size_t]
 Pointer: TypeAlias = Annotated[int | None, c.c_void_p]
 Text: TypeAlias = Annotated[bytes | None, c.c_char_p]
 Object: TypeAlias = Annotated[int | None, c.c_void_p]
-"""A dispatchable handle: an address."""
+"""A dispatchable handle, which is an address."""
 Handle: TypeAlias = Annotated[int, c.c_uint64]
-"""Any other handle: 64 bits on every platform."""
+"""A non-dispatchable handle, with 64 bits on every platform."""
 
 S = TypeVar("S", bound="Plain")
 
@@ -53,7 +53,7 @@ class Plain(c.Structure):
 
 
 class Chained(Plain):
-    """A structure that begins with its type and a pointer to the next one."""
+    """A structure that begins with sType and pNext."""
 
     STYPE: ClassVar[int] = 0
     sType: int
@@ -76,7 +76,7 @@ def ctype_of(annotation: Any) -> Any:
 
 
 def structure(number: int | None = None) -> Callable[[type[S]], type[S]]:
-    """Gives a class the members of its annotations; with `number`, sType and pNext come first."""
+    """Adds annotated members to a ctypes structure. With `number`, sType and pNext come first."""
 
     def lay_out(kind: type[S]) -> type[S]:
         members = [(name, ctype_of(a)) for name, a in kind.__annotations__.items()]
@@ -90,21 +90,21 @@ def structure(number: int | None = None) -> Callable[[type[S]], type[S]]:
 
 
 def pointer(value: c.Structure | c.Array[Any] | c._SimpleCData[Any] | None) -> int | None:  # pyright: ignore[reportPrivateUsage]
-    """Returns the address of a structure or array; None if it is empty."""
+    """Returns the address of a structure or array, or None if it is empty."""
     return c.addressof(value) if value is not None and c.sizeof(value) else None
 
 
 def array(kind: Any, values: Any) -> Any:
-    """Makes a C array of the values."""
+    """Creates a C array of the values."""
     items = list(values)
     return (kind * len(items))(*items)
 
 
 def array_of(kind: Any, length: int, values: Iterable[Any] = ()) -> Any:
-    """Makes a C array of `length` elements, the first of which are given."""
+    """Creates a C array of `length` elements, the first of which are `values`."""
     return (kind * length)(*values)
 
 
 def texts(values: Any) -> Any:
-    """Makes an array of C strings."""
+    """Creates an array of C strings."""
     return array(c.c_char_p, (value.encode() for value in values))

@@ -1,10 +1,10 @@
 """
-Work that is ready to run: its buffers, pipelines and recorded commands, kept between runs.
+Holds work that is ready to run: its buffers, pipelines and recorded commands.
 
 A small run is one submission, recorded once: copies of inputs, all steps, copies of outputs. If
 inputs and outputs exceed the staging buffer, they are copied in pieces of its size, each as a
 separate submission, so that host memory stays within `STAGING_BYTES`. There is a barrier between
-two steps only if the later one uses memory that the earlier one may have written.
+two steps only if the later step uses memory that the earlier step may have written.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Bytes = bytes | bytearray | memoryview
 
 @dataclass(frozen=True)
 class Time:
-    """Nanoseconds of a step on the device, for each run."""
+    """Duration of a step on the device in each run, in nanoseconds."""
 
     kernel: str
     entry_point: str
@@ -62,7 +62,7 @@ class Time:
 
 
 class LoadedWork:
-    """Work loaded on a device; `close` frees everything."""
+    """Work loaded on a device. `close` frees its resources."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class LoadedWork:
         subgroup_size: int | None = None,
         statistics: bool = False,
     ):
-        """`subgroup_size` is the size that pipelines require; None leaves it to the device."""
+        """Loads the work. Pipelines require `subgroup_size`; None leaves it to the device."""
         self.device, self.work = device, work
         self.buffers: Buffers | None = None
         self.images: Images | None = None
@@ -108,10 +108,8 @@ class LoadedWork:
         bound = Descriptors(self.device, self.work, self.steps, buffers, self.images)
         self.descriptors, self.sets = bound, bound.sets
 
-    # ---- recording
-
     def _recorded(self, name: str, record: Callable[[int], None]) -> int:
-        """Returns the command buffer of that name, recorded at the first call."""
+        """Returns the command buffer of this name, recorded at the first call."""
         if name not in self.commands:
             commands = self.commands[name] = self.device.command_buffer()
             self.device.begin(commands)
@@ -120,7 +118,7 @@ class LoadedWork:
         return self.commands[name]
 
     def _barrier(self, commands: int, before: tuple[int, int], after: tuple[int, int]) -> None:
-        """Records a barrier: accesses `before` (stage, access) finish and `after` sees them."""
+        """Records a barrier between accesses `before` and `after`, each as (stage, access)."""
         barrier = MemoryBarrier(srcAccessMask=before[1], dstAccessMask=after[1])
         self.device.call(
             "vkCmdPipelineBarrier",
@@ -131,8 +129,7 @@ class LoadedWork:
         """
         Records all steps, except steps that run once and have already run.
 
-        `after_step` is called after every step, also after those that have already run; a barrier
-        follows.
+        `after_step` is called after every step, also after skipped steps. A barrier follows.
         """
         if self.images is not None:
             self.images.record(commands, False)
@@ -185,10 +182,8 @@ class LoadedWork:
                 pair = pair[::-1]
             self.device.call("vkCmdCopyBuffer", commands, *pair, 1, pointer(region))
 
-    # ---- copying
-
     def _whole(self) -> tuple[list[Copy], list[Copy]]:
-        """Returns the offsets of inputs and outputs in the staging buffer; None unless all fit."""
+        """Returns the copies of inputs and outputs, if all fit into the staging buffer."""
         copies: dict[str, list[Copy]] = {"input": [], "output": []}
         at = 0
         for buffer in self.work.named("input", "state", "output"):
@@ -219,7 +214,7 @@ class LoadedWork:
                 self.device.free_command_buffers([commands])
 
     def write(self, name: str, data: Bytes, timeout: float) -> None:
-        """Fills a buffer; raises `VulkanError` for data of another size."""
+        """Fills a buffer. Raises `VulkanError` for data of another size."""
         assert self.staging is not None
         view = checked(self.work, name, data)
         for piece in self._pieces(name, view.nbytes):
@@ -229,7 +224,7 @@ class LoadedWork:
     def read(
         self, name: str, timeout: float, first: int = 0, count: int | None = None
     ) -> bytearray:
-        """Returns `count` bytes of a buffer, beginning with number `first`."""
+        """Returns `count` bytes of a buffer, from byte `first` on."""
         assert self.staging is not None
         data = bytearray(self.work.buffer(name).size - first if count is None else count)
         for piece in self._pieces(name, len(data), first):
@@ -237,8 +232,6 @@ class LoadedWork:
             part = slice(piece.offset - first, piece.offset - first + piece.size)
             memoryview(data)[part] = staged(self.staging, piece)
         return data
-
-    # ---- running
 
     @stage("running on the device")
     def run(self, inputs: Mapping[str, Bytes], timeout: float) -> dict[str, bytearray]:
@@ -308,15 +301,12 @@ class LoadedWork:
         self._record_copies(commands, outside, True)
         self._barrier(commands, COPIED, READ_BY_HOST)
 
-    # ---- timing
-
     @stage("timing on the device")
     def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]:
         """
-        Measures each step by the device's clock, in `count` runs over the present contents of the
-        buffers.
+        Measures each step by the device's clock, in `count` runs on the present buffers.
 
-        The steps run for `warm_up` seconds before, because an idle device has a low clock. Raises
+        The steps first run for `warm_up` seconds, because an idle device has a low clock. Raises
         `VulkanError` if the queue has no timestamps.
         """
         stamps = len(self.work.steps) + 1
@@ -328,9 +318,9 @@ class LoadedWork:
 
     def time_runs(self, runs: int, count: int, timeout: float, warm_up: float = 0.0) -> list[float]:
         """
-        Measures `runs` consecutive runs in a submission by the device's clock, `count` times.
+        Measures `runs` consecutive runs in one submission by the device's clock, `count` times.
 
-        Every step waits for the one before. There are no timestamps between them, because each
+        Every step waits for the previous one. There are no timestamps between steps, because each
         costs microseconds. Steps that run only once are left out. See `time`.
         """
         steps = [index for index, step in enumerate(self.work.steps) if not step.once]
@@ -346,11 +336,10 @@ class LoadedWork:
         warm_up: float = 0.0,
     ) -> list[float]:
         """
-        Measures some steps in a submission by the device's clock, `count` times; returns
-        nanoseconds.
+        Measures some steps in one submission by the device's clock, `count` times, in nanoseconds.
 
-        Each entry of the chain is a step's number, and True if it waits for the earlier ones.
-        Chains of the same `name` must be equal. See `time`.
+        Each entry of the chain is (step index, True if the step waits for earlier steps). Chains
+        of the same `name` must be equal. See `time`.
         """
 
         def record(commands: int) -> None:
@@ -374,16 +363,15 @@ class LoadedWork:
         timeout: float,
         warm_up: float,
     ) -> list[list[float]]:
-        """
-        Returns the times between the timestamps that `record` writes, for each of `count`
-        submissions.
-        """
+        """Returns the times between the timestamps of `record`, for each of `count` submissions."""
         import time
 
         bits = self._timestamp_bits()
         if not bits:
             raise VulkanError(
-                "the device's queue has no timestamps", self.device.info.name, "time on the host"
+                "the device's queue has no timestamps",
+                self.device.info.name,
+                "measure the time on the host",
             )
         end = time.perf_counter() + warm_up
         while time.perf_counter() < end:
@@ -396,10 +384,7 @@ class LoadedWork:
         return rounds
 
     def _timestamp_bits(self) -> int:
-        """
-        Returns the number of valid bits of a timestamp and makes a pool of queries; 0 if the queue
-        has no timestamps.
-        """
+        """Creates a query pool. Returns the valid bits of a timestamp, 0 if unsupported."""
         queue = self.device.info.queue
         if queue is None or not queue.timestamp_bits:
             return 0
@@ -413,7 +398,7 @@ class LoadedWork:
     @stage("timing on the device")
     def phases(self, inputs: Mapping[str, Bytes], count: int, timeout: float) -> list[Phase]:
         """
-        Returns the phases of host and device in a run: the one of median length among `count`.
+        Returns the host and device phases of the run of median length among `count` runs.
 
         The phases of loading a program come first. The device's clock is shifted so that its last
         phase ends with the host's wait. Without timestamps, there are only the host's phases.
@@ -497,7 +482,7 @@ class LoadedWork:
         self._record_steps(commands, lambda index: self._record_stamp(commands, index + 1))
 
     def _differences(self, count: int, valid_bits: int) -> list[float]:
-        """Nanoseconds between consecutive timestamps, which may have wrapped once."""
+        """Returns nanoseconds between consecutive timestamps, which may have wrapped once."""
         data = (c.c_uint64 * count)()
         self.device.call(
             "vkGetQueryPoolResults",
@@ -509,14 +494,11 @@ class LoadedWork:
         return [((b - a) & mask) * period for a, b in pairwise(data)]
 
     def executables(self) -> list[list[dict[str, int | float | bool]]]:
-        """
-        Returns the driver's statistics of each step's code; the work must be loaded with
-        `statistics`.
-        """
+        """Returns the driver's statistics of each step's code. Requires `statistics` at loading."""
         return [self.pipelines.executables(pipeline) for pipeline in self.steps]
 
     def close(self) -> None:
-        """Waits for running work, then frees everything."""
+        """Waits for running work, then frees all resources."""
         device = self.device
         if device.pending:
             try:
@@ -548,11 +530,11 @@ READ_BY_HOST = (PipelineStage.HOST, Access.HOST_READ)
 
 def barriers(work: Work, overlapping: Callable[[str], list[str]]) -> list[bool]:
     """
-    Returns for each step whether a barrier must stand before it.
+    Returns, for each step, True if a barrier must precede the step.
 
-    Kernels write only outputs, states and temporaries; the manifest does not tell which of them a
-    step only reads. So two steps that share such a buffer, or its memory (`overlapping`), are kept
-    in order.
+    Kernels write only outputs, states and temporaries. The manifest does not tell which of these a
+    step only reads. Two steps that share such a buffer, or its memory (`overlapping`), are
+    therefore kept in order.
     """
     written = {buffer.name for buffer in work.named("output", "state", "temporary")}
     shared = {name: set(overlapping(name)) for name in written}

@@ -1,7 +1,7 @@
 """
-The Vulkan loader: is searched once; its commands are called by name, with the registry's types.
+Finds the Vulkan loader, and calls its commands by name, with the registry's types.
 
-A command's pointer comes from vkGetInstanceProcAddr or vkGetDeviceProcAddr, so that only these are
+A command's address comes from vkGetInstanceProcAddr or vkGetDeviceProcAddr. Only these two are
 looked up in the library, and a device's commands skip the loader's dispatch.
 """
 
@@ -22,7 +22,7 @@ from xdsl_spirv.runtime.vulkan.enums import Result
 from xdsl_spirv.runtime.vulkan.errors import NoVulkanError, VulkanError
 
 LIBRARY_VARIABLE = "XDSL_SPIRV_VULKAN_LIBRARY"
-"""An environment variable that names the loader's file."""
+"""Environment variable with the path of the loader's library."""
 
 LIBRARIES = {
     "linux": ["libvulkan.so.1", "libvulkan.so"],
@@ -51,7 +51,7 @@ def prototypes() -> dict[str, dict[str, Any]]:
 
 
 def candidates() -> list[str]:
-    """Returns paths at which a loader may be, the best guess first."""
+    """Returns possible paths of the loader's library, the most likely first."""
     named = os.environ.get(LIBRARY_VARIABLE)
     if named:
         return [named]
@@ -64,7 +64,7 @@ def open_library() -> c.CDLL:
     """
     Opens the loader's library.
 
-    Raises `NoVulkanError` that lists the places where it was searched.
+    Raises `NoVulkanError` with the searched paths.
     """
     tried: list[str] = []
     for name in candidates():
@@ -85,7 +85,7 @@ class Commands:
     Calls commands by name: `commands("vkQueueSubmit", queue, 1, pointer, fence)`.
 
     `find` returns a command's address (0 or None if it does not exist). A negative VkResult is
-    raised as a `VulkanError`; any other is returned.
+    raised as a `VulkanError`. Other results are returned.
     """
 
     def __init__(self, find: Callable[[bytes], int | None]):
@@ -114,17 +114,13 @@ class Commands:
 
     def quick(self, name: str) -> Any:
         """
-        Returns a command without result as a function for thousands of short calls: it keeps
-        Python's lock, takes arguments that `convert` made, and checks nothing.
+        Returns a command without result as a fast unchecked function, which holds Python's lock.
         """
         return c.PYFUNCTYPE(None)(self._address(name))
 
     @staticmethod
     def convert(name: str, *arguments: Any) -> tuple[Any, ...]:
-        """
-        Converts the arguments after a command's first one, so that `quick` need not do it at each
-        call.
-        """
+        """Converts the arguments after a command's first one, once for many calls of `quick`."""
         _, *types = prototypes()[name]["parameters"]
         return tuple(TYPES[t](value) for t, value in zip(types, arguments, strict=True))
 
@@ -135,13 +131,13 @@ class Commands:
         return address
 
     def made(self, name: str, *arguments: Any, dispatchable: bool = False) -> Any:
-        """Calls a command that creates an object; returns the handle from its last parameter."""
+        """Calls a command that creates an object. Returns the handle from its last parameter."""
         handle = c.c_void_p() if dispatchable else c.c_uint64()
         self(name, *arguments, layout.pointer(handle))
         return handle.value
 
     def all(self, name: str, kind: type[Any], *arguments: Any) -> list[Any]:
-        """Lists all elements of an enumeration: asks for their number, then for the elements."""
+        """Returns all elements of an enumeration: queries their count, then the elements."""
         for _ in range(8):
             count = c.c_uint32()
             self(name, *arguments, layout.pointer(count), None)
@@ -179,7 +175,7 @@ class Loader:
         return self.library._name
 
     def version(self) -> tuple[int, int, int]:
-        """The newest version of Vulkan that the loader knows."""
+        """The newest version of Vulkan that the loader supports."""
         if not self.commands.has("vkEnumerateInstanceVersion"):
             return 1, 0, 0
         number = c.c_uint32()
@@ -188,7 +184,7 @@ class Loader:
 
 
 def version_of(number: int) -> tuple[int, int, int]:
-    """VK_API_VERSION_MAJOR, MINOR and PATCH."""
+    """Splits a version into (major, minor, patch)."""
     return number >> 22 & 0x7F, number >> 12 & 0x3FF, number & 0xFFF
 
 

@@ -1,9 +1,9 @@
 """
-A VkDevice with the objects that every run needs: one queue, one command pool, a pipeline cache.
+Manages a VkDevice with the objects that every run needs: a queue, a command pool, a pipeline
+cache.
 
-All objects are created and destroyed here and counted, so that leaks can be detected. After a
-timeout the device is *abandoned*: objects that a running kernel uses must not be destroyed, so they
-are left.
+All objects are created, destroyed and counted here, so that leaks can be detected. After a timeout
+the device is *abandoned*: its objects are not destroyed, because a running kernel uses them.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.physical import PhysicalDevice
 
 SPIN_SECONDS = 0.02
-"""Seconds of polling a fence before the thread sleeps: waking up takes 30 us."""
+"""Seconds of polling a fence before the thread sleeps, because waking up takes 30 us."""
 SPIN_SECONDS_OF_CPU = 0.002
-"""Like `SPIN_SECONDS`, for a device that is the CPU: polling takes computing time from it."""
+"""`SPIN_SECONDS` for a device that is the CPU, whose work is slowed by polling."""
 SLICE_SECONDS = 0.1
-"""Seconds of a wait after which Python can handle a signal."""
+"""Maximum seconds of one wait, after which Python can handle a signal."""
 GRACE_SECONDS = 5.0
-"""Seconds that closing waits for work that an interrupt left running."""
+"""Seconds that closing waits for work that is still running after an interrupt."""
 
 
 class LogicalDevice:
@@ -59,10 +59,7 @@ class LogicalDevice:
         enabling: Enabling,
         runs: bool = True,
     ):
-        """
-        Without `runs`, makes only the objects for compiling: drivers without a device support no
-        others.
-        """
+        """Creates the VkDevice. Without `runs`, creates only the objects that compiling needs."""
         self.info, self.runs = physical.info, runs
         self.features = frozenset(enabling.features)
         self.extensions = frozenset(enabling.extensions)
@@ -123,8 +120,6 @@ class LogicalDevice:
         create.pInitialData = pointer(data)
         self.cache = self.made("PipelineCache", create)
 
-    # ---- objects
-
     def made(self, kind: str, create: Chained) -> int:
         """Creates an object (`"Buffer"`: vkCreateBuffer), which `destroy` destroys later."""
         handle = self.call.made(f"vkCreate{kind}", self.handle, pointer(create), None)
@@ -148,7 +143,7 @@ class LogicalDevice:
             self.objects["Memory"] -= 1
 
     def command_buffer(self) -> int:
-        """Yields a command buffer in recording state."""
+        """Creates a command buffer in recording state."""
         create = CommandBufferAllocateInfo(commandPool=self.pool, commandBufferCount=1)
         handle = self.call.made(
             "vkAllocateCommandBuffers", self.handle, pointer(create), dispatchable=True
@@ -170,12 +165,10 @@ class LogicalDevice:
 
     @property
     def live(self) -> dict[str, int]:
-        """Number of objects of each kind, without the device's own."""
+        """Number of objects of each kind that work created."""
         own = Counter(CommandPool=bool(self.pool), Fence=bool(self.fence))
         own["PipelineCache"] = bool(self.cache)
         return {kind: n - own[kind] for kind, n in self.objects.items() if n != own[kind]}
-
-    # ---- work
 
     def submit(
         self,
@@ -184,7 +177,7 @@ class LogicalDevice:
         meanwhile: Callable[[], None] | None = None,
     ) -> None:
         """
-        Runs recorded command buffers, calls `meanwhile`, and waits until they are done.
+        Submits recorded command buffers, calls `meanwhile`, and waits until they are done.
 
         Raises `DeviceTimeoutError` after `timeout` seconds, `DeviceLostError` for a lost device.
         """
@@ -209,7 +202,7 @@ class LogicalDevice:
             raise
 
     def _enqueue(self, submit: SubmitInfo) -> None:
-        # Recorded before the call, because an interrupt may follow immediately.
+        # Set before the call, because an interrupt may follow immediately.
         self.pending = True
         try:
             self.call("vkQueueSubmit", self.queue, 1, pointer(submit), self.fence)
@@ -245,13 +238,11 @@ class LogicalDevice:
             why = "lost" if self.lost else "still running a kernel that did not end in time"
             raise DeviceLostError(f"the device is {why}", self.info.name, "open it again")
         if self.pending:
-            # An interrupt left work behind.
+            # Work is still running after an interrupt.
             if not self._wait(GRACE_SECONDS):
                 self.abandoned = True
                 self.check()
             self._reset()
-
-    # ---- the end
 
     def save_cache(self) -> None:
         """Writes the pipeline cache to disk, if it has new entries."""
@@ -264,7 +255,7 @@ class LogicalDevice:
             cache.save(self.info, self._kept)
 
     def close(self) -> None:
-        """Destroys the device; an abandoned one stays until the end of the process."""
+        """Destroys the device. An abandoned device exists until the end of the process."""
         if not self.handle:
             return
         try:

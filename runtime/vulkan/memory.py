@@ -1,10 +1,9 @@
 """
-Buffers in device memory: a few large allocations, shared by buffers that are not needed at the same
-time.
+Allocates buffers in device memory, in a few large blocks that buffers share over time.
 
-Drivers allow few allocations (4096 is common) and each is slow, so a program's buffers lie in
-blocks. A temporary's place is reused after its last reader; the recorder of the steps adds a
-barrier between two buffers that overlap.
+Drivers permit few allocations (4096 is common) and each is slow, so a program's buffers are in
+shared blocks. The memory of a temporary is reused after its last reader. The recorder of the steps
+adds a barrier between two buffers that overlap.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from xdsl_spirv.runtime.vulkan.structures import (
 )
 
 LARGEST_BLOCK = 1 << 30
-"""Largest size of a block in bytes, unless one buffer is larger."""
+"""Maximum size of a block in bytes, except for a single larger buffer."""
 ADDRESS_FEATURE = "bufferDeviceAddress"
 STAGING = MemoryProperty.HOST_VISIBLE | MemoryProperty.HOST_COHERENT
 
 
 def readable(size: float) -> str:
-    """Returns bytes with a unit: `1.5 GiB`."""
+    """Formats bytes with a unit: `1.5 GiB`."""
     for unit in ("bytes", "KiB", "MiB"):
         if size < 1024:
             return f"{size:.4g} {unit}"
@@ -45,7 +44,7 @@ def readable(size: float) -> str:
 
 @dataclass(frozen=True)
 class Item:
-    """A request for memory: `life` is the first and last step, or None for the whole time."""
+    """A request for memory. `life` is (first step, last step), or None for the whole time."""
 
     name: str
     size: int
@@ -60,7 +59,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Place:
-    """The place of an item."""
+    """The block and the offset of an item."""
 
     block: int
     offset: int
@@ -69,20 +68,20 @@ class Place:
 
 def arrange(items: Iterable[Item], capacity: int) -> tuple[dict[str, Place], list[int]]:
     """
-    Returns each item's place and the blocks' sizes (at most `capacity`, or one larger item).
+    Returns each item's place, and the blocks' sizes (at most `capacity`, or one larger item).
 
     Items that are alive at the same time never overlap. The largest are placed first, each at the
-    lowest offset that is free during its life.
+    lowest offset that is free during its lifetime.
     """
     places: dict[str, Place] = {}
     blocks: list[int] = []
     inside: list[list[tuple[Item, Place]]] = []
     shared: list[bool] = []
-    """True if a block has places that are only used for a time."""
+    """True for a block that contains items with a limited lifetime."""
     for item in sorted(items, key=lambda item: -item.size):
         for block, others in enumerate(inside):
             if item.life is None and not shared[block]:
-                # Nothing here frees its place, so the free space is after all of it.
+                # All items in this block are permanent, so the free space is at its end.
                 busy = [(0, blocks[block])]
             else:
                 busy = sorted(
@@ -114,7 +113,7 @@ def _gap(busy: Sequence[tuple[int, int]], item: Item) -> int:
 
 
 class Buffers:
-    """Storage buffers of a device by name, in shared blocks; `close` frees everything."""
+    """Storage buffers of a device by name, in shared blocks. `close` frees them."""
 
     def __init__(
         self,
@@ -124,7 +123,7 @@ class Buffers:
         free: Sequence[int],
         texels: bool = False,
     ):
-        """With `texels`, the variables may also be texel buffers."""
+        """Allocates the buffers. With `texels`, they may also be texel buffers."""
         self.device, self.texels = device, texels
         self.handles: dict[str, int] = {}
         self.places: dict[str, Place] = {}
@@ -199,7 +198,7 @@ class Buffers:
     ) -> OutOfMemoryError:
         largest = max(items, key=lambda item: item.size)
         return OutOfMemoryError(
-            f"the program takes {readable(total)} of device memory, the largest of its "
+            f"the program needs {readable(total)} of device memory, the largest of its "
             f"{len(items)} buffers ({largest.name!r}) {readable(largest.size)}; "
             f"{self.device.info.name} has {readable(free)} free",
             "",
@@ -209,17 +208,14 @@ class Buffers:
 
     @property
     def allocated(self) -> int:
-        """Total bytes of device memory of the buffers."""
+        """Total device memory of the buffers in bytes."""
         sizes: dict[int, int] = {}
         for place in self.places.values():
             sizes[place.block] = max(sizes.get(place.block, 0), place.offset + place.size)
         return sum(sizes.values())
 
     def address(self, name: str) -> int:
-        """
-        Returns a buffer's device address; raises `VulkanError` if the device was created without
-        addresses.
-        """
+        """Returns a buffer's device address. Raises `VulkanError` if addresses are not enabled."""
         if not self.addressable:
             raise VulkanError(
                 "the kernels declare no PhysicalStorageBufferAddresses",
@@ -230,7 +226,7 @@ class Buffers:
         return self.device.call("vkGetBufferDeviceAddress", self.device.handle, pointer(query))
 
     def overlapping(self, name: str) -> list[str]:
-        """Returns the buffers that share bytes with one, including itself."""
+        """Returns the buffers that share bytes with the named one, including itself."""
         mine = self.places[name]
         names, blocks, begins, ends = self._table
         over = (blocks == mine.block) & (begins < mine.offset + mine.size) & (ends > mine.offset)
@@ -238,7 +234,7 @@ class Buffers:
 
     @cached_property
     def _table(self) -> tuple[list[str], Array, Array, Array]:
-        """Returns for each buffer its block, begin and end."""
+        """Returns (names, blocks, begins, ends) of the buffers."""
         import numpy as np
 
         rows = [(p.block, p.offset, p.offset + p.size) for p in self.places.values()]
@@ -287,7 +283,7 @@ class Staging:
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of `size` bytes: at `offset` of a buffer, and at `staged` of the staging buffer."""
+    """A copy of `size` bytes between `offset` of a buffer and `staged` of the staging buffer."""
 
     name: str
     offset: int
@@ -306,7 +302,7 @@ def from_staging(staging: Staging, copy: Copy, view: memoryview) -> None:
 
 
 def staged(staging: Staging, copy: Copy) -> memoryview:
-    """Returns a copy's part of the staging buffer."""
+    """Returns the range of the staging buffer that a copy uses."""
     host = (c.c_char * copy.size).from_address(staging.address + copy.staged)
     return memoryview(host).cast("B")
 

@@ -1,8 +1,8 @@
 """
-Makes kernels read numbers that change from run to run from a buffer.
+Rewrites kernels to read push constants from a buffer, so that recorded commands can be reused.
 
 A command buffer contains the push constants of its dispatches, so it must be recorded again for
-other numbers. Kernels that read the numbers from a uniform buffer can reuse the commands.
+other values. Kernels that read the values from a uniform buffer can reuse the commands.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from xdsl_spirv.runtime.needs import HEADER_WORDS, rows_of
 
 def read_from_buffer(spirv: bytes, set: int, binding: int) -> bytes:
     """
-    Changes a kernel to read its push constants from a uniform buffer at a set and binding.
+    Rewrites a kernel to read its push constants from a uniform buffer at a set and binding.
 
-    The block may have only 32-bit scalars, whose offsets are the same in both.
+    The block may contain only 32-bit scalars, whose offsets are the same in both layouts.
     """
     table = grammar()
     pointer, variable, decorate = (

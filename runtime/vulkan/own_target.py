@@ -1,9 +1,9 @@
 """
-Chooses the default target: the best device of this machine.
+Selects the default target: the best device of this machine.
 
-A known target file for this device is preferred, because its schedules were measured on it; else a
-file is written from the driver's properties. Without a device, the default is the target that the
-interpreter runs fastest.
+A known target file for this device is preferred, because its schedules were measured on it.
+Otherwise a file is written from the driver's properties. Without a device, the default is the
+target that the interpreter runs fastest.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ DEFAULT_TARGET = "lavapipe"
 
 
 def own_target(device: str | None = None) -> str:
-    """Returns the target, a name or a path, for the device of that name, or for the best one."""
+    """Returns the target (a name or a path) for the named device, or for the best one."""
     return _target_of(device or os.environ.get(VARIABLE))
 
 
 @cache
 def _target_of(name: str | None) -> str:
-    """Finds the target once for each process, because querying a driver starts another process."""
+    """Returns the target, cached in this process, because querying a driver starts a process."""
     if name is not None and name.partition(":")[0] != "vulkan":
         return DEFAULT_TARGET
     number = None if name is None else parse_name(name)

@@ -1,4 +1,4 @@
-"""Records of a device's properties and features, read once for all other modules."""
+"""Reads a device's properties and features into records for all other modules."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ KINDS: dict[int, str] = {
     PhysicalDeviceType.OTHER: "other",
     PhysicalDeviceType.CPU: "CPU",
 }
-"""Kinds of devices, the best first."""
+"""Kinds of devices by VkPhysicalDeviceType, in order of preference."""
 
 OPTIONAL: dict[type[Chained], tuple[str, ...]] = {
     PhysicalDeviceSubgroupProperties: ("VK_VERSION_1_1",),
@@ -73,7 +73,7 @@ OPTIONAL: dict[type[Chained], tuple[str, ...]] = {
     PhysicalDeviceShaderCorePropertiesAMD: ("VK_AMD_shader_core_properties",),
     PhysicalDeviceShaderCoreBuiltinsPropertiesARM: ("VK_ARM_shader_core_builtins",),
 }
-"""Structures of properties, each with the version or extension that a device needs for it."""
+"""Structures of properties, with the versions or extensions that provide them."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class MemoryTypeInfo:
 
 @dataclass(frozen=True)
 class Heap:
-    """A heap of `size` bytes; `local` if it is the device's own."""
+    """A heap of `size` bytes. `local` is True for the device's own memory."""
 
     size: int
     local: bool
@@ -94,7 +94,7 @@ class Heap:
 
 @dataclass(frozen=True)
 class QueueFamily:
-    """The first queue family with compute; `timestamp_bits` is 0 if it has no timestamps."""
+    """The first queue family with compute. `timestamp_bits` is 0 if it has no timestamps."""
 
     index: int
     timestamp_bits: int
@@ -137,10 +137,7 @@ class DeviceInfo:
     accelerated_dot: tuple[str, ...]
     matrices: tuple[CooperativeMatrixProperty, ...]
     flexible_matrices: tuple[tuple[CooperativeMatrixProperty, int], ...]
-    """
-    VK_NV_cooperative_matrix2: the numbers of which sizes must be multiples, and a workgroup's
-    invocations.
-    """
+    """(granularities of matrix sizes, workgroup invocations) of VK_NV_cooperative_matrix2."""
     offer: features.Offer
 
     def __repr__(self) -> str:
@@ -148,7 +145,7 @@ class DeviceInfo:
 
     @property
     def limits(self) -> dict[str, int | tuple[int, int, int]]:
-        """The limits with which kernels are compared, by the names of VkPhysicalDeviceLimits."""
+        """The limits that kernels are compared with, by name in VkPhysicalDeviceLimits."""
         return {
             "maxComputeSharedMemorySize": self.workgroup_memory_bytes,
             "maxComputeWorkGroupInvocations": self.max_invocations,
@@ -164,7 +161,7 @@ class DeviceInfo:
 
     @property
     def device_memory(self) -> int:
-        """Bytes of the device's own heaps."""
+        """Total size of the device's own heaps in bytes."""
         return sum(heap.size for heap in self.heaps if heap.local)
 
 
@@ -187,9 +184,7 @@ def text_of(data: bytes) -> str:
 
 
 def component(number: int) -> str:
-    """
-    Names a VkComponentTypeKHR: `f16`, `s8`, `bf16`; or returns its number if it has no such name.
-    """
+    """Returns the name of a VkComponentTypeKHR: `f16`, `s8`, `bf16`; without a name, its value."""
     try:
         name = ComponentType(number).name
     except ValueError:

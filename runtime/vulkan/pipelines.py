@@ -1,4 +1,4 @@
-"""Compute pipelines: one for each combination of kernel, constants and subgroup size."""
+"""Creates compute pipelines, one for each combination of kernel, constants and subgroup size."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Pipeline:
 
 
 class Pipelines:
-    """The pipelines of some steps on a device; `close` destroys them."""
+    """The pipelines of some steps on a device. `close` destroys them."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class Pipelines:
         texts: bool = False,
     ):
         """
-        `full_subgroups` holds the (kernel, entry point) pairs whose workgroups consist of full
-        subgroups. With `texts`, the driver keeps its intermediate code of kernels, in addition to
+        `full_subgroups` are the (kernel, entry point) pairs whose workgroups consist of full
+        subgroups. With `texts`, the driver stores its intermediate code of kernels, in addition to
         statistics.
         """
         self.device = device
@@ -83,9 +83,9 @@ class Pipelines:
 
     def of(self, steps: Sequence[Step], kernels: Mapping[str, bytes]) -> list[Pipeline]:
         """
-        Returns for each step the pipeline of its kernel, constants and interface.
+        Returns the pipeline of each step's kernel, constants and interface.
 
-        Drivers compile a kernel for tens of milliseconds, so several threads call them.
+        Drivers compile a kernel for tens of milliseconds, so several threads compile.
         """
         shapes = [interface_of(step, kernels[step.kernel]) for step in steps]
         keys = [
@@ -109,7 +109,7 @@ class Pipelines:
             with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
                 list(pool.map(compile, missing))
         finally:
-            # If one fails, `close` destroys the pipelines that were already created.
+            # If a compilation fails, `close` destroys the pipelines that were already created.
             self.device.objects["Pipeline"] += sum(key in self._made for key, *_ in missing)
         return [self._made[key] for key in keys]
 
@@ -201,10 +201,10 @@ class Pipelines:
 
     def executables(self, pipeline: Pipeline) -> list[dict[str, int | float | bool]]:
         """
-        Returns the driver's statistics of a pipeline's code (registers, spills), one table for each
+        Returns the driver's statistics of a pipeline's code (registers, spills), one table per
         program.
 
-        Empty if the driver gives none, or statistics were off when the pipelines were made.
+        Empty if the driver gives none, or if the pipelines were created without statistics.
         """
         if not self.statistics:
             return []
@@ -219,7 +219,7 @@ class Pipelines:
         return tables
 
     def representations(self, pipeline: Pipeline) -> dict[str, str]:
-        """Returns the texts that the driver kept of a pipeline's code, by the driver's names."""
+        """Returns the texts that the driver stored for a pipeline's code, by the driver's names."""
         if not self.texts:
             return {}
         device, command = self.device, "vkGetPipelineExecutableInternalRepresentationsKHR"
@@ -229,8 +229,7 @@ class Pipelines:
                 command,
                 *(PipelineExecutableInternalRepresentationKHR, device.handle, pointer(which)),
             )
-            # Now that the sizes are known, the same records are queried again, with room for the
-            # texts.
+            # Queries the same records again, with buffers for texts of the now known sizes.
             records = array(PipelineExecutableInternalRepresentationKHR, rows)
             room = [c.create_string_buffer(record.dataSize + 1) for record in records]
             for record, text in zip(records, room, strict=True):
@@ -247,7 +246,7 @@ class Pipelines:
         return found
 
     def _programs(self, pipeline: Pipeline) -> list[PipelineExecutableInfoKHR]:
-        """Returns the programs of which a pipeline consists, as queries of the driver."""
+        """Returns the driver's programs of which a pipeline consists."""
         info = PipelineInfoKHR(pipeline=pipeline.handle)
         programs = self.device.call.all(
             "vkGetPipelineExecutablePropertiesKHR",
@@ -272,7 +271,7 @@ class Pipelines:
 
 
 Slot: TypeAlias = tuple[int, DescriptorType, int]
-"""A binding of a set: its number, the kind of its descriptors, and their count."""
+"""A binding of a set: (binding index, descriptor type, descriptor count)."""
 
 
 def interface_of(step: Step, spirv: bytes) -> tuple[tuple[Slot, ...], ...]:

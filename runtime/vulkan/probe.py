@@ -1,4 +1,4 @@
-"""A minimal kernel that tests if a device computes: y[i] = 3 x[i] + 1."""
+"""Defines a minimal kernel that tests if a device computes: y[i] = 3 x[i] + 1."""
 
 from __future__ import annotations
 
@@ -58,10 +58,7 @@ def kernel() -> bytes:
 
 
 def work(steps: int = 1, groups: int = 1) -> Work:
-    """
-    Makes work of `steps` dispatches of `groups` workgroups, one after another on the same two
-    buffers.
-    """
+    """Returns work of `steps` consecutive dispatches of `groups` workgroups on two buffers."""
     size = 4 * GROUP * groups
     x, y = ("x", "y"), ("y", "x")
     return Work(
@@ -75,7 +72,7 @@ def work(steps: int = 1, groups: int = 1) -> Work:
 
 
 def probe() -> tuple[Work, dict[str, bytes]]:
-    """Makes one dispatch from an input to an output, and the input's value."""
+    """Returns one dispatch from an input to an output, and the input's value."""
     scaling = work()
     buffers = (WorkBuffer("x", 4 * GROUP, "input"), WorkBuffer("y", 4 * GROUP, "output"))
     data = struct.pack(f"<{GROUP}I", *range(GROUP))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.program import Dispatch, Kernel, Program
 
 KEPT = 4
-"""Number of programs that stay loaded on a device."""
+"""Maximum number of programs that stay loaded on a device."""
 
 
 def work_of(program: Program) -> Work:
@@ -56,7 +56,7 @@ def work_of(program: Program) -> Work:
 
 
 def constants_of(dispatch: Dispatch, kernel: Kernel) -> tuple[tuple[int, bytes], ...]:
-    """Returns the bytes of a dispatch's specialization constants; a boolean is a VkBool32."""
+    """Returns the bytes of a dispatch's specialization constants. A boolean is a VkBool32."""
     from xdsl_spirv.runtime.elements import scalar_bytes
 
     types = {constant.id: constant.type for constant in kernel.spec_constants}
@@ -106,10 +106,10 @@ L = TypeVar("L", bound=Loaded)
 
 class Executor(Closing, ABC, Generic[L]):
     """
-    Runs programs and keeps the latest `KEPT` of them loaded, so that later calls are fast.
+    Runs programs and keeps the latest `KEPT` programs loaded, so that later calls are fast.
 
-    A program is recognised by its identity and that of its weights. If the contents of weights
-    change in place, call `drop`.
+    A program is recognized by its identity and the identity of its weights. If the contents of
+    weights change in place, call `drop`.
     """
 
     def __init__(self, timeout: float):
@@ -117,7 +117,7 @@ class Executor(Closing, ABC, Generic[L]):
         self._ready: OrderedDict[int, tuple[Program, L]] = OrderedDict()
         self._graph: GraphWork | None = None
         self._weights: dict[int, list[int]] = {}
-        """The identities of the weights of loaded programs."""
+        """Object ids of the weights of loaded programs."""
 
     @abstractmethod
     def load(self, work: Work, statistics: bool = False) -> L:
@@ -129,14 +129,14 @@ class Executor(Closing, ABC, Generic[L]):
 
     @abstractmethod
     def load_graph(self, graph: GraphWork) -> None:
-        """Loads a graph in place of the one before."""
+        """Loads a graph in place of the previous one."""
 
     @abstractmethod
     def run_graph(self, inputs: Mapping[str, bytes]) -> dict[str, bytearray]:
-        """Runs the loaded graph; returns the bytes of the outputs."""
+        """Runs the loaded graph. Returns the bytes of the outputs."""
 
     def execute_graph(self, graph: GraphWork, inputs: Mapping[str, bytes]) -> dict[str, bytearray]:
-        """Runs a graph, which stays loaded until another one runs. Raises `MisfitError`."""
+        """Runs a graph, which stays loaded until another graph runs. Raises `MisfitError`."""
         if self._graph is not graph:
             self._graph = None
             self.load_graph(graph)
@@ -144,7 +144,7 @@ class Executor(Closing, ABC, Generic[L]):
         return self.run_graph(inputs)
 
     def ready(self, program: Program) -> L:
-        """Returns the loaded program; evicts the least recently used one to make room."""
+        """Returns the loaded program. Unloads the least recently used program if necessary."""
         weights = [id(array) for array in program.weights.values()]
         if self._weights.get(id(program), weights) != weights:
             self.drop(program)
@@ -169,7 +169,7 @@ class Executor(Closing, ABC, Generic[L]):
         return self.load(work)
 
     def drop(self, program: Program) -> None:
-        """Frees everything that the device holds for a program."""
+        """Frees all device resources of a program."""
         for version in (program, *program.at_sizes):
             entry = self._ready.pop(id(version), None)
             self._weights.pop(id(version), None)
@@ -177,14 +177,14 @@ class Executor(Closing, ABC, Generic[L]):
                 self.unload(entry[1])
 
     def forget(self, loaded: L) -> None:
-        """Forgets a program whose work another object frees."""
+        """Removes the record of a program whose work another object frees."""
         for key, (_, kept) in list(self._ready.items()):
             if kept is loaded:
                 del self._ready[key]
 
     def execute(self, program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """
-        Runs a program; returns its results by name.
+        Runs a program. Returns its results by name.
 
         Raises `ProgramError` for inputs that do not fit, `MisfitError` for a program that this
         device cannot run, `DeviceTimeoutError` and `DeviceLostError`.
@@ -208,17 +208,12 @@ class Executor(Closing, ABC, Generic[L]):
         return {name: bytes_of(values[name]) for name in buffers}, loaded
 
     def phases(self, program: Program, inputs: Mapping[str, Array], count: int) -> list[Phase]:
-        """
-        Returns the phases of host and device in a run: the one of median length among `count`.
-        """
+        """Returns the host and device phases of the run of median length among `count` runs."""
         given, loaded = self._given(program.function().at(inputs), inputs)
         return loaded.phases(given, count, self.timeout)
 
     def times(self, program: Program, count: int, warm_up: float = 0.0) -> list[Time]:
-        """
-        Measures each dispatch by the device's clock, in `count` runs over the present contents of
-        the buffers.
-        """
+        """Measures each dispatch by the device's clock, in `count` runs on the present buffers."""
         return self.ready(program).time(count, self.timeout, warm_up)
 
     def times_of_runs(

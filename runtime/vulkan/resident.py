@@ -1,9 +1,9 @@
 """
-Work that stays on a device from run to run, as routines that share weights and states.
+Keeps work on a device between runs, as routines that share weights and states.
 
-Runs of a routine differ in the sizes of grids, and in the copied parts of its inputs and outputs. A
-run is one submission of commands, which are recorded again only if one of these changes. Memory is
-kept as long as it is large enough.
+Runs of a routine differ in the sizes of grids, and in the copied parts of its inputs and outputs.
+A run is one submission of commands, which are recorded again only if one of these changes. Memory
+is reused while it is large enough.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from xdsl_spirv.runtime.vulkan.work import SHARED, Routine, Step
 Numbers = tuple[int, ...]
 
 Listed: TypeAlias = list[tuple[Callable[..., None], tuple[object, ...]]]
-"""The driver's functions and their arguments, in call order."""
+"""The driver's functions with their arguments, in call order."""
 
 CHANGED = (COMPUTED[0] | COPIED[0], COMPUTED[1] | COPIED[1])
-"""Barrier for memory that the last run wrote, and for copied inputs."""
+"""Barrier for memory that the previous run wrote, and for copied inputs."""
 READING = (COMPUTING[0], COMPUTING[1] | Access.UNIFORM_READ)
 
 
 class Together(Buffers):
-    """Combines `kept` buffers with `own` buffers, which may grow and belong to this object."""
+    """Combines shared buffers (`kept`) with buffers (`own`) that may grow and belong to this."""
 
     def __init__(self, kept: Buffers, own: Buffers):
         self.kept, self.own = kept, own
@@ -71,7 +71,7 @@ class Together(Buffers):
 
 
 class ResidentWork(LoadedWork):
-    """Routines loaded on a device; `close` frees everything."""
+    """Routines loaded on a device. `close` frees their resources."""
 
     kept: Buffers | None = None
 
@@ -86,7 +86,7 @@ class ResidentWork(LoadedWork):
         self._arrange(free)
 
     def _arrange(self, free: Sequence[int]) -> None:
-        """Makes memory for the buffers that may grow, and all objects that refer to it."""
+        """Allocates the buffers that may grow, and all objects that refer to them."""
         assert self.kept is not None
         work = replace(
             self.work,
@@ -111,9 +111,9 @@ class ResidentWork(LoadedWork):
 
     def place(self, sizes: Mapping[str, int], free: Sequence[int]) -> None:
         """
-        Makes room for buffers of these sizes, if they are larger than the present ones.
+        Enlarges buffers that are smaller than these sizes.
 
-        Raises `OutOfMemoryError`; the memory is then unchanged.
+        Raises `OutOfMemoryError`. The memory is then unchanged.
         """
         before = dict(self.sizes)
         self.sizes |= {n: max(size, self.sizes[n]) for n, size in sizes.items()}
@@ -129,7 +129,7 @@ class ResidentWork(LoadedWork):
             raise
 
     def _forget(self) -> None:
-        """Frees the memory that may grow, and all objects that refer to it."""
+        """Frees the buffers that may grow, and all objects that refer to them."""
         self.device.free_command_buffers(self.commands.values())
         self.commands.clear()
         if self.descriptors is not None:
@@ -148,7 +148,7 @@ class ResidentWork(LoadedWork):
         timeout: float,
     ) -> dict[str, bytearray]:
         """
-        Runs a routine with its numbers; `outputs` gives the number of bytes to return of each
+        Runs a routine with its numbers. `outputs` are the numbers of bytes to return of each
         output.
 
         Raises `DeviceTimeoutError` and `DeviceLostError`, after which the device must be closed.
@@ -198,18 +198,18 @@ class Call:
     """The arguments of a step's commands, converted to the driver's types."""
 
     handle: int
-    """The pipeline."""
+    """Handle of the pipeline."""
     pipeline: tuple[object, ...]
     sets: tuple[object, ...]
     push: tuple[object, ...]
     grid: tuple[c.c_uint32, c.c_uint32, c.c_uint32]
     is_ordered: bool
     kept: tuple[object, ...]
-    """The objects whose memory the addresses point to; they must stay alive."""
+    """The objects that own the memory of the addresses, and must stay alive."""
 
 
 class Recorder:
-    """The commands of one routine, which depend on numbers."""
+    """Records the commands of one routine, which depend on numbers."""
 
     def __init__(self, work: ResidentWork, routine: Routine):
         self.work, self.routine = work, routine
@@ -235,12 +235,12 @@ class Recorder:
         self.outside: list[Copy] = []
         """The copies from and to the staging buffer."""
         self._empty: frozenset[int] = frozenset()
-        """The steps whose grids are empty for the latest numbers."""
+        """Indices of the steps whose grids are empty for the latest numbers."""
         self._listed: dict[frozenset[int], Listed] = {}
         """Recorded calls, by the set of empty steps."""
 
     def arrange(self) -> None:
-        """Updates the calls for new descriptor sets and sizes; drops all recorded commands."""
+        """Updates the calls for new descriptor sets and sizes. Discards all recorded commands."""
         self._recorded = None
         self._listed.clear()
         work, first = self.work, self.routine.first
@@ -273,10 +273,7 @@ class Recorder:
         )
 
     def copies(self, moved: Sequence[int]) -> tuple[list[Copy], list[Copy]]:
-        """
-        Returns copies between the staging buffer and each input and output. The offsets leave room
-        for the largest sizes.
-        """
+        """Returns copies through the staging buffer, with offsets for the largest sizes."""
         inside: list[Copy] = []
         outside: list[Copy] = []
         at = 0
@@ -334,7 +331,7 @@ class Recorder:
             function(*arguments)
 
     def _list_calls(self, commands: c.c_void_p) -> Listed:
-        """Lists the driver's functions with their arguments; a step with an empty grid has none."""
+        """Lists the driver's functions with arguments, without steps that have empty grids."""
         listed: Listed = []
         steps = self.work.work.steps[self.routine.first : self.routine.end]
         waits = False

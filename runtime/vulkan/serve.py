@@ -1,5 +1,5 @@
 """
-The process that a `Worker` starts: opens one device, and serves requests for it.
+Runs as the process that a `Worker` starts: opens one device, and answers requests for it.
 
 It is a separate program, because pickled classes must have the same module name in both processes.
 """
@@ -23,7 +23,7 @@ from xdsl_spirv.runtime.vulkan.worker import Offered
 
 
 class _Server:
-    """The server: holds one device, and work by number."""
+    """The server, with one device and loaded work by index."""
 
     def __init__(self) -> None:
         self.works: dict[int, LoadedWork] = {}
@@ -130,7 +130,7 @@ def main() -> None:
         except MemoryError:
             return ("error", ("OutOfMemoryError", "out of memory", "the driver's process", ""))
         except Exception as error:
-            # An unexpected exception: the caller raises it, and this process continues.
+            # The caller raises the unexpected exception, and this process continues.
             return ("fault", (_error_text(error), traceback.format_exc()))
 
     serve(answer, last=lambda message: message[0] == "close")

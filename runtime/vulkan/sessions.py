@@ -1,11 +1,11 @@
 """
-Sessions on a Vulkan device: convert a program's functions to routines, and inputs to numbers.
+Opens sessions on a Vulkan device: converts functions to routines, and inputs to numbers.
 
 Everything that depends on sizes is an expression of a few names. A function's distinct expressions
-are parsed once and evaluated together at each run; for equal sizes, nothing else is repeated.
-Buffers get room for the greatest sizes that the caller's numbers allow for the present input sizes,
-so that the next token needs no new memory. Numbers in push constants are inputs of a routine, so
-that its commands do not depend on them.
+are parsed once and evaluated together at each run. For equal sizes, nothing else is repeated.
+Buffers are allocated for the largest sizes that the caller's numbers permit for the present input
+sizes, so that the next token needs no new memory. Numbers in push constants are inputs of a
+routine, so that its commands do not depend on them.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 Sizes = Mapping[str, int]
 
 GREATEST = (1 << 31) - 1
-"""Largest value of a number that the caller gives."""
+"""Maximum value of a number that the caller gives."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """An output buffer. A negative size s stands for the function's number -1 - s."""
+    """An output buffer. A negative size s stands for the function's number of index -1 - s."""
 
     buffer: Buffer
     name: str
@@ -55,21 +55,19 @@ class Output:
         return dtype_of(self.buffer.type)
 
     def shape(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the shape for values of the function's expressions."""
+        """Returns the shape for these values of the function's expressions."""
         return tuple(size if size >= 0 else numbers[-1 - size] for size in self.sizes)
 
 
 @dataclass(frozen=True)
 class Block:
-    """
-    Push constants of dispatches: constant values, and (offset, index) of the function's numbers.
-    """
+    """Push constants of dispatches: constant bytes, and (offset, index of the number)."""
 
     constant: bytes
     numbers: tuple[tuple[int, int], ...]
 
     def pack(self, numbers: tuple[int, ...]) -> bytes:
-        """Packs the block for values of the function's expressions, as unsigned integers."""
+        """Packs the block for these values of the function's expressions, as unsigned integers."""
         block = bytearray(self.constant)
         for offset, number in self.numbers:
             struct.pack_into("<I", block, offset, numbers[number] & 0xFFFFFFFF)
@@ -77,21 +75,21 @@ class Block:
 
 
 class FunctionPlan:
-    """A function's expressions, and the routine that takes their values."""
+    """A function's expressions, and the routine that receives their values."""
 
     def __init__(self, program: Program, first: int):
         self.program, self.first = program, first
         manifest = program.manifest
         if manifest.loops:
             raise ProgramError(
-                "a session on a device records a function once, but this one has a loop",
+                "a session on a device does not support a function with a loop",
                 f"function {manifest.function!r}",
                 "run the program without a session, or on the interpreter",
             )
         self.prefix = f"{manifest.function}/"
         self.own = [b for b in manifest.buffers if b.kind not in (*SHARED, "scalar")]
         self.same_kind: dict[tuple[tuple[Number, ...], str], tuple[Buffer, list[str]]] = {}
-        """Groups of buffers of the same shape and type: the first one, and the names of all."""
+        """Groups of buffers with equal shape and type: the first one, and all names."""
         for b in self.own:
             _, same_kind = self.same_kind.setdefault((b.shape, b.type), (b, []))
             same_kind.append(self.name(b))
@@ -101,9 +99,9 @@ class FunctionPlan:
         self.texts: dict[str, int] = {}
         grids: list[tuple[int, int, int]] = []
         self.blocks: dict[Block, str] = {}
-        """Buffers by the push constants that they contain."""
+        """Buffer names by the push constants that they contain."""
         self.numbered: dict[int, str] = {}
-        """Buffers by the dispatches that read their push constants from them."""
+        """Names of the buffers that contain push constants, by dispatch index."""
         for step, dispatch in enumerate(manifest.dispatches, first):
             for axis, count in enumerate(dispatch.grid):
                 if isinstance(count, str):
@@ -116,7 +114,7 @@ class FunctionPlan:
             for b in manifest.outputs
         ]
         self.following: dict[tuple[tuple[int, ...], str], list[str]] = {}
-        """Buffers whose sizes depend on the caller's numbers: sizes and type, and names."""
+        """Names of buffers whose sizes depend on the caller's numbers, by (sizes, type)."""
         for b in self.own:
             if self._follows(b):
                 key = tuple(map(self._number_or_size, b.shape)), b.type
@@ -131,7 +129,7 @@ class FunctionPlan:
         )
         self.placed: dict[str, int] = {}
         self.fitting: set[tuple[int, ...]] = set()
-        """Sizes of inputs for which there is room, for all numbers of the caller."""
+        """Input sizes for which memory is allocated, for any of the caller's numbers."""
 
     def _number(self, text: str) -> int:
         return self.texts.setdefault(text, len(self.texts))
@@ -146,10 +144,7 @@ class FunctionPlan:
         return size if isinstance(size, int) else -1 - self._number(size)
 
     def sizes_of(self, numbers: tuple[int, ...], names: Collection[str]) -> tuple[int, ...]:
-        """
-        Returns the bytes of the named outputs for values of the function's expressions, and 0 for
-        others.
-        """
+        """Returns the bytes of each output for these values, and 0 for outputs not in `names`."""
         return tuple(
             prod(o.shape(numbers)) * o.dtype.itemsize if o.buffer.name in names else 0
             for o in self.outputs
@@ -159,7 +154,7 @@ class FunctionPlan:
         return any(name in self.scalars for size in buffer.shape for name in names_in(size))
 
     def name(self, buffer: Buffer) -> str:
-        """Returns a buffer's name on the device: prefixed, unless functions share the buffer."""
+        """Returns a buffer's name on the device, with a prefix if functions do not share it."""
         return buffer.name if buffer.kind in SHARED else self.prefix + buffer.name
 
     def steps(self) -> list[Step]:
@@ -196,10 +191,7 @@ class FunctionPlan:
         return self.numbers(*(sizes[name] for name in self.names))
 
     def bytes(self, buffer: Buffer, sizes: Sizes) -> int:
-        """
-        Returns the bytes of a buffer; raises `ProgramError` for sizes that exceed the integers of
-        kernels.
-        """
+        """Returns a buffer's size in bytes. Raises `ProgramError` if kernels cannot count it."""
         place = f"buffer {buffer.name!r}"
         shape = [evaluate(size, sizes, place) for size in buffer.shape]
         if min(shape, default=0) < 0 or prod(shape) > MAX_ELEMENTS:
@@ -213,7 +205,7 @@ class FunctionPlan:
         return prod(shape) * dtype_of(buffer.type).itemsize
 
     def larger(self, sizes: Sizes) -> dict[str, int]:
-        """Returns the new bytes of the buffers that are too small; usually there are none."""
+        """Returns the new sizes in bytes of the buffers that are too small, usually none."""
         dims = tuple(sizes[name] for name in self.names if name not in self.scalars)
         numbers = self.values(sizes)
         wanted: dict[str, int] = {}
@@ -230,7 +222,7 @@ class FunctionPlan:
         return {name: size for name, size in wanted.items() if size > self.placed.get(name, -1)}
 
     def _roomy(self, sizes: Sizes) -> Sizes:
-        """Rounds the sizes of inputs up to powers of two, so that memory is seldom reallocated."""
+        """Rounds the sizes of inputs up to powers of two, so that memory is rarely reallocated."""
         dims = [name for name in self.names if name not in self.scalars]
         roomy = {**sizes, **{name: 1 << max(sizes[name] - 1, 0).bit_length() for name in dims}}
         try:
@@ -241,7 +233,7 @@ class FunctionPlan:
         return roomy if self._is_allowed(roomy) else sizes
 
     def _most(self, buffer: Buffer, sizes: Sizes) -> int:
-        """Returns the most bytes of a buffer, for any number that the caller may give."""
+        """Returns the maximum size of a buffer in bytes, for any of the caller's numbers."""
         least = self.bytes(buffer, sizes)
         if not self._follows(buffer):
             return least
@@ -250,7 +242,7 @@ class FunctionPlan:
                 try:
                     least = max(least, self.bytes(buffer, {**sizes, name: end}))
                 except ProgramError:
-                    # Sizes for which a run would be refused.
+                    # A run with these sizes would be refused.
                     continue
         return least
 
@@ -261,16 +253,14 @@ class FunctionPlan:
         )
 
     def _end(self, name: str, sizes: Sizes) -> int:
-        """
-        Returns the greatest value of a number that the function's limits allow for the other sizes.
-        """
+        """Returns the maximum of a number under the function's limits, for the other sizes."""
 
         def is_allowed(value: int) -> bool:
             return self._is_allowed({**sizes, name: value})
 
         low = sizes[name]
         if is_allowed(GREATEST) or not is_allowed(low):
-            # Without a limit there is room to grow.
+            # Without a limit, the buffer gets space to grow.
             return 2 * low
         high = GREATEST
         while high - low > 1:
@@ -280,7 +270,7 @@ class FunctionPlan:
 
 
 def bytes_at(shape: tuple[int, ...], numbers: tuple[int, ...], type: str) -> int:
-    """Returns the bytes of a shape; a size of -1 - n stands for `numbers[n]`."""
+    """Returns the bytes of a shape. A size of -1 - n stands for `numbers[n]`."""
     sizes = [size if size >= 0 else numbers[-1 - size] for size in shape]
     if min(sizes, default=0) < 0 or prod(sizes) > MAX_ELEMENTS:
         raise ProgramError(
@@ -298,7 +288,7 @@ def _name_numbered(kernel: str) -> str:
 
 
 def _place_of_numbers(dispatch: Dispatch) -> tuple[int, int]:
-    """Returns a set and a binding that the kernel does not use."""
+    """Returns a (set, binding) that the kernel does not use."""
     last = max((b.set for b in dispatch.bindings), default=0)
     return last, 1 + max((b.binding for b in dispatch.bindings if b.set == last), default=-1)
 
@@ -312,7 +302,7 @@ def _without_numbers(dispatch: Dispatch) -> Dispatch:
 
 
 class VulkanSession(Session):
-    """A session on an open device, which it closes if `owns` is set."""
+    """A session on an open device, which the session closes if `owns` is True."""
 
     def __init__(self, program: Program, device: VulkanDevice | IsolatedDevice, owns: bool = False):
         super().__init__(program)
@@ -331,7 +321,7 @@ class VulkanSession(Session):
             raise
 
     def _work(self) -> Work:
-        """Makes one work of all functions, with each buffer as small as possible."""
+        """Returns one work of all functions, with each buffer as small as possible."""
         buffers: dict[str, WorkBuffer] = {}
         manifest = self.program.manifest
         for plan in self.functions.values():
@@ -407,7 +397,7 @@ class VulkanSession(Session):
     def _refuse(self, checks: Checks | None) -> None:
         if checks is not None:
             raise ProgramError(
-                "a device does not check for undefined behaviour", "", "run on the interpreter"
+                "a device cannot check for undefined behaviour", "", "run on the interpreter"
             )
 
     def _read(self) -> dict[str, Array]:
@@ -424,7 +414,7 @@ class VulkanSession(Session):
             self.loaded.write(name, bytes_of(array), self.device.timeout)
 
     def close(self) -> None:
-        """Frees everything that the session holds on the device; closing twice does nothing."""
+        """Frees the session's device resources. Does nothing if called again."""
         if self.loaded is not None:
             self.device.unload(self.loaded)
         self.loaded = None

@@ -1,9 +1,9 @@
 """
-A driver's statistics of a kernel's code, in terms that do not depend on the driver.
+Reads a driver's statistics of a kernel's code, in terms that do not depend on the driver.
 
-VK_KHR_pipeline_executable_properties leaves the statistics and their names to the driver. The names
-here are used by NVIDIA's driver, Mesa's (RADV, ANV, NVK, Turnip) and AMD's; a missing statistic is
-None and is ignored.
+VK_KHR_pipeline_executable_properties leaves the statistics and their names to the driver. The
+names here are from the drivers of NVIDIA, Mesa (RADV, ANV, NVK, Turnip) and AMD. A missing
+statistic is None and is ignored.
 """
 
 from __future__ import annotations
@@ -31,25 +31,22 @@ NAMES: dict[str, tuple[str, ...]] = {
     "instructions": ("instructions", "instruction count"),
     "cycles": ("latency", "cycles", "cycle count", "static cycle count"),
 }
-"""For each field of `Resources`, the statistics that may give it, in lower case."""
+"""For each field of `Resources`, the names of statistics that give it, in lower case."""
 
 
 OF_32_BITS = 1 << 32
-"""
-Modulus for statistics: NVIDIA's driver 580 leaves the upper half of a local memory's size
-undefined.
-"""
+"""Modulus for statistics, because NVIDIA's driver 580 leaves the upper half undefined."""
 
 
 @dataclass(frozen=True)
 class Resources:
     """
-    Resources of a kernel; None where a driver does not report them.
+    Resources of a kernel, None where a driver does not report them.
 
-    Registers of an invocation, spilled values (or bytes, if a driver reports only those), bytes of
-    Workgroup memory, concurrent subgroups, bytes of code, bytes of private memory, instructions,
-    matrix instructions, and the driver's estimate of cycles, which can compare schedules of one
-    kernel but not different kernels.
+    The fields are: registers of an invocation, spilled values (or bytes, if a driver reports only
+    bytes), bytes of Workgroup memory, concurrent subgroups, bytes of code, bytes of private
+    memory, instructions, matrix instructions, and the driver's estimate of cycles. The estimate
+    can compare schedules of one kernel but not different kernels.
     """
 
     registers: int | None = None
@@ -78,7 +75,7 @@ class Resources:
 
 
 def resources_of(table: Mapping[str, int | float | bool]) -> Resources:
-    """Reads a program's statistics; takes the largest of several with the same meaning."""
+    """Reads a program's statistics. Uses the largest of several statistics with one meaning."""
     small = {name.strip().lower(): int(value) % OF_32_BITS for name, value in table.items()}
     figures = {
         name: max((small[key] for key in known if key in small), default=None)
@@ -90,7 +87,7 @@ def resources_of(table: Mapping[str, int | float | bool]) -> Resources:
 
 
 def heaviest(tables: Iterable[Mapping[str, int | float | bool]]) -> Resources:
-    """Returns the largest of each resource over programs, but the smallest number of subgroups."""
+    """Returns the largest value of each resource over programs, but the fewest subgroups."""
     resources = [resources_of(table) for table in tables]
     figures: dict[str, int | None] = {}
     for name in (one.name for one in fields(Resources)):
@@ -102,11 +99,12 @@ def heaviest(tables: Iterable[Mapping[str, int | float | bool]]) -> Resources:
 
 def problem(used: Resources, least: Resources, room: int) -> str:
     """
-    Returns the reason why a kernel is not worth timing, by its resources; empty if there is none.
+    Returns the reason why a kernel's resources make timing it useless, "" if there is none.
 
-    `least` are the resources of a kernel that is known to be fast: a kernel is timed if it spills
+    `least` are the resources of a kernel that is known to be fast. A kernel is timed if it spills
     no more, uses no more Workgroup memory, and has as many concurrent subgroups. `room` is the
-    Workgroup memory in bytes that a workgroup may use so that enough of them share a compute unit.
+    Workgroup memory in bytes that a workgroup may use so that enough workgroups share a compute
+    unit.
     """
     if (used.spilled or 0) > (least.spilled or 0):
         registers = f" beside its {used.registers} registers" if used.registers else ""
@@ -114,24 +112,23 @@ def problem(used: Resources, least: Resources, room: int) -> str:
     held = used.workgroup_bytes or 0
     if held > max(room, least.workgroup_bytes or 0):
         return (
-            f"uses {held} bytes of Workgroup memory, but at most {room} leave room for "
-            "another workgroup"
+            f"uses {held} bytes of Workgroup memory, but a second workgroup fits only up to {room}"
         )
     if used.subgroups is not None and least.subgroups is not None:
         if 2 * used.subgroups < least.subgroups:
-            return f"allows {used.subgroups} concurrent subgroups, not {least.subgroups}"
+            return f"permits {used.subgroups} concurrent subgroups, fewer than {least.subgroups}"
     return ""
 
 
 MATRIX = re.compile(r"\bv_s?wmmac?_|\bdpas|\b[HIDB]MMA\b|\b[hidb]mma\b")
-"""Matches instructions on cooperative matrices in the machine code of AMD, Intel and NVIDIA."""
+"""Pattern of cooperative-matrix instructions in the machine code of AMD, Intel and NVIDIA."""
 
 
 @dataclass(frozen=True)
 class Code:
     """
-    A kernel compiled by a driver: the seconds of compiling, statistics of each program, and its
-    texts (the last one is machine code), or the reason why there is no code.
+    A kernel compiled by a driver: the compile time in seconds, statistics of each program, and its
+    texts (machine code last), or the reason why there is no code.
     """
 
     kernel: str
@@ -146,12 +143,12 @@ class Code:
 
     @property
     def assembly(self) -> str:
-        """The machine code as text; empty if the driver does not provide it."""
+        """The machine code as text, "" if the driver does not provide it."""
         shown = [text for name, text in self.texts.items() if "assembly" in name.lower()]
         return shown[-1] if shown else ""
 
     @property
     def matrix_instructions(self) -> int | None:
-        """Number of matrix instructions; None if the driver does not provide machine code."""
+        """Number of matrix instructions, None if the driver does not provide machine code."""
         text = self.assembly
         return sum(1 for line in text.splitlines() if MATRIX.search(line)) if text else None

@@ -1,8 +1,8 @@
 """
-Work for a device, as plain data: buffers of bytes, kernels, and steps that run the kernels.
+Defines work for a device as plain data: buffers of bytes, kernels, and steps that run the kernels.
 
-It does not depend on program.json, so that it can be sent to a worker process in one piece, and
-tools can make it from other kernels.
+It does not depend on program.json, so that it can be sent to a worker process, and tools can
+create it from other kernels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SHARED = ("weight", "state")
 
 
 Matrix: TypeAlias = tuple[str, tuple[int, int], str]
-"""A cooperative matrix: its use (A, B, Acc), rows and columns, and the type of its components."""
+"""A cooperative matrix: (use (A, B, Acc), rows, columns, component type)."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class WorkBuffer:
 
 @dataclass(frozen=True)
 class Bound:
-    """An image or a sampler at a set, a binding and an index there; `buffer` has the texels."""
+    """An image or a sampler at a set, a binding and an array index. `buffer` has the texels."""
 
     set: int
     binding: int
@@ -46,11 +46,12 @@ class Bound:
 @dataclass(frozen=True)
 class Step:
     """
-    One dispatch, which sees all writes of earlier ones.
+    One dispatch, which sees all writes of earlier steps.
 
-    `bindings` are (set, binding, buffer's name), `constants` the bytes of specialization constants
-    by their id, `push` the block of push constants, `addresses` the (offset, buffer's name) at
-    which the block gets a buffer's device address.
+    - `bindings`: (set, binding, buffer name).
+    - `constants`: bytes of specialization constants by id.
+    - `push`: the block of push constants.
+    - `addresses`: (offset, buffer name) at which the block contains a buffer's device address.
     """
 
     kernel: str
@@ -61,11 +62,11 @@ class Step:
     push: bytes = b""
     addresses: tuple[tuple[int, str], ...] = ()
     once: bool = False
-    """True if it runs only before the first run; its results stay."""
+    """True if it runs only before the first run, and its results remain."""
     numbers: tuple[int, int, str] | None = None
-    """Set, binding and name of the uniform buffer that the kernel reads instead of `push`."""
+    """(set, binding, name) of the uniform buffer that the kernel reads instead of `push`."""
     images: tuple[Bound, ...] = ()
-    """Images, whose texels are in buffers, and samplers; they are not in `bindings`."""
+    """Images and samplers, which are not in `bindings`. Texels are in buffers."""
 
     @property
     def buffers(self) -> list[str]:
@@ -76,7 +77,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor at a binding of set `set`, with its elements' numpy name, and its extents."""
+    """A tensor at a binding of set `set`, with numpy's name of its elements, and its sizes."""
 
     element: str
     extents: tuple[int, ...]
@@ -86,7 +87,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class GraphWork:
-    """A graph of operators (SPV_ARM_graph), and the bytes of its constants by their ids."""
+    """A graph of operators (SPV_ARM_graph), and the bytes of its constants by id."""
 
     code: bytes
     entry_point: str
@@ -98,15 +99,15 @@ class GraphWork:
 TENSOR_FORMATS = {
     **{"bool": 1000460000, "int8": 14, "int16": 75, "int32": 99, "float16": 76, "float32": 100}
 }
-"""Maps numpy's name of a tensor's elements to a VkFormat."""
+"""VkFormat of a tensor's elements, by numpy's type name."""
 
 
 @dataclass(frozen=True)
 class Routine:
     """
-    Steps that run together, from `first` up to `end`, with numbers that differ from run to run.
+    Steps from index `first` up to `end` that run together, with numbers that differ between runs.
 
-    `grids` are (step, axis, index of the number). `inputs` and `outputs` are buffers.
+    `grids` are (step index, axis, index of the number). `inputs` and `outputs` are buffers.
     """
 
     first: int
@@ -119,7 +120,7 @@ class Routine:
 @dataclass(frozen=True)
 class Work:
     """
-    Steps in order; `subgroup_size` is the size for which every kernel was compiled, None for any.
+    Steps in order. `subgroup_size` is the size for which every kernel was compiled, None for any.
 
     With `routines`, these are run one by one, and buffers that they do not share may grow.
     """
@@ -129,9 +130,9 @@ class Work:
     steps: tuple[Step, ...]
     subgroup_size: int | None = None
     target: str = ""
-    """The target for which it was compiled, for messages."""
+    """The target for which the work was compiled, for messages."""
     component_map: str | None = None
-    """The target whose component map kernels rely on, if any."""
+    """The target on whose component map kernels depend, or None."""
     weights: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
     """Bytes of weights, and the initial contents of states."""
     routines: Mapping[str, Routine] = field(default_factory=dict[str, Routine])
@@ -149,8 +150,7 @@ class Work:
 
     def lifetimes(self) -> dict[str, tuple[int, int]]:
         """
-        Returns the first and the last step that use each temporary; all steps for results that are
-        computed once.
+        Returns (first step, last step) of each temporary; all steps for results computed once.
         """
         spans: dict[str, tuple[int, int]] = {}
         temporary = {buffer.name for buffer in self.named("temporary")}

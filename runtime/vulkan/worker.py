@@ -2,8 +2,8 @@
 Runs a device in a separate process, which may crash or hang without harm to the caller.
 
 Drivers crash and hang on bad kernels. `open_isolated` starts a process that opens the device and
-works like `VulkanDevice`; answers come back through a pipe. If it dies or is late, the caller gets
-an error, and the process is ended.
+works like `VulkanDevice`. Answers come back through a pipe. If the process dies or is late, the
+caller gets an error, and the process is killed.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ STAGES = {
 """Descriptions of requests that may take long."""
 
 START_SECONDS = 60.0
-"""Seconds for opening the device and making pipelines, in addition to the device's own time."""
+"""Seconds for opening the device and creating pipelines, in addition to the device's own time."""
 
 
 class WorkerFault(Exception):
     """
-    The other process raised an unexpected exception: a defect of this package.
+    Raised for an unexpected exception of the worker process, a defect of this package.
 
-    `remote` is the other process's traceback, which is shown after this one's.
+    `remote` is the worker's traceback, which is printed after this process's traceback.
     """
 
     def __init__(self, what: str, said: str, remote: str):
@@ -60,7 +60,7 @@ class WorkerFault(Exception):
 
 
 class RemoteWork:
-    """Work that is loaded in the other process."""
+    """Work that is loaded in the worker process."""
 
     def __init__(self, worker: Worker, number: int):
         self.worker, self.number = worker, number
@@ -106,12 +106,12 @@ class RemoteWork:
 
 
 class Worker(Process):
-    """Runs another process that opens a device and answers calls; it is ended when it fails."""
+    """A process that opens a device and answers calls. It is killed when it fails."""
 
     def __init__(self, launcher: Sequence[str] = ()) -> None:
-        """`launcher` is a command that starts the process on a different Vulkan loader."""
+        """Starts the process. `launcher` is a command prefix, for another Vulkan loader."""
         if not launcher:
-            # If there is no loader, this raises an error before a process is started.
+            # Raises an error before a process is started if there is no loader.
             open_library()
         # Shims print every unknown call, although drivers do not need the results.
         quiet = bool(launcher)
@@ -119,9 +119,9 @@ class Worker(Process):
 
     def call(self, what: str, *arguments: Any, seconds: float = 0.0) -> Any:
         """
-        Calls a function in the other process, within `seconds` plus `START_SECONDS`.
+        Calls a function in the worker process, within `seconds` plus `START_SECONDS`.
 
-        Raises the exception of the other process (`WorkerFault` for unexpected ones),
+        Raises the exception of the worker process (`WorkerFault` for unexpected ones),
         `DeviceLostError` if it died, and `DeviceTimeoutError` if it is late.
         """
         try:
@@ -133,7 +133,7 @@ class Worker(Process):
             raise DeviceTimeoutError(
                 f"the driver did not answer within {START_SECONDS + seconds:g} s",
                 what,
-                "it may hang on a kernel: look for the cause on the interpreter",
+                "a kernel may hang: run the program on the interpreter to find the cause",
             ) from None
         if kind == "error":
             raise rebuilt(*value)
@@ -142,7 +142,7 @@ class Worker(Process):
         return value
 
     def close(self) -> None:
-        """Lets the process free everything and end; closing twice does nothing."""
+        """Lets the process free its resources and end. Does nothing if called again."""
         if self.alive:
             with contextlib.suppress(VulkanError):
                 self.call("close")
@@ -151,18 +151,20 @@ class Worker(Process):
 
 
 def _lost(how: str, what: str) -> DeviceLostError:
-    """Makes the error for a process that died while it did `what`."""
+    """Returns the error for a worker process that died during the stage `what`."""
     remedy = (
         "the driver may crash on a kernel: run the program with `--device interpreter "
         "--sanitize all`, and validate its kernels with `xdsl-spirv validate`"
     )
     if how == signal.SIGKILL.name:
-        remedy = "a user ended it, or the system did for lack of memory: use smaller inputs"
+        remedy = (
+            "a user killed the process, or the system did for lack of memory: use smaller inputs"
+        )
     return DeviceLostError(f"the driver's process died ({how})", what, remedy)
 
 
 class IsolatedDevice(Executor[RemoteWork]):
-    """A `VulkanDevice` in a worker process; a context manager."""
+    """A `VulkanDevice` in a worker process. A context manager."""
 
     def __init__(
         self, name: str | None, timeout: float, validation: bool | None, graphs: bool = False
@@ -198,11 +200,11 @@ class IsolatedDevice(Executor[RemoteWork]):
 
     @property
     def messages(self) -> list[str]:
-        """Returns the validation layer's messages in the other process."""
+        """The validation layer's messages in the worker process."""
         return self.worker.call("messages")
 
     def close(self) -> None:
-        """Lets the process free everything and end; closing twice does nothing."""
+        """Lets the process free its resources and end. Does nothing if called again."""
         self.worker.close()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -213,7 +215,7 @@ class IsolatedDevice(Executor[RemoteWork]):
 
 @dataclass(frozen=True)
 class Offered:
-    """The loader, and the devices that it offers."""
+    """The loader, and the devices that it lists."""
 
     loader: str
     loader_version: tuple[int, int, int]
@@ -244,12 +246,12 @@ def open_isolated(
     validation: bool | None = None,
     graphs: bool = False,
 ) -> IsolatedDevice:
-    """Opens a device in a separate process; raises the errors of `open_device`."""
+    """Opens a device in a separate process. Raises the errors of `open_device`."""
     return IsolatedDevice(name, timeout, validation, graphs)
 
 
 def rebuilt(kind: str, cause: str, place: str, remedy: str) -> ProgramError:
-    """Rebuilds an error of the other process."""
+    """Recreates an error of the worker process."""
     kind_of_error = getattr(errors, kind, None)
     if isinstance(kind_of_error, type) and issubclass(kind_of_error, VulkanError):
         return kind_of_error(cause, place, remedy)

@@ -63,7 +63,7 @@ def test_dispatches_do_not_grow_with_the_steps(program: Program):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"first": 99}, "a loop contains dispatches of another loop, or ones that do not exist"),
+        ({"first": 99}, "a loop contains dispatches of another loop, or dispatches that do not"),
         ({"dispatches": 0}, "a loop has no dispatches"),
         ({"steps": "frames"}, "there is no size 'frames'"),
         ({"counter": "x_0"}, "the counter 'x_0' has the name of a size"),

@@ -100,7 +100,11 @@ def test_the_heaviest_of_several_programs():
         (Resources(99, 0, 24576), Resources(99, 0, 9000), ""),
         # The default uses as many registers, so that they are not the cause.
         (Resources(99, 0, 30000), Resources(99, 0, 30000), ""),
-        (Resources(subgroups=3), Resources(subgroups=8), "allows 3 concurrent subgroups, not 8"),
+        (
+            Resources(subgroups=3),
+            Resources(subgroups=8),
+            "permits 3 concurrent subgroups, fewer than 8",
+        ),
         (Resources(subgroups=4), Resources(subgroups=8), ""),
         (Resources(), Resources(253, 0, 18432, 8), ""),
     ],
