@@ -66,9 +66,7 @@ FLEXIBLE = Feature(
 
 
 def parse_name(name: str) -> int | None:
-    """
-    Parses a device name: 2 for `vulkan:2`, None for `vulkan`. Otherwise raises `ProgramError`.
-    """
+    """Parses a device name: 2 for `vulkan:2`, None for `vulkan`, otherwise `ProgramError`."""
     base, colon, number = name.partition(":")
     if base != NAME or (colon and not number.isdecimal()):
         remedy = "write vulkan or vulkan:N"

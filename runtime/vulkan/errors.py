@@ -8,9 +8,9 @@ from xdsl_spirv.runtime.vulkan.enums import Result
 REMEDIES = {
     Result.ERROR_OUT_OF_HOST_MEMORY: "free memory of this machine, or use smaller buffers",
     Result.ERROR_OUT_OF_DEVICE_MEMORY: "use smaller buffers, or end other users of the device",
-    Result.ERROR_INITIALIZATION_FAILED: "the driver may not match the device: run `xdsl-spirv doctor`",
-    Result.ERROR_DEVICE_LOST: "a kernel crashed the device or ran too long: open the device again, and "
-    "run the program with `--device interpreter --sanitize all` to look for the cause",
+    Result.ERROR_INITIALIZATION_FAILED: "the driver may be wrong: run `xdsl-spirv doctor`",
+    Result.ERROR_DEVICE_LOST: "a kernel crashed the device or ran too long: open the device "
+    "again, and run the program with `--device interpreter --sanitize all` to look for the cause",
     Result.ERROR_LAYER_NOT_PRESENT: "install the layer, or set VK_LAYER_PATH to its folder",
     Result.ERROR_EXTENSION_NOT_PRESENT: "update the driver",
     Result.ERROR_FEATURE_NOT_PRESENT: "update the driver, or compile for another target",

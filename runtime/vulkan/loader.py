@@ -113,9 +113,7 @@ class Commands:
         return result
 
     def quick(self, name: str) -> Any:
-        """
-        Returns a command without result as a fast unchecked function, which holds Python's lock.
-        """
+        """Returns a command without result as a fast, unchecked function under Python's lock."""
         return c.PYFUNCTYPE(None)(self._address(name))
 
     @staticmethod
