@@ -1,7 +1,8 @@
 """
-Reads targets: a JSON file for each device, read once into typed records. Passes never check a
-device's name; they read numbers from a `Target`. A new device is a new file here, or any file whose
-path is given instead of a name.
+Reads target files: a JSON file for each device becomes typed records.
+
+Passes never check a device's name; they read the numbers of a `Target`. A new device is a new file
+in this folder, or any file whose path is given instead of a name.
 """
 
 from __future__ import annotations
@@ -22,15 +23,12 @@ from xdsl_spirv.targets.model import Fit, Model, read_model
 SCHEMA_VERSION = 1
 
 MAX_BYTES = 1 << 20
-"""Largest size of a target file; the largest here has 20 kB."""
+"""Maximum size of a target file. The largest file of this folder has 20 kB."""
 
 
 @dataclass(frozen=True)
 class CooperativeMatrixProperty:
-    """
-    A combination of cooperative matrices that a device supports: result (m x n) = a (m x k) * b (k
-    x n) + c.
-    """
+    """A supported combination of matrices: result (m x n) = a (m x k) * b (k x n) + c."""
 
     m: int
     n: int
@@ -57,25 +55,22 @@ class CooperativeMatrixProperty:
 CONVERSIONS = "cooperative-matrix-conversions"
 PER_ELEMENT = "cooperative-matrix-per-element-operations"
 REDUCTIONS = "cooperative-matrix-reductions"
-"""
-Features for reducing and converting whole matrices. Without them, kernels take single components or
-go through memory.
-"""
+"""Feature for reducing whole matrices. Without this feature, kernels go through memory."""
 
 DEFAULT_COPY = 100_000_000_000
-"""Bytes per second, for target files without a figure."""
+"""Default bytes per second of a copy, for target files that do not state the rate."""
 
 CORRECTIONS = (
     *("two stages", "few K tiles", "slices", "slices of few K tiles", "idle units", "rounds"),
     *("large tile", "wide tile", "subgroups", "direct", "direct, few K tiles", "rows"),
 )
-"""Terms of an estimate that a correction may scale (`passes/schedule/cost.py`)."""
+"""Terms of a time estimate that a correction factor may scale (`passes/schedule/cost.py`)."""
 
 SCALAR_RESULTS = 64
-"""Elements of a result in an invocation's registers, for target files without a figure."""
+"""Default of `Target.scalar_results`."""
 
 SCALAR_DEPTH = 16
-"""32-bit words of K that a workgroup stages at a time, for target files without a figure."""
+"""Default of `Target.scalar_depth`."""
 
 
 @dataclass(frozen=True)
@@ -83,16 +78,15 @@ class ScheduleCandidate:
     """
     A workgroup tile (rows, columns) and subgroup grid that the default heuristic may choose.
 
-    `subgroups` has rows and columns, and optionally slices of K. `direct` names the operands that
-    are packed into fragments and read without Workgroup memory, `b` or `ab`, `fragments` the
-    operands that are packed so and staged, `panels` the operands that are packed into panels
-    whatever their layout; `ahead`, `staged_ahead` (of staged operands), `stages`, `buffers`,
-    `group`, `first` and `result` are options of the schedule (docs/passes/assign-schedule.md).
-    `rates` are the TFLOPS that large contractions reach with it, by types (`f16 -> f32`); a
-    candidate with rates is for these types only. `alone` are the TFLOPS of a contraction with one
-    workgroup for each compute unit. `streams` are the TB/s at which uncached weights are read, if
-    they differ from the target's. `edges` replaces `result` for results whose edges are not whole
-    fragments.
+    - `subgroups`: rows, columns, and optionally slices of K
+    - `direct`: operands (`b` or `ab`) packed into fragments and read without Workgroup memory
+    - `fragments`, `panels`: operands packed into fragments and staged; operands packed into panels
+    - `ahead`, `staged_ahead` (for staged operands), `stages`, `buffers`, `group`, `first` and
+      `result`: options of the schedule (docs/passes/assign-schedule.md)
+    - `edges`: replaces `result` if the edges of the result are not whole fragments
+    - `rates`: TFLOPS of large contractions by types (`f16 -> f32`); excludes all other types
+    - `alone`: TFLOPS of a contraction with one workgroup for each compute unit
+    - `streams`: TB/s of reading uncached weights, if different from the target's
     """
 
     tile: tuple[int, int]
@@ -117,21 +111,22 @@ class ScheduleCandidate:
 
 @dataclass(frozen=True)
 class Residency:
-    """The Workgroup memory of a compute unit, and the number of subgroups that fill the unit."""
+    """Workgroup memory of a compute unit, and the number of subgroups that fully occupy it."""
 
     memory_bytes: int
     subgroups: int
 
     def bytes_for(self, subgroups: int) -> int:
-        """Returns the most Workgroup memory with which workgroups of `subgroups` fill a unit."""
+        """Returns the Workgroup memory that workgroups of `subgroups` may use at full occupancy."""
         return self.memory_bytes * min(subgroups, self.subgroups) // self.subgroups
 
 
 @dataclass(frozen=True)
 class Registers:
     """
-    A subgroup's registers in `bytes`, and the part `kept` that values other than fragments of
-    cooperative matrices need: kernels that leave less than that spill.
+    A subgroup's registers in bytes.
+
+    Kernels spill if matrix fragments leave less than `kept` bytes for all other values.
     """
 
     bytes: int
@@ -143,10 +138,11 @@ class Registers:
 @dataclass(frozen=True)
 class Fragment:
     """
-    The components of a matrix that each of `lanes` invocations holds, for one width of components.
-    Each bit of the invocation's number in the subgroup (`lane`) and of the component's number moves
-    the row or the column. Invocations that differ only in a lane bit without a move hold the same
-    components.
+    The components of a matrix that each of `lanes` invocations holds, for the given component
+    widths.
+
+    Each bit of the lane index (`lane`) and of the component index (`component`) adds an offset to
+    the row or the column. A lane bit without an offset means that lanes hold equal components.
     """
 
     use: str
@@ -159,11 +155,11 @@ class Fragment:
 
     @property
     def components(self) -> int:
-        """The count of components that an invocation holds."""
+        """Number of components of each invocation."""
         return self.component.size
 
     def position(self, lane: int, component: int) -> tuple[int, int]:
-        """Returns the row and column of an invocation's component."""
+        """Returns row and column of a lane's component."""
         (row, column), (more_rows, more_columns) = self.lane.at(lane), self.component.at(component)
         return row + more_rows, column + more_columns
 
@@ -171,10 +167,10 @@ class Fragment:
 @dataclass(frozen=True, repr=False)
 class Target:
     """
-    One device. Sizes are in bytes, counts in invocations or workgroups.
+    The properties of one device. Sizes are in bytes, counts in invocations or workgroups.
 
-    `subgroup_size` is the size that kernels for it are compiled for; `compute_units` is the number
-    of compute units, each of which runs workgroups by itself.
+    `subgroup_size` is the size that kernels are compiled for. `compute_units` is the number of
+    units that run workgroups independently.
     """
 
     name: str
@@ -195,60 +191,53 @@ class Target:
     cooperative_matrix_alignment: int
     cooperative_matrix: tuple[CooperativeMatrixProperty, ...]
     copy_bytes_per_second: int
-    """Bytes that a copy in the device's memory reads and writes in a second."""
+    """Bytes per second that a copy in device memory reads and writes together."""
     measured_copy: int | None
-    """Measured bytes per second of such a copy; None if `copy_bytes_per_second` is a default."""
+    """`copy_bytes_per_second` if it was measured; None if it is a default."""
     corrections: Mapping[str, float]
-    """Factors of terms of an estimate (`CORRECTIONS`), learned from measurements."""
+    """Factors for terms of a time estimate (`CORRECTIONS`), learned from measurements."""
     store_rates: Mapping[str, float]
     """
-    TB/s at which results are stored from registers: `rows` for results stored by rows, `fragments
-    32` for fragments with rows of 32 bytes. A missing entry means that the time is not estimated.
+    TB/s of storing results from registers: `rows` by rows, `fragments 32` by fragments with rows
+    of 32 bytes. The time of a store without an entry is not estimated.
     """
     streams: Mapping[str, float]
-    """TB/s by types at which tiles read uncached weights, unless a candidate has its own."""
+    """TB/s by types at which tiles read uncached weights. A candidate's `streams` override this."""
     merged_parts: Mapping[str, float]
     """
-    If an attention has more than `most` parts, with at least `elements` elements, then half as many
-    parts by larger workgroups are faster. Empty if not measured.
+    If an attention has more than `most` parts, with at least `elements` elements, then half as
+    many parts by larger workgroups are faster. Empty if not measured.
     """
     rates: Mapping[str, float]
-    """TFLOPS of the best measured kernels without cooperative matrices: `fma f32`, `dot`."""
+    """TFLOPS of the fastest measured kernels without matrix instructions: `fma f32`, `dot`."""
     even_fragments: bool
-    """
-    True if all invocations of a subgroup are known to hold equally many components of a fragment.
-    """
+    """True if all invocations of a subgroup hold equally many components of each fragment."""
     processor: bool
     """
-    True if the driver runs kernels on the CPU: one subgroup after the other, with few registers,
-    and without other work to hide waiting.
+    True if the driver runs kernels on the CPU: subgroups run in turn, and nothing hides latency.
     """
     keep_loops: bool
-    """True if loops are marked DontUnroll, because unrolling makes the driver's compiler slow."""
+    """True if loops are marked DontUnroll, because unrolling slows down the driver's compiler."""
     idle_subgroups: bool
-    """
-    True if a subgroup may skip a loop; lavapipe crashes if loops inside of a skipped one read
-    memory.
-    """
+    """True if a subgroup may skip a loop that contains another loop. lavapipe may crash then."""
     exact_division: bool
-    """
-    True if quotients are correctly rounded; Vulkan allows an error of 2.5 units in the last place.
-    """
+    """True if float division is correctly rounded. Vulkan allows 2.5 units in the last place."""
     selected_halves: bool
     """False if the driver miscompiles multiplying an f16 by a select of the same value."""
     scalar_results: int
-    """Most elements of a contraction's result that an invocation computes by multiply-adds."""
+    """Maximum elements of a contraction's result that an invocation computes by multiply-adds."""
     scalar_depth: int
     """
-    Elements of K (or words of four) that a workgroup stages at a time without matrices. Larger
-    numbers cost registers: drivers keep an address for each element that an invocation reads.
+    Elements of K (or words of four) that a workgroup without matrix instructions stages at a time.
+    Larger values need more registers: drivers hold an address for each element that an invocation
+    reads.
     """
     model: Model
-    """The constants of the time estimates."""
+    """Constants of the time estimates."""
     held_registers: int | None
     """
-    Most 32-bit registers that an invocation may use for queries and results of an attention by
-    lanes, or for steps of a product of few rows that are loaded ahead. None if not measured.
+    Maximum 32-bit registers of an invocation for queries and results of an attention by lanes, or
+    for prefetched steps of a product of few rows. None if not measured.
     """
     registers: Registers | None
     """The registers of a subgroup; None if not measured."""
@@ -256,19 +245,20 @@ class Target:
     schedules: tuple[ScheduleCandidate, ...]
     word_order: Mapping[str, tuple[int, ...]]
     """
-    The order in which matrix instructions take the words of an invocation's components, by operand
-    (`A`, `B`), if it is not the components' order. Packing words in this order avoids moves.
+    Order in which matrix instructions take the words of a lane's components, by operand (`A`,
+    `B`). Only for orders that differ from the components' order. Packing in this order avoids
+    moves.
     """
     component_map: tuple[Fragment, ...]
-    """
-    The map from components of cooperative matrices to invocations (CM-18); empty if not known.
-    """
+    """Maps components of cooperative matrices to invocations (CM-18). Empty if not known."""
 
     def __repr__(self) -> str:
         return f"<target {self.name}: {self.description}>"
 
     def properties_for(self, types: tuple[str, str, str]) -> list[CooperativeMatrixProperty]:
-        """The non-saturating combinations with these types of A, B and result (= C), best first."""
+        """
+        Returns the non-saturating combinations with these types of A, B and result, best first.
+        """
         return [
             p
             for p in self.cooperative_matrix
@@ -276,10 +266,7 @@ class Target:
         ]
 
     def fragment(self, use: str, shape: tuple[int, int], bits: int) -> Fragment | None:
-        """
-        Returns the component map of a cooperative matrix with these rows, columns and this use;
-        None if it is not known.
-        """
+        """Returns the component map for a use, a shape and a component width; None if not known."""
         for known in self.component_map:
             matrix = known.use, (known.rows, known.columns), known.lanes
             if matrix == (use, shape, self.subgroup_size) and bits in known.component_bits:
@@ -288,33 +275,35 @@ class Target:
 
 
 def names() -> list[str]:
-    """Names of the devices that this package describes."""
+    """Returns the names of the devices that this package describes."""
     return sorted(path.stem for path in Path(__file__).parent.glob("*.json"))
 
 
 _loaded: dict[str, str] = {}
-"""Target files that this process has read, by the target's name in the file."""
+"""Paths of the target files that this process has read, by the name in the file."""
 
 
 def known(name: str) -> str:
     """
-    Resolves the name of a target in a user's file. Raises `TargetError` unless the target is
-    built in or its file was read by this process: a name in a user's file must not open other
-    files.
+    Returns the name or path of a target that a user's file names.
+
+    Raises `TargetError` unless the target is built in or this process has read its file: a name in
+    a user's file must not open other files.
     """
     if name in _loaded:
         return _loaded[name]
     if name not in names():
-        raise TargetError(f"there is no target {name!r} here; give its file with --target")
+        raise TargetError(f"the target {name!r} is not known; name its file with --target")
     return name
 
 
 @cache
 def load(name_or_path: str) -> Target:
     """
-    Loads the device of that name, or the JSON file at that path. Raises `TargetError` if there is
-    none (the message lists the known names) or if the file does not follow the schema (the message
-    names the field).
+    Loads a target by name or from a JSON file.
+
+    Raises `TargetError` if there is none, or if the file does not follow the schema. The message
+    lists the known names, or names the wrong field.
     """
     path = Path(__file__).parent / f"{name_or_path}.json"
     if not path.is_file():
@@ -362,12 +351,12 @@ def _fragment(fields: Fields) -> Fragment:
         unknown = set(bits) - places.keys()
         if unknown:
             raise TargetError(
-                f"{fields.where}.{key} has {min(unknown)!r}, which is not a bit of a position"
+                f"{fields.where}.{key} has {min(unknown)!r}: write r or c and a bit, or -"
             )
     used = [name for bits in names.values() for name in bits if name != "-"]
     if len(set(used)) < len(used):
         twice = next(name for name in used if used.count(name) > 1)
-        raise TargetError(f"{fields.where} has the bit {twice!r} of a position twice")
+        raise TargetError(f"{fields.where} has the bit {twice!r} twice")
     lane, component = (Linear(tuple(places[name] for name in bits)) for bits in names.values())
     lanes = fields.positive("lanes")
     if lanes != lane.size:
@@ -380,7 +369,7 @@ def _candidate(fields: Fields) -> ScheduleCandidate:
     candidate = read_record(ScheduleCandidate, fields)
     if len(candidate.subgroups) not in (2, 3):
         raise TargetError(
-            f"{fields.where}.subgroups is {list(candidate.subgroups)}, not 2 or 3 numbers"
+            f"{fields.where}.subgroups is {list(candidate.subgroups)}: write 2 or 3 numbers"
         )
     return candidate
 

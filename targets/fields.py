@@ -1,7 +1,4 @@
-"""
-Reads the fields of a target file, and raises errors that name a missing field or one of a wrong
-type.
-"""
+"""Reads the fields of a target file. Errors name a field that is missing or has a wrong type."""
 
 from __future__ import annotations
 
@@ -17,21 +14,21 @@ ELEMENT_TYPES = (
     *("f16", "f32", "f64", "bf16", "f8E4M3FN", "f8E5M2"),
     *("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"),
 )
-"""Element types of a cooperative-matrix property: integers with their signedness."""
+"""Element types of a matrix property. Integers have a signedness."""
 
 
 KindT = TypeVar("KindT")
 
 
 class TargetError(ValueError):
-    """A target that does not exist, or whose file does not follow the schema."""
+    """Raised for a target that does not exist, or whose file does not follow the schema."""
 
     def __str__(self) -> str:
         return spoken(super().__str__())
 
 
 class Fields:
-    """A JSON object whose fields are read one by one, with a check of their types."""
+    """A JSON object. Its methods read a field and check the type."""
 
     def __init__(self, data: Any, where: str):
         if not isinstance(data, dict):
@@ -47,7 +44,9 @@ class Fields:
         if value is None:
             raise TargetError(f"{self._name(key)} is missing")
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise TargetError(f"{self._name(key)} is {value!r}, not of type {kind.__name__}")
+            raise TargetError(
+                f"{self._name(key)} is {value!r}: use a value of type {kind.__name__}"
+            )
         return value
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -67,7 +66,7 @@ class Fields:
     def positive(self, key: str, default: int | None = None) -> int:
         value: int = self._take(key, int, default)
         if value < 1:
-            raise TargetError(f"{self._name(key)} is {value}, not at least 1")
+            raise TargetError(f"{self._name(key)} is {value}: use at least 1")
         return value
 
     def positives(self, key: str, length: int | None = None) -> tuple[int, ...]:
@@ -79,18 +78,16 @@ class Fields:
         return tuple(values)
 
     def indices(self, key: str) -> tuple[int, ...]:
-        """Reads a permutation: the numbers from 0 in some order."""
+        """Reads a permutation of 0, 1, 2, ..."""
         values: list[Any] = self._take(key, list)
         if sorted(values) != list(range(len(values))):
-            raise TargetError(
-                f"{self._name(key)} is {values}, not the numbers from 0 in some order"
-            )
+            raise TargetError(f"{self._name(key)} is {values}: use a permutation of 0, 1, 2, ...")
         return tuple(values)
 
     def numbers(self, key: str, default: dict[str, float] | None = None) -> dict[str, float]:
         values: dict[str, Any] = self._take(key, dict, default)
         if any(type(v) not in (int, float) or v <= 0 for v in values.values()):
-            raise TargetError(f"{self._name(key)} is {values}, not positive numbers by name")
+            raise TargetError(f"{self._name(key)} is {values}: use an object of positive numbers")
         return values
 
     def number(self, key: str) -> float:
@@ -117,7 +114,7 @@ class Fields:
 
 
 def read_record(kind: type[KindT], section: Fields, base: KindT | None = None) -> KindT:
-    """Reads the fields of a dataclass by their types; `base` provides the missing ones."""
+    """Reads the fields of a dataclass by their types. `base` provides missing fields."""
     hints, values = _hints(kind), dict[str, Any]()
     if unknown := section.data.keys() - hints.keys():
         raise TargetError(f"{section.where} has {min(unknown)!r}, not one of {', '.join(hints)}")
@@ -131,7 +128,7 @@ def read_record(kind: type[KindT], section: Fields, base: KindT | None = None) -
 
 @cache
 def _hints(kind: type) -> dict[str, tuple[Any, bool]]:
-    """The type of each field of a dataclass, and True if it has a default."""
+    """Returns the type of each field of a dataclass, and True if the field has a default."""
     hints = {
         name: next((part for part in get_args(hint) if is_dataclass(part)), hint)
         if get_origin(hint) is UnionType

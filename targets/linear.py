@@ -1,5 +1,5 @@
 """
-Linear maps from the bits of a number to places, which describe where components of matrices lie.
+Represents linear maps from the bits of an index to coordinates, such as a component's position.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 Place = tuple[int, ...]
-"""A number for each axis: (row, column)."""
+"""A coordinate for each axis: (row, column)."""
 
 
 @dataclass(frozen=True)
 class Linear:
     """
-    A place for each number below a power of two: the sum of the places of its bits that are 1.
+    Maps each index below a power of two to coordinates: the sum over the index's set bits.
 
-    `bits` has the place of each bit, the lowest first. No two of them share a bit of an axis, so
-    that a sum is also an exclusive or.
+    `bits` has the coordinates that each bit adds, the lowest bit first. No two bits add the same
+    power of two on an axis, so that the sum equals an exclusive or.
     """
 
     bits: tuple[Place, ...]
@@ -26,36 +26,36 @@ class Linear:
 
     @property
     def size(self) -> int:
-        """The count of numbers."""
+        """Number of indices."""
         return 1 << len(self.bits)
 
     def at(self, number: int) -> Place:
-        """Returns the place of a number: the sum of its bits' places."""
+        """Returns the coordinates of an index."""
         own = [bit for position, bit in enumerate(self.bits) if number >> position & 1]
         return tuple(sum(bit[axis] for bit in own) for axis in range(self.axes))
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
-        """The places of all numbers in order."""
+        """The coordinates of all indices, in order."""
         return tuple(map(self.at, range(self.size)))
 
     def bits_along(self, axis: int) -> list[tuple[int, int]]:
-        """Returns the bits that move the place along an axis, each with its distance."""
+        """Returns the bits that change the coordinate of an axis, and by how much."""
         return [(bit, place[axis]) for bit, place in enumerate(self.bits) if place[axis]]
 
     def values(self, axis: int) -> list[int]:
-        """Returns the distinct coordinates of all places along an axis, sorted."""
+        """Returns the distinct coordinates along an axis, sorted."""
         return sorted({place[axis] for place in self.places})
 
     def groups(self, axis: int) -> dict[int, list[int]]:
-        """Groups the numbers by their place along an axis, in order."""
+        """Maps each coordinate along an axis to the indices with that coordinate."""
         groups: dict[int, list[int]] = {value: [] for value in self.values(axis)}
         for number, place in enumerate(self.places):
             groups[place[axis]].append(number)
         return groups
 
     def then(self, axis: int, weights: Mapping[int, int]) -> Linear:
-        """Maps each bit's distance along an axis through `weights`; 0 if it has no entry."""
+        """Replaces the step of each bit along an axis by its entry in `weights`, or by 0."""
         return Linear(
             tuple(
                 (*place[:axis], weights.get(place[axis], 0), *place[axis + 1 :])
@@ -66,8 +66,7 @@ class Linear:
 
     def run(self, axis: int) -> int:
         """
-        Length of runs: within each aligned run of that many numbers, places are neighbours along an
-        axis.
+        Returns the length of aligned runs of indices with consecutive coordinates along an axis.
         """
         width = 1
         for place in self.bits:

@@ -96,7 +96,7 @@ def test_programs_fit_the_device(name: str, a: str, c: str, check_binaries: Chec
 
 
 def test_an_order_of_words_is_by_type(tmp_path: Path):
-    with pytest.raises(TargetError, match="word_order is 16, not of type dict"):
+    with pytest.raises(TargetError, match="word_order is 16: use a value of type dict"):
         read_with(tmp_path / "t.json", word_order=16)
 
 
@@ -132,9 +132,9 @@ def test_a_model_takes_from_another_what_it_does_not_give(tmp_path: Path):
     [
         ({"dispatch_seconds": 1e-6}, "model.fitted is missing"),
         ({"like": "nvidia-h200"}, "model.rows.on_processor is missing: the model"),
-        ({"like": "../lavapipe"}, "model.like is '../lavapipe', not a target of this package"),
+        ({"like": "../lavapipe"}, "model.like is '../lavapipe': name a target of this package"),
         ({"like": "nvidia-h200", "rows": {"bussy": 1}}, "model.rows has 'bussy', not one of"),
-        ({"like": "nvidia-h200", "rows": {"busy": 0}}, "model.rows.busy is 0, not at least 1"),
+        ({"like": "nvidia-h200", "rows": {"busy": 0}}, "model.rows.busy is 0: use at least 1"),
         (
             {"like": "nvidia-h200", "reductions": {"cached": "2"}},
             "model.reductions.cached is '2', not a positive number",
