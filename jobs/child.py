@@ -1,8 +1,8 @@
 """
-The process that runs jobs one after another, and that a job may crash: `python -m
-xdsl_spirv.jobs.child`.
+Runs jobs one after another in a separate process: `python -m xdsl_spirv.jobs.child`.
 
-It imports what a kind needs once and keeps its device open, so that a small job costs little.
+A job may crash the process. The process imports what a kind of job needs once and keeps its device
+open, so that a small job costs little.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.device import VulkanDevice
 
 DEVICE_VARIABLE = "XDSL_SPIRV_JOBS_DEVICE"
-"""The device that this process's jobs run on, as `open_device` takes it."""
+"""Environment variable with the device of this process, in the form of `open_device`."""
 COMPUTE = (
     *("Float16", "Float64", "Int8", "Int16", "Int64", "Int64Atomics", "DotProduct"),
     *("StorageBuffer16BitAccess", "StoragePushConstant16", "StorageBuffer8BitAccess"),
@@ -37,29 +37,29 @@ COMPUTE = (
 )
 """Capabilities that the kernels of most jobs use, if the device has them."""
 SHOWN = 2000
-"""Characters of a traceback that are kept."""
+"""Maximum number of characters of a traceback in a result."""
 FAULTS: dict[str, Status] = {
     "DeviceLostError": "crashed",
     "DeviceTimeoutError": "late",
     "OutOfMemoryError": "out of memory",
 }
-"""Errors after which the device is not to be trusted, by the name of their class."""
+"""Statuses for errors after which the device may be unusable, by the name of the error's class."""
 
 
 @cache
 def open_own_device() -> VulkanDevice:
-    """The device of this process, for the functions of kinds that need one."""
+    """Opens the device of this process. Kinds of jobs that run on a device call it."""
     from xdsl_spirv.runtime.vulkan.device import open_device
 
     device = open_device(os.environ.get(DEVICE_VARIABLE) or None)
-    # Some drivers take 0.1 s and more for a logical device, one process after the other.
+    # Some drivers take 0.1 s or more to create a logical device, and processes wait in turn.
     device.widen(COMPUTE)
     return device
 
 
 @cache
 def function_of(place: str) -> Callable[[Any], Any]:
-    """Imports the function that `module:name` names."""
+    """Imports the function with the name `module:name`."""
     module, _, name = place.partition(":")
     try:
         return getattr(import_module(module), name)
@@ -67,13 +67,13 @@ def function_of(place: str) -> Callable[[Any], Any]:
         raise ProgramError(
             f"the kind's function {place} cannot be imported: {error}",
             "",
-            "put its module where workers find it: PYTHONPATH",
+            "add the folder of its module to PYTHONPATH on all workers",
         ) from error
 
 
 @contextmanager
 def memory_limit(limit: int | None) -> Generator[None]:
-    """Limits the memory that this process may write to."""
+    """Limits the memory that this process may allocate, in bytes."""
     if limit is None:
         yield
         return
@@ -88,7 +88,7 @@ def memory_limit(limit: int | None) -> Generator[None]:
 
 
 def ready(function: str) -> Result | None:
-    """Imports a kind's function. Returns the error if that fails."""
+    """Imports the function of a kind of job. Returns the error if that fails, else None."""
     try:
         function_of(function)
     except Exception as error:
@@ -97,7 +97,7 @@ def ready(function: str) -> Result | None:
 
 
 def perform(job: Job) -> tuple[Result, bool]:
-    """Runs a job. Returns the result, and whether this process can run further jobs."""
+    """Runs a job. Returns the result, and False if this process must not run further jobs."""
     try:
         with memory_limit(job.memory):
             value = function_of(KINDS[job.kind].function)(job.data)
@@ -109,19 +109,19 @@ def perform(job: Job) -> tuple[Result, bool]:
         status = FAULTS.get(type(error).__name__)
         return Result(status or "refused", None, str(error)), status is None
     except MemoryError:
-        return Result("out of memory", None, "no memory was left within the job's limit"), False
+        return Result("out of memory", None, "the job needed more memory than its limit"), False
     except Exception as error:
         cause = f"{type(error).__name__}: {error}\n{traceback.format_exc()[-SHOWN:]}"
         return Result("crashed", None, cause), True
 
 
 def answer(message: str | bytes) -> Any:
-    """Handles a message: a function to import, or a job."""
+    """Handles a message: imports the named function, or runs the job."""
     return ready(message) if isinstance(message, str) else perform(job_from_bytes(message))
 
 
 def main() -> None:
-    """Answers messages until the calling process is gone."""
+    """Handles messages until the calling process ends."""
     serve(answer)
 
 

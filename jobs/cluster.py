@@ -1,13 +1,13 @@
 """
-Jobs on Dask's workers, of this machine or of many.
+Runs jobs on Dask workers of this machine or of many machines.
 
     with Cluster("tcp://host:8786") as engine: ...
     with Cluster.local(2) as engine: ...
 
-Dask places the jobs, except those that want a device for themselves (`dealing.py`). This side keeps
-the list of open ones: when the scheduler is lost it looks for a new one at the same address and
-submits them again. When a worker dies, each of its jobs may have been the cause: they are tried
-once more, one at a time, so that a second death has only one possible cause.
+Dask assigns the jobs to workers, except jobs that use a whole device (`dealing.py`). This process
+lists the open jobs: when the scheduler is lost, it looks for a new one at the same address and
+submits the jobs again. When a worker dies, any of its jobs may be the cause. They are tried once
+more, one at a time, so that a second death has only one possible cause.
 """
 
 from __future__ import annotations
@@ -51,33 +51,33 @@ from xdsl_spirv.runtime.processes import python_command, same_modules
 
 CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0
-"""Seconds to wait for a scheduler or a worker that is gone."""
+"""Seconds to wait for a lost scheduler or worker."""
 LOOK_SECONDS = 1.0
-"""Seconds between two looks at the connected workers."""
+"""Seconds between two queries of the connected workers."""
 AHEAD = 2
-"""Jobs sent to workers beyond the number that they can run at a time."""
+"""Number of jobs that workers are sent in addition to the jobs that run."""
 CLOSE_SECONDS = 5.0
 TOGETHER_SECONDS, TOGETHER = 0.05, 32
-"""Shorter jobs are sent together, at most this many: Dask takes 5 ms for each task."""
+"""Jobs below this time are sent together, up to this number: Dask takes 5 ms for each task."""
 STARTS = 5
-"""Number of times that a worker of this machine is started again after it ended."""
-UPDATE = "update xdsl-spirv where it is older, and start its workers again"
+"""Maximum number of times that a worker of this machine is started."""
+UPDATE = "update the older xdsl-spirv, and restart its workers"
 _numbers = count()
 Future: TypeAlias = Any
-"""Dask's future; its own types also cover coroutines."""
+"""A Dask future. Dask's type annotations also cover coroutines."""
 
 
 def report_deaths(dask_scheduler: Any) -> None:
-    """Has the scheduler report at once which tasks a dead worker had, running or waiting."""
+    """Makes the scheduler report immediately which tasks a dead worker had."""
     dask_scheduler.allowed_failures = 0
 
 
 class Cluster(Engine):
-    """The workers of the scheduler at an address."""
+    """Performs jobs on the workers of the scheduler at an address."""
 
     def __init__(self, address: str, workers: LocalWorkers | None = None):
         for name in ("distributed", "distributed.client"):
-            # Dask sets the level of each logger; lost workers are reported here.
+            # This class reports lost workers; Dask would log them, too.
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self.address = address
         self._workers = workers
@@ -94,10 +94,10 @@ class Cluster(Engine):
     @staticmethod
     def local(workers: int | None = None, cores: int | None = None, page: bool = False) -> Cluster:
         """
-        A scheduler in this process and so many workers beside it, one for each GPU by default.
+        Starts a scheduler in this process, and workers: by default one for each GPU.
 
-        The GPUs are dealt to the workers, the cores are shared out evenly. `page` has Dask serve
-        its dashboard.
+        The GPUs and the cores are divided among the workers. With `page`, Dask serves its
+        dashboard.
         """
         started = LocalWorkers(workers, cores or os.cpu_count() or 1, page)
         try:
@@ -108,7 +108,7 @@ class Cluster(Engine):
 
     @property
     def dashboard(self) -> str:
-        """The address of Dask's page, empty where it has none."""
+        """The address of Dask's dashboard; empty without a dashboard."""
         has_page = "dashboard" in self.client.scheduler_info()["services"]
         return self.client.dashboard_link if has_page else ""
 
@@ -119,18 +119,18 @@ class Cluster(Engine):
                 return Client(self.address, timeout=CONNECT_SECONDS, set_as_default=False)
             except (OSError, ValueError, ImportError) as error:
                 if time.monotonic() > end or isinstance(error, ValueError):
-                    remedy = "start one with `dask scheduler`, or give local"
+                    remedy = "start one with `dask scheduler`, or use --scheduler local"
                     raise no_scheduler(self.address, remedy) from error
 
     def _meet(self) -> None:
-        """Wait for workers, and check that their code and devices match this process."""
+        """Waits for workers, and checks that their code and devices match this process."""
         end = time.monotonic() + PATIENCE_SECONDS
         while not self.client.scheduler_info()["workers"]:
             if time.monotonic() > end or (self._workers and not self._workers.alive):
                 raise ProgramError(
-                    f"no worker is at the scheduler {self.address}",
+                    f"the scheduler {self.address} has no workers",
                     "",
-                    f"start one: xdsl-spirv worker --scheduler {self.address}",
+                    f"start a worker: xdsl-spirv worker --scheduler {self.address}",
                 )
             time.sleep(0.05)
         for worker, described in self.client.run(describe, on_error="return").items():
@@ -138,9 +138,9 @@ class Cluster(Engine):
                 continue  # The worker died just now.
             if not isinstance(described, dict) or not described:
                 raise ProgramError(
-                    f"the worker {worker} is not one of xdsl-spirv's",
+                    f"the worker {worker} is not a worker of xdsl-spirv",
                     "",
-                    f"start it so: xdsl-spirv worker --scheduler {self.address}",
+                    f"start it with: xdsl-spirv worker --scheduler {self.address}",
                 )
             if described["code"] != code_digest():
                 raise ProgramError(differ(described["code"], code_digest()), worker, UPDATE)
@@ -156,11 +156,11 @@ class Cluster(Engine):
                 f"workers offer {resource} with two drivers: {known.driver} ({known.device}) and "
                 f"{driver} ({device})",
                 "",
-                "leave out the workers of one driver",
+                "stop the workers that use one of the drivers",
             )
 
     def look(self) -> Counter[str]:
-        """Number of jobs of each resource that the workers take at a time: a second ago, or now."""
+        """Returns how many jobs of each resource workers take at a time, at most a second ago."""
         with self._lock:
             if time.monotonic() - self._looked < LOOK_SECONDS:
                 return self._capacity
@@ -174,11 +174,11 @@ class Cluster(Engine):
                     return self._capacity
                 if info["id"] != self.scheduler:
                     with suppress(ImportError):
-                        # A scheduler without this package keeps to its own settings.
+                        # A scheduler without this package cannot run the function.
                         self.client.run_on_scheduler(report_deaths)
                     self.scheduler = info["id"]
             except (OSError, RuntimeError, TimeoutError):
-                # The client finds its scheduler again, or closes.
+                # The client reconnects to its scheduler, or closes.
                 return self._capacity
             self._capacity = Counter()
             devices: dict[str, dict[str, int]] = defaultdict(dict)
@@ -220,8 +220,6 @@ class Cluster(Engine):
 
 @dataclass(frozen=True)
 class _Task:
-    """Jobs that are sent together, and the scheduler they were sent to."""
-
     jobs: list[Job]
     future: Future
     scheduler: str
@@ -232,7 +230,7 @@ class _Task:
 
 
 class _Run:
-    """The open jobs of one caller."""
+    """Sends the jobs of one caller and collects the results."""
 
     def __init__(self, engine: Cluster):
         self.engine = engine
@@ -242,14 +240,14 @@ class _Run:
         self.suspects: deque[Job] = deque()
         """Jobs of workers that died."""
         self.suspect: int | None = None
-        """The suspect that is being tried."""
+        """Task number of the suspect that is being tried."""
         self.sent = 0
-        """Tasks for cores that are open."""
+        """Number of open tasks that use cores."""
         self.ended: SimpleQueue[int] = SimpleQueue()
         self.progress = time.monotonic()
 
     def results(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Result]]:
-        """Yields each job with its result."""
+        """Yields each job with its result. Raises `ProgramError` if no worker is left."""
         while True:
             pulled = self._pull(jobs)
             capacity = self.engine.look()
@@ -257,7 +255,7 @@ class _Run:
             waiting = self.engine.dealer.held(self)
             if not (pulled or waiting or self.open or self.suspects or self._held):
                 return
-            # The caller's next job may take long to come: known jobs are sent meanwhile.
+            # The caller may take long to create the next job: known jobs are sent meanwhile.
             numbers = self._ended() if pulled else self._wait()
             yield from self._settled(numbers)
             if numbers or pulled or self._attended(capacity, waiting):
@@ -266,11 +264,11 @@ class _Run:
                 raise ProgramError(
                     f"no worker is left for {len(self.open) + len(waiting) + self._held} open jobs",
                     self.engine.address,
-                    "start workers again and run the same: a store keeps what is recorded",
+                    "start workers and run the command again: stored results are reused",
                 )
 
     def _pull(self, jobs: Iterator[Job]) -> bool:
-        """Takes the caller's next job unless too many are held; returns whether it took one."""
+        """Takes the caller's next job unless too many are waiting. Returns True if it took one."""
         if len(self.open) + len(self.engine.dealer.held(self)) + self._held >= OPEN:
             return False
         for job in jobs:
@@ -280,7 +278,6 @@ class _Run:
         return False
 
     def _hold(self, job: Job) -> None:
-        """Keep a job until workers have room for it."""
         if job.alone:
             self.engine.dealer.offer(Waiting(self, job, self._send_to))
         else:
@@ -291,7 +288,7 @@ class _Run:
         return sum(map(len, self.held.values()))
 
     def _attended(self, capacity: Counter[str], waiting: Sequence[Job]) -> bool:
-        """Whether any worker can perform any job that is open or held."""
+        """True if a worker can perform one of the open or waiting jobs."""
         needed = {
             *(task.needs for task in list(self.open.values())),
             *(needs for _, needs in self.held),
@@ -300,7 +297,7 @@ class _Run:
         return any(capacity[needs] for needs in needed)
 
     def _submit(self, capacity: Counter[str]) -> None:
-        """Send as many tasks as workers have cores, and a few more."""
+        """Sends as many tasks as workers have cores, and `AHEAD` more."""
         if self.engine.client.status != "running":
             return
         if self.suspects and self.suspect is None:
@@ -314,15 +311,16 @@ class _Run:
                 self._send([jobs.popleft() for _ in range(size)])
 
     def _together(self, job: Job) -> int:
-        """Number of jobs of a kind in one task: one unless they are known to be quick."""
+        """
+        Returns the number of jobs for one task: more than one if such jobs are known to be short.
+        """
         return max(1, min(TOGETHER, int(TOGETHER_SECONDS / self.seconds[job.kind])))
 
     def _send_to(self, job: Job, worker: str) -> int:
-        """Submits a job to a worker, or to any other one if that worker is gone."""
+        """Submits a job to a worker, or to any worker if this one is lost."""
         return self._send([job], workers=[worker], allow_other_workers=True)
 
     def _send(self, jobs: list[Job], **where: Any) -> int:
-        """Submit a task; returns its number."""
         number = next(_numbers)
         future = self.engine.client.submit(
             perform,
@@ -336,7 +334,7 @@ class _Run:
         )
         self.open[number] = _Task(jobs, future, self.engine.scheduler)
         if not jobs[0].alone:
-            # Other threads send jobs that want a device for themselves.
+            # Other threads send jobs that use a whole device.
             self.sent += 1
         future.add_done_callback(partial(self._tell, number))
         return number
@@ -346,17 +344,16 @@ class _Run:
         self.ended.put(number)
 
     def _wait(self) -> list[int]:
-        """Jobs that ended; none if nothing does for a while."""
+        """Returns the numbers of tasks that ended or were lost; empty after `LOOK_SECONDS`."""
         try:
             numbers = [self.ended.get(timeout=LOOK_SECONDS)]
         except Empty:
-            # A scheduler that is gone has lost these tasks, whatever state their futures have.
+            # The tasks of a lost scheduler are lost, even if their futures look open.
             open_tasks, scheduler = list(self.open.items()), self.engine.scheduler
             return [number for number, task in open_tasks if task.scheduler != scheduler]
         return numbers + self._ended()
 
     def _ended(self) -> list[int]:
-        """Jobs that ended since the last call."""
         numbers: list[int] = []
         with suppress(Empty):
             while True:
@@ -364,7 +361,7 @@ class _Run:
         return numbers
 
     def _settled(self, numbers: Iterable[int]) -> Iterator[tuple[Job, Result]]:
-        """The results of jobs that ended; jobs that ended without one are held again."""
+        """Yields the results of tasks that ended. Jobs without a result are queued again."""
         ended = {number: self.open.pop(number) for number in numbers if number in self.open}
         done = [task.future for task in ended.values() if task.future.status == "finished"]
         answers = dict(zip((f.key for f in done), self._gathered(done), strict=True))
@@ -404,7 +401,7 @@ class _Run:
             return [None] * len(futures)
 
     def cancel(self) -> None:
-        """Cancel the jobs that are open."""
+        """Cancels all open jobs."""
         self.engine.dealer.withdraw(self)
         for number in list(self.open):
             self.engine.dealer.release(number)
@@ -416,18 +413,18 @@ _Sort: TypeAlias = tuple[str, str]
 
 
 def _sort(job: Job) -> _Sort:
-    """Jobs of one sort can be sent together."""
+    """Returns a key. Jobs with equal keys may be sent together."""
     return job.kind, job.needs
 
 
 def _cause(error: BaseException | None) -> str:
     if isinstance(error, KilledWorker):
-        return f"the two workers that ran it died, at last {error.last_worker.address}"
+        return f"two workers that ran it died, the last one at {error.last_worker.address}"
     return f"{type(error).__name__}: {error}"
 
 
 class LocalWorkers:
-    """A scheduler in this process, and workers beside it that are restarted if they die."""
+    """Starts a scheduler in this process and worker processes, and restarts workers that die."""
 
     def __init__(self, count: int | None, cores: int, page: bool):
         gpus = [place for place in here() if place.is_gpu]
@@ -475,7 +472,7 @@ class LocalWorkers:
             process.wait()
 
     def close(self) -> None:
-        """The workers end when their scheduler does."""
+        """Closes the scheduler, which ends the workers, and waits for them."""
         with self._lock:
             self._closing = True
         self._cluster.close()

@@ -1,4 +1,4 @@
-"""Processes of this machine that run jobs: kept warm, ended by a limit, replaced when they die."""
+"""Runs jobs in processes of this machine, which are reused, ended at a limit and replaced."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.processes import Process, ProcessDied, ProcessLate
 
 START_SECONDS = 60.0
-"""Seconds that a process may take to start and to import the code for a kind of job."""
+"""Seconds in which a process must start and import the code for a kind of job."""
 CAUSES = {
-    "SIGKILL": ": a user ended it, or the system, which was out of memory",
-    "SIGABRT": ": it aborted, out of memory or at a failed assertion",
+    "SIGKILL": ": a user killed it, or the system ran out of memory",
+    "SIGABRT": ": it ran out of memory, or an assertion failed",
 }
 
 
 class Child(Process):
-    """A process for jobs at one place."""
+    """A process that runs jobs on one device, or on the cores."""
 
     def __init__(self, place: Place):
         named = {DEVICE_VARIABLE: place.opens}
@@ -35,7 +35,9 @@ class Child(Process):
 
     def perform(self, job: Job) -> Result:
         """
-        Returns the job's result. Kills the process if the job takes too long; raises `ProcessDied`.
+        Returns the job's result. Kills the process after the job's time limit.
+
+        Raises `ProcessDied` if the process dies.
         """
         try:
             if job.kind not in self.kinds:
@@ -45,7 +47,7 @@ class Child(Process):
                 self.kinds.add(job.kind)
             result, sound = self.ask(job_to_bytes(job), job.seconds)
         except ProcessLate:
-            return Result("late", None, f"it was not done within {job.seconds:g} s")
+            return Result("late", None, f"it took longer than {job.seconds:g} s")
         if not sound:
             self.kill()
         return result
@@ -53,34 +55,34 @@ class Child(Process):
 
 class Crew:
     """
-    Performs jobs at the places of this machine; any thread may ask it.
+    Performs jobs on the devices and cores of this machine. Its methods are thread-safe.
 
-    `devices` are the machine's devices unless they are given. A job that wants a GPU for itself
-    waits until no other job runs there.
+    `devices` defaults to all devices of the machine. A job that uses a whole GPU waits until no
+    other job runs there.
     """
 
     def __init__(self, devices: Iterable[Place] | None = None):
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._devices = devices
         self._idle: dict[tuple[Place, bool], list[Child]] = defaultdict(list)
-        """Processes of a place, and whether they run jobs that are alone there."""
+        """Idle processes by place, separately for jobs that use a whole device."""
         self._busy: set[Child] = set()
         self._lock = threading.Lock()
         self._changed = threading.Condition()
         self._users: dict[tuple[Place, bool], float] = defaultdict(float)
-        """Share of each GPU that is taken by jobs that run there, and by others."""
+        """Used share of each GPU, separately for jobs that run on it and jobs that only compile."""
         self._closed = False
 
     @cached_property
     def places(self) -> dict[str, list[Place]]:
-        """Returns the places by resource. Several are GPUs of one model."""
+        """The places by resource. Several places of one resource are GPUs of one model."""
         places: dict[str, list[Place]] = defaultdict(list)
         for place in here() if self._devices is None else self._devices:
             places[place.resource].append(place)
         return places
 
     def at(self, resource: str) -> list[Place]:
-        """The places that offer a resource; refuses one that none offers."""
+        """Returns the places that offer a resource. Raises `ProgramError` if there are none."""
         if resource in (CORES, INTERPRETER):
             return [Place(resource)]
         if resource not in self.places:
@@ -96,10 +98,7 @@ class Crew:
             self._leave(job, place)
 
     def _enter(self, job: Job) -> Place:
-        """
-        Reserves the place with the least load; a job that wants a GPU for itself waits for an idle
-        one.
-        """
+        """Waits for room at the least loaded place, and reserves it."""
         places = self.at(job.needs)
         if not places[0].is_gpu:
             return places[0]
@@ -133,7 +132,7 @@ class Crew:
         )
 
     def _attempt(self, job: Job, place: Place) -> Result:
-        """Performs a job; tries once more if its process was killed from outside."""
+        """Performs a job. Tries once more if another program killed the process."""
         try:
             return self._once(job, place)
         except ProcessDied as error:
@@ -172,7 +171,7 @@ class Crew:
         child.kill()
 
     def close(self) -> None:
-        """End all processes; results of running jobs are lost."""
+        """Ends all processes. Results of running jobs are lost."""
         with self._lock:
             self._closed = True
             children = [*self._busy, *(c for idle in self._idle.values() for c in idle)]
@@ -182,6 +181,6 @@ class Crew:
 
 
 def nobody_offers(resource: str, offered: Iterable[str]) -> ProgramError:
-    """Makes the error for a resource that no worker offers."""
+    """Returns the error for a resource that no worker offers."""
     names = ", ".join(sorted({CORES, INTERPRETER, *offered}))
-    return ProgramError(f"no worker offers {resource!r}", f"offered: {names}", "name one of them")
+    return ProgramError(f"no worker offers {resource!r}", f"offered: {names}", "use one of these")

@@ -1,11 +1,11 @@
 """
-Chooses the worker whose device gets the next job that wants a device for itself.
+Chooses the worker that gets the next job that uses a whole device.
 
-Dask places a task by the load of a worker's cores, so one device may be idle while another has a
-queue. Therefore each device is sent one job to run and one in reserve; the rest waits here. A job
-goes to the device that ran jobs `near` it, because their data is loaded there; an idle device takes
-it otherwise. The first job of a search goes first, because the search waits for it. Then come jobs
-near the oldest ones, so that searches end one after the other, and not all at the same time.
+Dask chooses workers by the load of their cores, so one device may be idle while another device has
+a queue. Therefore each device is sent one job to run and one in reserve, and the other jobs wait
+in this process. A job goes to the device that ran jobs of its group (`near`), because their data
+is loaded there; an idle device takes any job. The first job of each group goes first, because a
+search waits for it. Then older groups go first, so that searches end one after another.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from xdsl_spirv.jobs.job import Job
 
 AHEAD = 1
-"""Jobs that a worker has in addition to the ones running on its devices."""
+"""Number of jobs that a worker has in addition to the jobs that run on its devices."""
 
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
-    """A job that no worker was sent yet; `send` submits it to one and returns the task's number."""
+    """A job that was not sent yet. `send` submits it to a worker and returns the task's number."""
 
     owner: object
     job: Job
@@ -32,33 +32,33 @@ class Waiting:
 
 
 class Dealer:
-    """The jobs for devices of all callers of an engine; any thread may ask it."""
+    """Sends the device jobs of all callers of an engine to workers. Its methods are thread-safe."""
 
     def __init__(self, is_open: Callable[[], bool] = lambda: True):
         self._is_open = is_open
         self._lock = threading.RLock()
         self._devices: Mapping[str, Mapping[str, int]] = {}
-        """Number of devices that a worker has, by resource and worker."""
+        """Number of devices by resource and worker."""
         self._waiting: dict[str, list[Waiting]] = defaultdict(list)
         self._ages: dict[str, int] = {}
-        """The order of arrival of groups of jobs (`near`)."""
+        """The order in which groups of jobs (`near`) arrived."""
         self._taken: Counter[tuple[str, str]] = Counter()
-        """Jobs that a worker has for its devices, by resource and worker."""
+        """Number of device jobs that a worker has, by resource and worker."""
         self._sent: dict[int, tuple[str, str]] = {}
         self._homes: dict[tuple[str, str], str] = {}
-        """For each group, the first worker that had jobs of it."""
+        """The first worker that had jobs of a group, by resource and group."""
         self._met: set[tuple[str, str]] = set()
-        """For each worker, the groups that it had jobs of."""
+        """Pairs of a worker and a group of which it had jobs."""
 
     def update(self, devices: Mapping[str, Mapping[str, int]]) -> None:
-        """Takes over how many devices each worker has, and sends jobs."""
+        """Sets the number of devices by resource and worker, and sends jobs."""
         with self._lock:
             self._devices = devices
             for resource in list(self._waiting):
                 self._deal(resource)
 
     def offer(self, waiting: Waiting) -> None:
-        """Take a job, and send it as soon as a device has room for it."""
+        """Queues a job, and sends it as soon as a device has room for it."""
         with self._lock:
             self._ages.setdefault(waiting.job.near, len(self._ages))
             listed = self._waiting[waiting.job.needs]
@@ -66,7 +66,7 @@ class Dealer:
             self._deal(waiting.job.needs)
 
     def release(self, number: int) -> None:
-        """Note that a task ended, with or without a result."""
+        """Records that a task ended, with or without a result, and sends further jobs."""
         with self._lock:
             place = self._sent.pop(number, None)
             if place is not None:
@@ -79,7 +79,7 @@ class Dealer:
             return [w.job for listed in self._waiting.values() for w in listed if w.owner is owner]
 
     def withdraw(self, owner: object) -> None:
-        """Forgets the waiting jobs of a caller."""
+        """Drops the waiting jobs of a caller."""
         with self._lock:
             for resource, listed in self._waiting.items():
                 self._waiting[resource] = [w for w in listed if w.owner is not owner]
@@ -111,8 +111,7 @@ class Dealer:
 
     def _choose(self, resource: str, worker: str, is_idle: bool) -> Waiting | None:
         """
-        Returns the first job of a group that has no worker yet or this one; an idle device takes
-        any job.
+        Returns the first job of a new group or a group of this worker; any job for an idle device.
         """
         listed, devices = self._waiting[resource], self._devices[resource]
         homes = [self._homes.get((resource, w.job.near)) for w in listed]

@@ -1,12 +1,13 @@
 """
-Engines perform jobs: the processes of this machine (`Here`), or of many (`cluster.py`).
+Performs jobs in processes of this machine (`Here`), or of many machines (`cluster.py`).
 
     with Here(cores=4) as engine:
         for job, result in engine.run(jobs, store):
             ...
 
-Results come in the order in which jobs end. Several threads may run jobs on one engine: a search
-that decides by results what to try next has a thread, and a device stays busy with the others'.
+Results come in the order in which jobs end. Several threads may run jobs on one engine: each
+search that depends on earlier results has a thread, and the jobs of other threads use the device
+meanwhile.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.jobs.store import Store
 
 OPEN = 1000
-"""Jobs that are taken from the caller before the first of them is done."""
+"""Number of jobs that are taken from the caller before the first one ends."""
 
 
 class Engine(Closing, ABC):
@@ -35,29 +36,28 @@ class Engine(Closing, ABC):
 
     @abstractmethod
     def place(self, resource: str) -> Place:
-        """Device and driver that jobs of a resource use; raises an error if no worker offers it."""
+        """Returns a resource's device and driver. Raises `ProgramError` if no worker offers it."""
 
     @abstractmethod
     def resources(self) -> Counter[str]:
-        """The resources beside cores: how many jobs of each are taken at a time."""
+        """Returns how many jobs of each resource, except cores, are taken at a time."""
 
     @abstractmethod
     def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
-        """Each job with its result, as they end."""
+        """Yields each job with its result, in the order in which jobs end."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends everything that was started. Closing twice does nothing."""
+        """Ends all processes that the engine started. A second call does nothing."""
 
     def run(
         self, jobs: Iterable[Job], store: Store | None = None, anew: Container[str] = ()
     ) -> Iterator[tuple[Job, Result]]:
         """
-        Yields each job with its result: the stored result if there is one, else a new one, which is
-        stored.
+        Yields each job with its stored result, or with a new result, which is then stored.
 
-        Stored results of jobs whose keys are in `anew` are not used. Raises `ProgramError` for a
-        resource that no worker offers and a store that cannot be written.
+        Stored results are not used for jobs whose keys are in `anew`. Raises `ProgramError` for a
+        resource that no worker offers, and for a store that cannot be written.
         """
         if store is None:
             yield from self.perform(jobs)
@@ -86,7 +86,7 @@ def _empty_pairs(pairs: deque[tuple[Job, Result]]) -> Iterator[tuple[Job, Result
 
 
 class Here(Engine):
-    """This machine: it runs `cores` jobs at a time, plus one on each GPU."""
+    """Runs jobs on this machine: `cores` jobs at a time, plus one on each GPU."""
 
     def __init__(self, cores: int = 1, devices: Sequence[Place] | None = None):
         self.crew = Crew(devices)
@@ -125,7 +125,7 @@ class Here(Engine):
         try:
             for job in jobs:
                 begin(job)
-                # The caller's next job may take long to come.
+                # The caller may take long to create the next job.
                 while len(begun) >= OPEN or not finished.empty():
                     yield next_finished()
             while begun:

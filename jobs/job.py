@@ -1,8 +1,8 @@
 """
-A job and its result as data, which can be sent to another machine and stored in a file.
+Represents jobs and results as data that can be sent to another machine and stored in a file.
 
-A job names its `kind`; the kind's function turns the job's data into a value. A function raises
-`Wrong` for a wrong result, and `ProgramError` for data that it refuses.
+A job names its `kind`; the function of the kind turns the job's data into a value. The function
+raises `Wrong` for a wrong result, and `ProgramError` for data that it refuses.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Status: TypeAlias = Literal[
     "ok", "wrong", "refused", "crashed", "late", "out of memory", "lost"
 ]  # fmt: skip
 """
-`wrong`: the function says so. `refused`: a `ProgramError`. `crashed`: the process died, the device
-was lost, or there was an unexpected exception. `lost`: the workers that had it died.
+Outcome of a job: `wrong` (the function raised `Wrong`), `refused` (`ProgramError`), `crashed` (the
+process died, the device was lost, or an unexpected exception), `lost` (the workers died), ...
 """
 STATUSES: tuple[Status, ...] = get_args(Status)
 
@@ -31,16 +31,16 @@ CORES = "cores"
 INTERPRETER = "interpreter"
 LAVAPIPE = "lavapipe"
 GPU = "vulkan:"
-"""Start of the names of resources that a job may have for itself."""
+"""Prefix of resources of which a job may use the whole device."""
 SHARE = 1 / 64
-"""Share of a GPU that a shared job takes."""
+"""Share of a GPU that a shared job uses."""
 BESIDE = 1 / 8
-"""Share of a GPU that a job takes if it runs nothing there, for its processes' memory."""
+"""Share of a GPU for a job that runs nothing on it: its process still uses device memory."""
 SECONDS = 60.0
 
 
 class Wrong(Exception):
-    """A result is not the expected one; `value` keeps it."""
+    """Raised if a result is not the expected one. `value` has the result."""
 
     def __init__(self, cause: str, value: Any = None):
         super().__init__(cause)
@@ -50,10 +50,10 @@ class Wrong(Exception):
 @dataclass(frozen=True)
 class Kind:
     """
-    A kind of job: `function` is `module:name`, importable on all workers.
+    A kind of job. `function` is `module:name`, importable on all workers.
 
-    The result of a `measured` kind depends on its data, device and driver. Other results depend on
-    this package's code, too, so other code's stored results are not used.
+    The result of a `measured` kind depends on data, device and driver. Other results also depend
+    on this package's code, so results of other code are not reused.
     """
 
     function: str
@@ -70,7 +70,7 @@ KINDS: dict[str, Kind] = {
     "reduce": Kind("xdsl_spirv.tools.reduce.judging:failures"),
     "sweep": Kind("xdsl_spirv.testing.sweep:sweep"),
 }
-"""By name. A store holds the names, so they stay when a function moves."""
+"""The kinds by name. Stores refer to the names, so a name must not change."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,12 @@ class Job:
     """
     Work of a `kind` on `data`: JSON and bytes, in dictionaries and lists.
 
-    `needs` is a resource: `cores`, `interpreter`, `lavapipe`, or a GPU as `vulkan:nvidia-h200`. A
-    GPU runs one job at a time unless jobs say that they may be `shared`, such as jobs that are not
-    timed. A job that `runs` nothing on the GPU, but has the driver compile, may share it with a job
-    that runs alone. The job may take `seconds`, and write to `memory` bytes if that is given. Jobs
-    that are `near` each other share what a device's process keeps loaded. `note` comes back with
-    it.
+    - `needs`: a resource: `cores`, `interpreter`, `lavapipe`, or a GPU such as `vulkan:nvidia-h200`
+    - `seconds`, `memory`: limits of time, and of allocated bytes (None for no limit)
+    - `shared`: other jobs may run on the GPU at the same time; for jobs that are not timed
+    - `runs`: False if the job only lets the GPU's driver compile
+    - `near`: group of jobs that reuse what a device's process has loaded
+    - `note`: any value for the caller
     """
 
     kind: str
@@ -98,23 +98,23 @@ class Job:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ProgramError(f"there is no kind of job {self.kind!r}", "", ", ".join(KINDS))
+            raise ProgramError(f"{self.kind!r} is not a kind of job", "", ", ".join(KINDS))
 
     @property
     def alone(self) -> bool:
-        """True if the job needs a whole GPU, and not one of the cores."""
+        """True if the job uses a whole GPU."""
         return self.needs.startswith(GPU) and self.runs and not self.shared
 
     @property
     def share(self) -> float:
-        """Share of a GPU that the job takes."""
+        """Share of a GPU that the job uses."""
         if not self.runs:
             return BESIDE
         return 1.0 if self.alone else SHARE
 
     @cached_property
     def key(self) -> str:
-        """Returns the key under which its result is stored, together with a device and a driver."""
+        """The key under which a store saves the result, together with device and driver."""
         code = "" if KINDS[self.kind].measured else code_digest()
         text = f"{self.kind}\n{code}\n".encode() + to_bytes(self.data)
         return hashlib.sha256(text).hexdigest()[:32]
@@ -122,7 +122,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a job: its `value` (data again) if it is ok, else the `cause`; and where it ran."""
+    """The result of a job: its `value`, or the `cause` of a failure; and device and driver."""
 
     status: Status
     value: Any = None
@@ -139,8 +139,9 @@ class Result:
 
 def to_bytes(value: Any) -> bytes:
     """
-    Data as JSON with sorted keys; bytes are `{"bytes": base64}`. Refuses values that JSON cannot
-    express.
+    Encodes data as JSON with sorted keys; bytes become `{"bytes": base64}`.
+
+    Raises `ProgramError` for values that JSON cannot express.
     """
     try:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_encode_bytes)
@@ -158,7 +159,7 @@ def _encode_bytes(value: object) -> dict[str, str]:
 
 
 def from_bytes(data: bytes) -> Any:
-    """Restores the object that `to_bytes` turned into bytes."""
+    """Decodes data that `to_bytes` encoded."""
     return json.loads(data, object_hook=_decode_table)
 
 
@@ -167,7 +168,7 @@ def _decode_table(table: dict[str, Any]) -> Any:
 
 
 def job_to_bytes(job: Job) -> bytes:
-    """Encodes the job for another process, with its kind's function and without its note."""
+    """Encodes the job for another process, with the function of its kind and without `note`."""
     table = asdict(job) | {"function": KINDS[job.kind].function}
     del table["note"]
     return to_bytes(table)
@@ -183,7 +184,7 @@ def job_from_bytes(data: bytes) -> Job:
 
 @cache
 def code_digest() -> str:
-    """The package's version and a digest of its modules, which tells changed code apart."""
+    """Returns the package's version and a digest of its modules, which differs if code changed."""
     import xdsl_spirv
 
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Defines a kind of job that does nothing. It measures an engine's own overhead."""
+"""Defines a kind of job that does nothing, to measure the overhead of engines."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Any
 
 
 def nothing(data: dict[str, Any]) -> dict[str, Any]:
-    """Returns the data as it is."""
+    """Returns the data unchanged."""
     return data

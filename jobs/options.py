@@ -1,4 +1,4 @@
-"""Opens the engine that runs jobs and the store that keeps their results."""
+"""Opens the engine and the store that command-line options name."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from xdsl_spirv.speech import as_command
 LOCAL = "local"
 VULKAN = "vulkan"
 MOST_LOCAL = 256
-"""Largest number of workers that are started on this machine."""
+"""Maximum number of workers that are started on this machine."""
 
 
 def open_engine(scheduler: str | None, cores: int, device: str | None = None) -> Engine:
     """
-    The engine that `--scheduler` names; `cores` is the number of cores used on this machine.
+    Returns the engine that `--scheduler` names. `cores` is the number of cores of this machine to
+    use.
 
-    `device` is `vulkan:N` where only that GPU of this machine is meant. Raises `ProgramError` if
-    there is no scheduler at the address, or Dask is not installed.
+    `device` may be `vulkan:N` to use only that GPU of this machine. Raises `ProgramError` if there
+    is no scheduler at the address, or Dask is not installed.
     """
     number = (device or "").removeprefix(f"{VULKAN}:")
     if scheduler is None:
         return Here(cores, only(here(), [int(number)]) if number.isdecimal() else None)
     if number.isdecimal():
         raise ProgramError(
-            f"{device} names a GPU by its number on one machine",
+            f"{device} is an index on one machine, but workers are on several machines",
             "--scheduler",
             "name a model: vulkan:nvidia-h200",
         )
     base, colon, number = scheduler.partition(":")
     if base == LOCAL and colon and not (number.isdecimal() and 0 < int(number) <= MOST_LOCAL):
         raise ProgramError(
-            f"{scheduler!r} does not say how many workers",
+            f"{scheduler!r} has no valid number of workers",
             "--scheduler",
             f"write local or local:N, at most {MOST_LOCAL}",
         )
@@ -61,8 +62,9 @@ def open_engine(scheduler: str | None, cores: int, device: str | None = None) ->
 
 def resource(engine: Engine, device: str | None) -> str:
     """
-    Returns the resource that `--device` names: lavapipe without it; for `vulkan`, the model of the
-    GPU, of which there must be only one.
+    Returns the resource that `--device` names; lavapipe by default.
+
+    `vulkan` is the only GPU model that workers offer. Raises `ProgramError` if there are several.
     """
     if device is None:
         return LAVAPIPE
@@ -76,7 +78,7 @@ def resource(engine: Engine, device: str | None) -> str:
     if len(gpus) != 1:
         offered = ", ".join(gpus) or "none"
         raise ProgramError(
-            f"{device} does not say which GPU: workers offer none or several",
+            f"{device} is ambiguous: workers offer {len(gpus)} GPU models",
             f"offered: {offered}",
             "name a model",
         )
@@ -84,7 +86,7 @@ def resource(engine: Engine, device: str | None) -> str:
 
 
 def status_of(main: Callable[[], int]) -> int:
-    """Runs `main`; returns a script's exit status. Prints an error as commands do."""
+    """Runs `main`, prints an error as commands do, and returns the exit status."""
     with as_command():
         try:
             return main()
@@ -94,5 +96,5 @@ def status_of(main: Callable[[], int]) -> int:
 
 
 def open_store(path: str | None) -> AbstractContextManager[Store | None]:
-    """The store that `--store` names."""
+    """Opens the store that `--store` names; None without the option."""
     return nullcontext() if path is None else Store(path)

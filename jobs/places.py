@@ -1,5 +1,5 @@
 """
-The devices of this machine, by the resource that a job needs.
+Lists the devices of this machine by the resource that jobs need.
 
 A GPU's resource is named after its model, so that any machine with that model may take the job.
 """
@@ -21,17 +21,18 @@ from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.worker import START_SECONDS
 
 LAVAPIPE_VARIABLE = "XDSL_SPIRV_LAVAPIPE"
-"""An environment variable that names the folder with a lavapipe and its `run`."""
+"""Environment variable with the folder of a separately installed lavapipe and its `run` script."""
 SOFTWARE = "llvmpipe"
-"""Start of the name of lavapipe's device."""
+"""Prefix of the name of lavapipe's device."""
 
 
 @dataclass(frozen=True)
 class Place:
     """
-    An owner of a resource: a device and its driver, both empty for the machine's cores.
+    A device and its driver, which offer a resource. Both are empty for the machine's cores.
 
-    `opens` is what `open_device` is given, `launcher` what starts a program on its driver.
+    `opens` is the argument of `open_device`; `launcher` is the command that starts a program on
+    the driver.
     """
 
     resource: str
@@ -45,12 +46,12 @@ class Place:
 
     @property
     def is_gpu(self) -> bool:
-        """True if a job may have the place for itself."""
+        """True if a job may use the whole device."""
         return self.resource.startswith(GPU)
 
 
 def resource_of(info: DeviceInfo) -> str:
-    """`lavapipe`, or `vulkan:` and the device's name in small letters."""
+    """Returns `lavapipe`, or `vulkan:` and the device's name in lower case."""
     if info.name.startswith(SOFTWARE):
         return LAVAPIPE
     return GPU + re.sub(r"[^a-z0-9]+", "-", info.name.lower()).strip("-")
@@ -62,7 +63,7 @@ def _place(info: DeviceInfo, launcher: Sequence[str] = ()) -> Place:
 
 
 def devices(launcher: Sequence[str] = ()) -> list[Place]:
-    """The Vulkan devices that programs of a launcher see; none where there is no driver."""
+    """Returns the Vulkan devices for programs that `launcher` starts; empty without a driver."""
     try:
         if not launcher:
             open_library()
@@ -80,7 +81,7 @@ def devices(launcher: Sequence[str] = ()) -> list[Place]:
 
 @cache
 def here() -> tuple[Place, ...]:
-    """The devices of this machine; a separately installed lavapipe replaces the system's."""
+    """Returns this machine's devices. A separate lavapipe replaces the system's lavapipe."""
     kept = os.environ.get(LAVAPIPE_VARIABLE)
     launcher = (Path(kept) if kept else Path(__file__).resolve().parents[1] / ".lavapipe") / "run"
     apart = devices([str(launcher)]) if launcher.exists() else []
@@ -89,8 +90,9 @@ def here() -> tuple[Place, ...]:
 
 def only(places: Iterable[Place], chosen: Sequence[int]) -> list[Place]:
     """
-    Returns the places without GPUs that are not `chosen` by number; refuses a number that is not
-    there.
+    Returns the places without GPUs that are not `chosen` by index.
+
+    Raises `ProgramError` for an index without a GPU.
     """
     places = list(places)
     names = {f"vulkan:{number}" for number in chosen}

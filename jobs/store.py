@@ -1,9 +1,9 @@
 """
-Stores all results of jobs in a file. A result is found by the job's key, device and driver.
+Stores results of jobs in a file. Job key, device and driver identify a result.
 
-The file is SQLite's, and only ever added to. Jobs whose results are stored are not run again, so an
-interrupted run continues; several processes may write to one file; files of several machines are
-merged.
+The file is an SQLite database, to which rows are only added. Jobs with stored results are not run
+again, so an interrupted run continues. Several processes may write to one file, and files of
+several machines can be merged.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from xdsl_spirv.runtime.closing import Closing
 from xdsl_spirv.runtime.errors import ProgramError
 
 APPLICATION = 0x78537056
-"""Says whose file it is, in SQLite's header."""
+"""The application id in SQLite's header."""
 VERSION = 1
 WAIT_SECONDS = 30.0
-"""Seconds to wait for another process's write."""
+"""Seconds to wait for a write of another process."""
 SHORT = 4096
-"""Most bytes in a job's data that are kept; longer ones are replaced by a digest."""
+"""Maximum bytes of a value in a job's stored data. A digest replaces longer values."""
 
 SCHEMA = (
     f"PRAGMA application_id={APPLICATION}",
@@ -63,7 +63,7 @@ class Record:
     kind: str
     needs: str
     data: Any
-    """Bytes longer than `SHORT` are `{"sha256": digest, "length": number}`."""
+    """The job's data. Bytes longer than `SHORT` are `{"sha256": digest, "length": number}`."""
     result: Result
     at: float
     code: str
@@ -71,7 +71,7 @@ class Record:
 
 class Store(Closing):
     """
-    A file of results; a context manager.
+    A file of results, and a context manager that closes it.
 
     Raises `ProgramError` for a file that cannot be read or written, or is not a store.
     """
@@ -79,7 +79,7 @@ class Store(Closing):
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self._lock = threading.Lock()
-        with self._guarded():
+        with self._guard_file():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.connection = sqlite3.connect(
                 self.path, WAIT_SECONDS, isolation_level=None, check_same_thread=False
@@ -96,10 +96,12 @@ class Store(Closing):
         execute("COMMIT")
         version = self._pragma("user_version")
         if self._pragma("application_id") != APPLICATION:
-            raise ProgramError("not a store of results", str(self.path), "name another file")
+            raise ProgramError(
+                "the file is not a store of results", str(self.path), "name another file"
+            )
         if version != VERSION:
             raise ProgramError(
-                f"the store is of version {version}, this package reads version {VERSION}",
+                f"the store has version {version}, but this package reads version {VERSION}",
                 str(self.path),
                 "update xdsl-spirv, or name another file",
             )
@@ -110,8 +112,8 @@ class Store(Closing):
         return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
 
     @contextmanager
-    def _guarded(self) -> Generator[None]:
-        """Lets one thread at a time use the file, and turns the file's errors into one message."""
+    def _guard_file(self) -> Generator[None]:
+        """Locks the file for one thread, and converts the file's errors to `ProgramError`."""
         try:
             with self._lock:
                 yield
@@ -120,14 +122,14 @@ class Store(Closing):
             raise ProgramError(
                 f"the store cannot be {'written' if full else 'used'}: {error}",
                 str(self.path),
-                "make room and run the same again: what is recorded is kept"
+                "free disk space and run the command again: stored results are reused"
                 if full
                 else "name another file",
             ) from error
 
     def find(self, job: Job, place: Place) -> Result | None:
-        """The latest result of a job at a device and driver."""
-        with self._guarded():
+        """Returns the latest result of a job for a device and driver, or None."""
+        with self._guard_file():
             row = self.connection.execute(
                 f"SELECT {COLUMNS} FROM results WHERE key=? AND device=? AND driver=? "
                 "ORDER BY at DESC LIMIT 1",
@@ -136,19 +138,19 @@ class Store(Closing):
         return None if row is None else self._read(row).result
 
     def add(self, job: Job, result: Result) -> None:
-        """Keep a result for good."""
+        """Stores a result permanently."""
         row = (
             *(job.key, result.device, result.driver, time.time()),
             *(job.kind, job.needs, to_bytes(_shorten_bytes(job.data)), code_digest()),
             *(result.status, to_bytes(result.value), result.cause, result.seconds, result.worker),
         )
-        with self._guarded():
+        with self._guard_file():
             self.connection.execute(ADD, row)
 
     def records(self, kind: str | None = None) -> Iterator[Record]:
-        """Records of the store in the order in which they came; of one kind, if that is given."""
+        """Yields the records by time, of one kind if `kind` is given."""
         where, values = ("WHERE kind=?", (kind,)) if kind else ("", ())
-        with self._guarded():
+        with self._guard_file():
             rows = self.connection.execute(
                 f"SELECT {COLUMNS} FROM results {where} ORDER BY at", values
             ).fetchall()
@@ -165,12 +167,12 @@ class Store(Closing):
             ) from error
 
     def merge(self, other: Store) -> int:
-        """Copies the results of another store that this one lacks. Returns their number."""
-        with other._guarded():
+        """Copies the results of another store that this store lacks. Returns their number."""
+        with other._guard_file():
             rows = other.connection.execute(f"SELECT {COLUMNS} FROM results").fetchall()
         for row in rows:
             other._read(row)
-        with self._guarded():
+        with self._guard_file():
             before = self.connection.total_changes
             self.connection.execute("BEGIN IMMEDIATE")
             try:
@@ -182,7 +184,7 @@ class Store(Closing):
             return self.connection.total_changes - before
 
     def __len__(self) -> int:
-        with self._guarded():
+        with self._guard_file():
             return self.connection.execute("SELECT count(*) FROM results").fetchone()[0]
 
     def close(self) -> None:
@@ -197,7 +199,7 @@ def _record(row: Sequence[Any]) -> Record:
 
 
 def _shorten_bytes(data: Any) -> Any:
-    """Replaces long bytes in data by their digest, so that keys stay short."""
+    """Replaces long bytes in data by their digest."""
     if isinstance(data, bytes) and len(data) > SHORT:
         return {"sha256": hashlib.sha256(data).hexdigest(), "length": len(data)}
     if isinstance(data, Mapping):

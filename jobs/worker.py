@@ -1,9 +1,9 @@
 """
-Runs a worker of Dask, which announces this machine's cores and devices and performs jobs.
+Runs a Dask worker, which announces this machine's cores and devices and performs jobs.
 
-As many jobs run at a time as there are cores, and one on each device (`crew.py` enforces it). Jobs
-run in processes of their own (`crew.py`), so the worker survives their crashes. It survives the end
-of its scheduler, too: it registers again with a scheduler that is started at the same address.
+One job at a time runs on each core and on each device. Jobs run in separate processes (`crew.py`),
+so the worker survives their crashes. It also survives the end of its scheduler: it registers with
+a scheduler that is started at the same address.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 TURNS = 8
 """
-Jobs for each GPU that a worker accepts: one runs, the others wait in the worker. If they waited in
-Dask's own queue, which has one order for all resources, they would hold up the jobs behind them.
+Jobs for each GPU that a worker accepts: one runs, the others wait in the worker. In Dask's queue,
+which has one order for all resources, they would block the jobs after them.
 """
 URGENT = 1
-"""Dask's priority of jobs for GPUs: a job that may begin must not wait behind jobs for cores."""
+"""Dask's priority of jobs for GPUs, above jobs for cores."""
 PATIENCE_SECONDS = 60.0
-"""Seconds to wait for a scheduler that is gone."""
+"""Seconds to wait for a lost scheduler."""
 FIRST_SECONDS = 10.0
-"""Seconds to look for a scheduler at first."""
+"""Seconds to wait for the scheduler at the start."""
 
 _crew: Crew | None = None
 _described: dict[str, Any] = {}
@@ -63,35 +63,31 @@ def resources(cores: int, devices: Iterable[Place]) -> dict[str, float]:
 
 
 def turns(resource: str) -> str:
-    """Returns the name of the resource for a GPU's turns; a job takes one to have the GPU alone."""
+    """Returns the resource that limits jobs which use a whole GPU."""
     return f"turns {resource}"
 
 
 def demand(job: Job) -> dict[str, float]:
-    """
-    The resources that a job takes of its worker: a turn at a GPU, or a core and the resource it
-    needs.
-    """
+    """Returns the resources that a job takes of its worker: a GPU turn, or a core and a device."""
     if job.alone:
         return {turns(job.needs): 1}
     return {job.needs: job.share if job.needs.startswith(GPU) else 1, CORES: 1}
 
 
 def describe() -> dict[str, Any]:
-    """
-    Describes this worker's code and devices for a client. Empty if it was not started by this
-    package.
-    """
+    """Describes this worker's code and devices; empty if this package did not start the worker."""
     return _described
 
 
 def perform(jobs: Sequence[bytes], code: str) -> bytes:
     """
-    Performs jobs of a client and returns their results, or an error text if the client's code
-    differs. Runs in a thread.
+    Performs a client's jobs and returns the results, or an error text if the client's code
+    differs.
+
+    Dask calls it in a thread.
     """
     if _crew is None:
-        return to_bytes("a worker was not started by `xdsl-spirv worker`")
+        return to_bytes("`xdsl-spirv worker` did not start this worker")
     if code != code_digest():
         return to_bytes(differ(code_digest(), code))
     return to_bytes([asdict(_perform_job(_crew, job_from_bytes(job))) for job in jobs])
@@ -110,10 +106,7 @@ def differ(theirs: str, ours: str) -> str:
 
 
 class _EndsProcesses(WorkerPlugin):
-    """
-    Lets a closing worker end its jobs' processes, so that its threads, which wait for them, end
-    too.
-    """
+    """Ends the job processes when a worker closes, because its threads wait for them."""
 
     def teardown(self, worker: Worker) -> None:
         if _crew is not None:
@@ -141,27 +134,29 @@ async def _serve(address: str, cores: int, devices: Sequence[Place], patience: f
             except Exception as error:
                 with suppress(Exception):
                     await worker.close()
-                # Dask wraps most exceptions in one of its own.
+                # Dask wraps most exceptions.
                 cause = error.__cause__ or error
                 if isinstance(cause, (OSError, asyncio.TimeoutError, ValueError)):
-                    raise no_scheduler(address, "start one with `dask scheduler`") from error
+                    raise no_scheduler(
+                        address, "start a scheduler with `dask scheduler`"
+                    ) from error
                 raise
             await worker.finished()
         waits = patience
 
 
 def no_scheduler(address: str, remedy: str) -> ProgramError:
-    """The error for an address without a scheduler."""
-    return ProgramError(f"there is no scheduler at {address}", "", remedy)
+    """Returns the error for an address without a scheduler."""
+    return ProgramError(f"no scheduler answers at {address}", "", remedy)
 
 
 def work(
     address: str, cores: int, devices: Sequence[Place], patience: float = PATIENCE_SECONDS
 ) -> None:
     """
-    Perform jobs of a scheduler until it is away for longer than `patience`.
+    Performs jobs of a scheduler until the scheduler is lost for longer than `patience` seconds.
 
-    Raises `ProgramError` if no scheduler is there.
+    Raises `ProgramError` if there is no scheduler at the address.
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     _described.update(code=code_digest(), devices=[asdict(place) for place in devices])
@@ -169,10 +164,7 @@ def work(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """
-    Runs a worker for `ADDRESS CORES DEVICES`, whose scheduler is in the process that started this
-    one.
-    """
+    """Runs a worker for `ADDRESS CORES DEVICES`. The parent process has the scheduler."""
     address, cores, devices = arguments
     places = [Place(**table) for table in json.loads(devices)]
     try:
@@ -184,7 +176,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # The client names this module's functions by its import path.
+    # The client refers to functions of this module by the module's import path.
     from xdsl_spirv.jobs import worker
 
     sys.exit(worker.main(sys.argv[1:]))

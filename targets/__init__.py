@@ -219,7 +219,7 @@ class Target:
     keep_loops: bool
     """True if loops are marked DontUnroll, because unrolling slows down the driver's compiler."""
     idle_subgroups: bool
-    """True if a subgroup may skip a loop that contains another loop. lavapipe may crash then."""
+    """False if the driver crashes when a subgroup skips nested loops that read memory."""
     exact_division: bool
     """True if float division is correctly rounded. Vulkan allows 2.5 units in the last place."""
     selected_halves: bool

@@ -1,9 +1,8 @@
 """
-Describes the images and samplers of a launch: formats, extents, levels, and the layout of texels.
+Describes images and samplers of a launch: formats, extents, levels, and the layout of texels.
 
-The texels of an image are bytes, like a buffer's: level after level, in each level the layers, then
-depth, rows and columns (and samples), without padding. This module depends only on numpy, because a
-device's process imports it, too.
+The texels of an image are bytes without padding, in the order level, layer, depth, row, column,
+sample. This module depends only on numpy, because the process of a device imports it, too.
 """
 
 from __future__ import annotations
@@ -22,8 +21,10 @@ Filter: TypeAlias = Literal["nearest", "linear"]
 @dataclass(frozen=True)
 class Format:
     """
-    A format of texels: its names in SPIR-V and Vulkan, Vulkan's number, the reading of components,
-    and the bits of each. The components of a `packed` one share a word, red in its lowest bits.
+    A texel format: names in SPIR-V and Vulkan, Vulkan's enum value, and kind and bits of
+    components.
+
+    The components of a `packed` format share a word, with red in its lowest bits.
     """
 
     name: str
@@ -35,23 +36,23 @@ class Format:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The type of a stored component, or of the word that the components share."""
+        """The numpy type of a stored component, or of the word that the components share."""
         letter = {"sfloat": "f", "sint": "i", "snorm": "i"}.get(self.kind, "u")
         return np.dtype("u4" if self.packed else f"{letter}{self.bits[0] // 8}")
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the stored components of a texel."""
+        """Shape of a texel's stored components; empty if they share a word."""
         return () if self.packed else (len(self.bits),)
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a texel."""
+        """Size of a texel in bytes."""
         return self.dtype.itemsize * prod(self.shape)
 
     @property
     def sampled(self) -> str:
-        """The type of numbers that a shader gets: floats, signed or unsigned integers."""
+        """The scalar type that a shader reads: `f` for floats, `i` or `u` for integers."""
         return {"sint": "i", "uint": "u"}.get(self.kind, "f")
 
 
@@ -77,7 +78,7 @@ def _formats() -> Iterator[Format]:
 
 
 FORMATS = {format.name: format for format in _formats()}
-"""Formats that both SPIR-V (for storage images) and Vulkan have, by SPIR-V's name."""
+"""Formats that both SPIR-V (for storage images) and Vulkan have, by name in SPIR-V."""
 
 _BY_ANY_NAME = {
     name.lower().replace("_", ""): format
@@ -87,10 +88,7 @@ _BY_ANY_NAME = {
 
 
 def format_of(name: str) -> Format:
-    """
-    Returns the format with this name in SPIR-V, GLSL (`rgba8_snorm`) or Vulkan; raises
-    `ValueError`.
-    """
+    """Returns a format by name in SPIR-V, GLSL (`rgba8_snorm`) or Vulkan. Raises `ValueError`."""
     plain = name.lower().replace("_", "").removeprefix("vkformat")
     if plain not in _BY_ANY_NAME:
         raise ValueError(
@@ -115,7 +113,7 @@ COMPARES = (
     *("never", "less", "equal", "less_or_equal", "greater", "not_equal", "greater_or_equal"),
     "always",
 )
-"""Vulkan's names of comparisons, in the order of their numbers."""
+"""Vulkan's names of comparisons, in the order of their enum values."""
 
 
 @dataclass(frozen=True)
@@ -149,10 +147,10 @@ class Sampler:
 @dataclass(frozen=True)
 class Image:
     """
-    An image: its format, width, height and depth (as many as it has), layers, mip levels, samples.
+    An image: format, size (width, height, depth), layers, mip levels and samples.
 
-    A texel buffer has one number, its texels. The faces of a cube are layers, six each. `sampler`
-    belongs to a combined image and sampler.
+    A texel buffer's size is its number of texels. The faces of a cube are layers, six for each
+    cube. `sampler` is set for a combined image and sampler.
     """
 
     format: str
@@ -177,7 +175,7 @@ class Image:
 
     @property
     def texel(self) -> Format:
-        """The format of its texels."""
+        """The format of the image's texels."""
         return format_of(self.format)
 
     def extent(self, level: int = 0) -> tuple[int, int, int]:
@@ -190,12 +188,12 @@ class Image:
         )
 
     def starts(self) -> list[int]:
-        """Offsets of the levels, in texels; the last number is the count of all texels."""
+        """Returns the offset of each level in texels, and the total number of texels."""
         counts = [prod(self.extent(level)) for level in range(self.levels)]
         ends = np.cumsum([0, *counts]) * self.layers * self.samples
         return [int(end) for end in ends]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all texels."""
+        """Size of all texels in bytes."""
         return self.starts()[-1] * self.texel.itemsize

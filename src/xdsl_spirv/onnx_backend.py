@@ -1,12 +1,11 @@
 """
-Implements ONNX's backend interface (`onnx.backend.base`), so that its node tests and other
-harnesses run unchanged.
+Implements ONNX's backend interface (`onnx.backend.base`), for its node tests and other harnesses.
 
     results = xdsl_spirv.onnx_backend.prepare(model, "VULKAN").run(inputs)
     runner = onnx.backend.test.BackendTest(xdsl_spirv.onnx_backend, __name__)
 
-`CPU` is the interpreter, `VULKAN` or `VULKAN:1` a Vulkan device. A model is compiled for each set
-of input shapes on first use. A refusal is raised as the same error as by `xs.compile`.
+The device `CPU` is the interpreter; `VULKAN` or `VULKAN:1` is a Vulkan device. A model is compiled
+for each set of input shapes on first use. A refused model raises the same error as `xs.compile`.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.program import Program
 
 DEVICES = {"CPU": "interpreter", "VULKAN": "vulkan"}
-"""Maps ONNX's names of devices to ours."""
+"""Maps ONNX's device names to this package's names."""
 TARGET = "lavapipe"
 """The default target of programs that run on the interpreter."""
 REFERENCE = "reference"
-"""Value of the target for which the model is executed as imported, on whole arrays."""
+"""The target name for running the model as imported, on the interpreter."""
 REFUSALS = (FrontendError, ProgramError, InterpreterError, DiagnosticException, VerifyException)
-"""Errors that mean that a model, or an input, is not supported."""
+"""Errors for a model or an input that is not supported."""
 SIZES = ("scales", "roi", "condition")
-"""Inputs of operators that determine sizes, and are floats or truth values."""
+"""Inputs of operators that determine sizes although they are floats or Booleans."""
 
 
 class PreparedModel(base.BackendRep):
     """
-    A model, and its programs by the shapes of inputs and the values of inputs that determine sizes.
+    A model with its compiled programs, by shapes and by values of inputs that determine sizes.
     """
 
     def __init__(self, model: ModelProto, device: str, target: str | None) -> None:
@@ -53,15 +52,15 @@ class PreparedModel(base.BackendRep):
         self.inputs = [name for name in names if name not in held] or names
         self.programs: dict[Any, tuple[ImportedModel, Program | None]] = {}
         self.refusal: str | None = None
-        """The reason why inputs of the last run were constants; None if none were."""
+        """The reason why the last run used inputs as constants; None if it did not."""
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """
-        Runs the model; returns the results in the order of the outputs.
+        Runs the model. Returns the results in the order of the outputs.
 
-        `inputs` are arrays in the order of the model's inputs, or by name. If a model is refused
-        because inputs determine sizes, it is compiled again with these inputs as constants. Raises
-        the first error if that is refused, too.
+        `inputs` are arrays in the order of the model's inputs, or a mapping by name. If a model is
+        refused because inputs determine sizes, it is compiled again with these inputs as
+        constants. Raises the first error if that is refused, too.
         """
         given = self._by_name(inputs)
         self.refusal = None
@@ -86,7 +85,7 @@ class PreparedModel(base.BackendRep):
                 raise ProgramError(
                     f"{len(listed)} inputs were given, but the model has {len(self.inputs)}",
                     ", ".join(self.inputs),
-                    "leave the others out",
+                    "omit the additional inputs",
                 )
             inputs = dict(zip(self.inputs, listed, strict=False))
         return {
@@ -123,7 +122,7 @@ class PreparedModel(base.BackendRep):
 
 
 class Backend(base.Backend):
-    """`onnx.backend.base.Backend` of this compiler."""
+    """Implements `onnx.backend.base.Backend` by this compiler."""
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
@@ -137,7 +136,7 @@ class Backend(base.Backend):
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """True if the importer accepts the model without shapes and values of inputs."""
+        """True if the importer accepts the model, without knowing shapes and values of inputs."""
         from xdsl_spirv.frontends import import_onnx
 
         try:
@@ -151,10 +150,10 @@ class Backend(base.Backend):
         cls, model: ModelProto, device: str = "CPU", target: str | None = None, **kwargs: Any
     ) -> PreparedModel:
         """
-        Prepares a model that can run repeatedly.
+        Returns the model, ready to run repeatedly.
 
-        `target` is the name of a target or its file; by default it is the device's own. Other
-        options, which harnesses pass for their own use (`rtol`), are ignored.
+        `target` is the name or file of a target; by default it is the device's target. Ignores
+        other options, such as `rtol`, which harnesses pass to every backend.
         """
         kind, colon, number = device.partition(":")
         if not cls.supports_device(device):
@@ -176,10 +175,7 @@ class Backend(base.Backend):
         outputs_info: Any = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """
-        Returns the results of one operator; ONNX's evaluator finds their types if they are not
-        given.
-        """
+        """Runs one operator. ONNX's evaluator infers the types of results if they are not given."""
         super().run_node(node, inputs, device, outputs_info, **kwargs)
         arrays = [np.asarray(a) for a in (inputs if isinstance(inputs, list | tuple) else [inputs])]
         names = [name for name in node.input if name]

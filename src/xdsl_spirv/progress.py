@@ -1,9 +1,9 @@
 """
-Reports the progress of long work: its stages, and the progress of each.
+Reports the stages of long work, and the progress of each stage.
 
-The library reports its stages; commands decide if they are shown (`tools/progress.py`). A ticker
-repeats the current stage while it is silent: in one long pass, in a driver, in onnxruntime. Without
-a listener a step costs one comparison.
+The library reports stages, and commands decide whether to show them (`tools/progress.py`). A
+thread repeats the current stage while no step is reported, as in one long pass or in a driver.
+Without a display a step costs one comparison.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 QUIET_SECONDS = 2.0
-"""Seconds before a stage is first reported."""
+"""Minimum seconds of a stage before it is shown."""
 TICK_SECONDS = 1.0
-"""Seconds between two messages about a silent stage."""
+"""Seconds between two messages about the current stage."""
 
 
 class Display(Protocol):
-    """
-    Protocol of progress displays: `show` gets a line for the current stage, `clear` removes it.
-    """
+    """Shows progress: `show` gets a line for the current stage, and `clear` removes the line."""
 
     def show(self, text: str) -> None: ...
 
@@ -36,7 +34,7 @@ class Display(Protocol):
 
 
 class Stage:
-    """A stage of work, of `total` steps if the number is known."""
+    """A stage of work. `total` is the number of steps, or None if it is not known."""
 
     def __init__(self, what: str, total: int | None, ticker: Ticker | None):
         self.what, self.total, self.ticker = what, total, ticker
@@ -58,13 +56,11 @@ class Stage:
 
 
 _SPEAKING = threading.RLock()
-"""
-Lock that is held while a display is written, so that no process is forked in the middle of a line.
-"""
+"""Lock for writing to a display. Forks wait for the lock, so that no line is cut in the middle."""
 
 
 class Ticker:
-    """Reports to a display the innermost stage that has lasted for a while."""
+    """Shows the innermost stage that has lasted for `QUIET_SECONDS`."""
 
     def __init__(self, display: Display, clock: Callable[[], float] = time.monotonic):
         self.display, self.clock = display, clock
@@ -83,7 +79,7 @@ class Ticker:
                 self.display.clear()
 
     def tick(self) -> None:
-        """Reports that the current work is still running."""
+        """Shows the current stage, if it has lasted long enough."""
         with _SPEAKING:
             now = self.clock()
             lasting = [stage for stage in self.stages if now - stage.start >= QUIET_SECONDS]
@@ -97,7 +93,7 @@ _TICKER: ContextVar[Ticker | None] = ContextVar("ticker", default=None)
 
 @contextmanager
 def stage(what: str, total: int | None = None) -> Generator[Stage]:
-    """Marks the `with` block as the stage `what`; the stage's `step` reports its progress."""
+    """Marks the `with` block as the stage `what`, whose `step` reports each step."""
     ticker = _TICKER.get()
     begun = Stage(what, total, ticker)
     if ticker is None:
@@ -111,7 +107,7 @@ def stage(what: str, total: int | None = None) -> Generator[Stage]:
 
 
 def noted(what: str, items: Sequence[T], name: Callable[[T], str] = str) -> Generator[T]:
-    """Yields the items; each is a step of a stage of that name."""
+    """Yields the items, and reports each as a step of the stage `what`."""
     with stage(what, len(items)) as progress:
         for item in items:
             progress.step(name(item))
@@ -120,7 +116,7 @@ def noted(what: str, items: Sequence[T], name: Callable[[T], str] = str) -> Gene
 
 @contextmanager
 def heard_by(ticker: Ticker | None) -> Generator[None]:
-    """Within the `with` block, a ticker receives all stages; with None, no ticker does."""
+    """Sends all stages of the `with` block to a ticker; None drops them."""
     token = _TICKER.set(ticker)
     try:
         yield
@@ -130,10 +126,7 @@ def heard_by(ticker: Ticker | None) -> Generator[None]:
 
 @contextmanager
 def shown_on(display: Display | None) -> Generator[None]:
-    """
-    Within the `with` block, a display receives all stages, at least once a second; with None,
-    nothing is shown.
-    """
+    """Shows all stages of the `with` block on a display, at least once a second, or on none."""
     if display is None:
         with heard_by(None):
             yield
@@ -157,7 +150,7 @@ def _tick_until(ticker: Ticker, ended: threading.Event) -> None:
 
 @cache
 def _guard_forks() -> None:
-    """From now on, forked processes report nothing, because their parent does."""
+    """Makes processes that are forked later report nothing, because their parent does."""
 
     def be_silent() -> None:
         _SPEAKING.release()

@@ -1,12 +1,14 @@
 """
-Rewrites options in error texts for the command or for Python, and suggests names that a user may
-have meant.
+Rewrites options in error texts for Python, and suggests known names for unknown ones.
 
-Errors are written with the command's options; for users of Python, they are rewritten to arguments.
-Every error about an unknown name suggests known ones in the same form (`did_you_mean`).
+Errors are written with the options of the command; for users of Python, options become arguments.
+An error about an unknown name suggests similar names (`did_you_mean`).
 
->>> spoken("give --dim n=N --dim h=N") 'give dims={"n": N, "h": N}' >>> with as_command(): ...
-spoken("give --dim n=N --dim h=N") 'give --dim n=N --dim h=N'
+>>> spoken("give --dim n=N --dim h=N")
+'give dims={"n": N, "h": N}'
+>>> with as_command():
+...     spoken("give --dim n=N --dim h=N")
+'give --dim n=N --dim h=N'
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ from contextvars import ContextVar
 _COMMAND = ContextVar("command", default=False)
 
 PAIRS = {"dim": "dims", "constant": "constants", "state": "state"}
-"""Options of the form NAME=VALUE that are a mapping in Python."""
+"""Options of the form NAME=VALUE that are one mapping in Python."""
 NAMES = {**PAIRS, "sanitize": "checks", "check": "checks", "except": "limits", "only": "limits"}
 VALUES = {"device": '"{}"', "target": '"{}"', "sanitize": 'Checks.of("{}")'}
-"""Matches a value after an option."""
+"""Formats of the values of options in Python."""
 
 _PAIR = r"--(dim|constant|state) ([\w.]+)=([\w.?]+)"
 _REPEATED = re.compile(_PAIR + r"(?:,? (?:or )?--\1 [\w.]+=[\w.?]+)*")
@@ -35,7 +37,7 @@ _COMMANDS = re.compile(r"(`xdsl-spirv [^`]*`)")
 
 @contextmanager
 def as_command() -> Generator[None]:
-    """Within the `with` block, errors name the command's options."""
+    """Leaves options unchanged in the error texts of the `with` block."""
     token = _COMMAND.set(True)
     try:
         yield
@@ -44,7 +46,7 @@ def as_command() -> Generator[None]:
 
 
 def spoken(text: str) -> str:
-    """Returns an error's text for its reader: with options of a command, or arguments of Python."""
+    """Returns an error text with options of the command, or with arguments of Python."""
     if _COMMAND.get() or "--" not in text:
         return text
     parts = _COMMANDS.split(text)
@@ -71,13 +73,13 @@ def _name(option: str) -> str:
 
 
 MOST = 3
-"""Largest number of names in one suggestion."""
+"""Maximum number of names in a suggestion."""
 TIE = 0.05
-"""Names whose similarity is lower than the best one's by this much are not suggested."""
+"""Maximum difference in similarity between a suggested name and the best one."""
 
 
 def similar(name: str, known: Iterable[str]) -> list[str]:
-    """Returns the known names that are most similar to a name, the best first; at most `MOST`."""
+    """Returns at most `MOST` known names that are most similar to a name, the best first."""
     from difflib import SequenceMatcher, get_close_matches
 
     folded: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """
-The functions of `import xdsl_spirv as xs`, besides compiling and launching.
+Implements functions of `import xdsl_spirv as xs`, except compiling and launching.
 
-A module can be given as the `bytes` of a binary, the path of a file, or xDSL's operation.
+Functions take a module as the `bytes` of a binary, the path of a file, or an xDSL operation.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Source: TypeAlias = Operation | bytes | str | os.PathLike[str]
 
 def parse(source: str | os.PathLike[str]) -> ModuleOp:
     """
-    Parses MLIR text: a file, or the text itself if it has several lines.
+    Parses a file of MLIR, or MLIR text that has several lines.
 
-    All dialects that `xdsl-opt` finds are known. Raises `ProgramError` and xDSL's errors.
+    Knows all dialects that `xdsl-opt` knows. Raises `ProgramError` and xDSL's errors.
     """
     from xdsl_spirv.runtime.modules import parse as parse_file
     from xdsl_spirv.runtime.modules import parse_text
@@ -47,7 +47,7 @@ def decode(source: bytes | str | os.PathLike[str]) -> SPIRVModuleOp:
     """
     Decodes a binary, or a file (`.spv`, `.spvasm`, GLSL), to a `spirv.module`.
 
-    `print` shows it in the dialect's syntax. Raises `SPIRVDecodeError` for damaged bytes.
+    `print` shows the module in the dialect's syntax. Raises `SPIRVDecodeError` for damaged bytes.
     """
     from xdsl_spirv.serialization.decode.decoder import decode as decode_binary
 
@@ -56,7 +56,7 @@ def decode(source: bytes | str | os.PathLike[str]) -> SPIRVModuleOp:
 
 def encode(module: Operation, *, names: bool = True) -> bytes:
     """
-    Encodes a `spirv.module`, or the only one in a module, as a binary.
+    Encodes a `spirv.module`, or the only one inside of a module, as a binary.
 
     Raises `SPIRVEncodeError` for operations without an encoding.
     """
@@ -67,7 +67,7 @@ def encode(module: Operation, *, names: bool = True) -> bytes:
 
 
 class Findings(list[Finding]):
-    """The findings of `validate`; empty for a valid module."""
+    """The faults that `validate` found; empty for a valid module."""
 
     def __repr__(self) -> str:
         return "\n".join(map(str, self)) or "valid: no findings"
@@ -78,7 +78,7 @@ class Findings(list[Finding]):
 
 def validate(source: Source, environment: str | None = None) -> Findings:
     """
-    Returns the faults of a module, each with its rule, its place and what to do.
+    Returns the faults of a module, each with its rule, location and remedy.
 
     `environment` is `vulkan1.3`, `universal1.6`, ...; by default it is the version in the module.
     Raises `SPIRVDecodeError` for bytes that are not a module.
@@ -94,7 +94,7 @@ def validate(source: Source, environment: str | None = None) -> Findings:
 
 
 def disassemble(source: Source) -> str:
-    """Returns a module in Khronos' assembly."""
+    """Returns a module in Khronos' assembly language."""
     from xdsl_spirv.serialization.raw.binary import decode as decode_words
     from xdsl_spirv.serialization.text.disassembler import disassemble as to_text
 
@@ -102,7 +102,11 @@ def disassemble(source: Source) -> str:
 
 
 def assemble(text: str) -> bytes:
-    """Assembles Khronos' assembly to a binary. Raises `SPIRVAssemblyError` with line and column."""
+    """
+    Assembles Khronos' assembly language to a binary.
+
+    Raises `SPIRVAssemblyError` with line and column.
+    """
     from xdsl_spirv.serialization.text.assembler import assemble as assemble_text
 
     return assemble_text(text).encode()
@@ -118,11 +122,11 @@ def interpret(
     checks: Checks | None = None,
 ) -> list[Array]:
     """
-    Runs a host function on the interpreter, at any stage of the lowering; returns its results.
+    Runs a host function on the interpreter, at any stage of the lowering. Returns its results.
 
-    `source` is a module, a file of MLIR or its text; `passes` is a pipeline, in the form of
-    `xdsl-opt -p`, that is run before. Inputs are arrays, or lists if the module gives the
-    argument's type. `checks` look for undefined behaviour and fill their report.
+    `source` is a module, a file of MLIR or its text. `passes` is a pipeline in the form of
+    `xdsl-opt -p`, which runs first. Inputs are arrays, or lists if the module states the
+    argument's type. `checks` find undefined behaviour and fill their report.
 
     Raises `InterpreterError`, and the errors of the passes.
     """
@@ -150,12 +154,11 @@ def explain(
     **options: Any,
 ) -> Explanation:
     """
-    Explains how each layer of a model is compiled for a target: its path, the reasons, and its
-    minimum time.
+    Explains for each layer of a model how it is compiled, why, and its minimum time on a target.
 
-    `model` is a model, with the options of `compile`, or a program. The default `target` is the
-    best device of this machine, or the program's own target. `print` shows a table, a notebook a
-    page.
+    `model` is a program, or a model with the options of `compile`. The default `target` is the
+    best device of this machine, or the target of the program. `print` shows the result as a table,
+    a notebook as a page.
     """
     from xdsl_spirv.compiler.api import compile
     from xdsl_spirv.runtime.program import Program
@@ -177,9 +180,9 @@ def explain(
 
 def devices() -> list[DeviceInfo]:
     """
-    Returns the Vulkan devices of this machine, the best first; empty if there are none.
+    Returns the Vulkan devices of this machine, the best first.
 
-    Then `xdsl-spirv doctor` tells what is missing.
+    If there are none, `xdsl-spirv doctor` prints the cause.
     """
     from xdsl_spirv.runtime.vulkan.errors import NoVulkanError
 

@@ -1,14 +1,14 @@
 """
-The backend `xdsl_spirv` of `torch.compile`: graphs run as programs on a Vulkan device.
+Implements the backend `xdsl_spirv` of `torch.compile`: graphs run as programs on a Vulkan device.
 
     model = torch.compile(model.eval(), backend="xdsl_spirv", options={"target": "nvidia-h200"})
     with torch.no_grad():
         y = model(x)
 
-A graph is compiled at its first call, with the parameters of that call, and for the sizes of its
-inputs. Sizes that are dynamic in TorchDynamo stay dynamic, so that one program accepts any batch;
-if that is refused, a program is compiled for each size. A graph that is refused runs eagerly, and a
-warning gives the reason.
+A graph is compiled at its first call, with the parameters and input sizes of that call. Sizes that
+are dynamic in TorchDynamo stay dynamic, so that one program accepts any batch. If that is refused,
+a program is compiled for each size. If that is refused, too, the graph runs eagerly, and a warning
+gives the reason.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.program import Program
 
 KEPT = 8
-"""Number of programs of one graph: for different shapes of inputs and states of parameters."""
+"""Maximum number of programs of one graph, for different input shapes and parameter values."""
 STATIC = "_dynamo_static_input_type"
-"""TorchDynamo's mark of an input of the graph that is a parameter or a buffer of a module."""
+"""TorchDynamo's attribute of graph inputs that are parameters or buffers of a module."""
 OPTIONS: dict[str, Any] = {"target": None, "device": None, "fallback": True}
 
 
 class EagerGraphWarning(UserWarning):
-    """A graph runs eagerly; the message gives the reason."""
+    """Warns that a graph runs eagerly, with the reason."""
 
 
 def backend(
     graph: Any, examples: Sequence[Any], *, options: Mapping[str, Any] | None = None
 ) -> Callable[..., Any]:
     """
-    Compiles a graph of TorchDynamo; `torch.compile(backend="xdsl_spirv")` calls it.
+    Compiles a graph of TorchDynamo; `torch.compile(backend="xdsl_spirv")` calls this function.
 
-    Options: `target` (a target's name or file; None: the best device of this machine), `device`
-    (like in `Program.__call__`), and `fallback` (False: errors are raised, nothing runs eagerly).
+    Options: `target` (name or file of a target, default: the best device of this machine),
+    `device` (as in `Program.__call__`), and `fallback` (False raises errors instead of running
+    eagerly).
     """
     given = dict(options or {})
     unknown = given.keys() - OPTIONS.keys()
@@ -61,7 +62,7 @@ def backend(
 
 @dataclass
 class CompiledGraph:
-    """A graph, and its programs by the shapes of inputs and the versions of parameters."""
+    """A graph with its compiled programs, by input shapes and versions of parameters."""
 
     graph: Any
     target: str | None
@@ -72,13 +73,10 @@ class CompiledGraph:
     def __post_init__(self) -> None:
         nodes = [node for node in self.graph.graph.nodes if node.op == "placeholder"]
         self.fixed = [STATIC in (node.meta.get("tensor_dict") or {}) for node in nodes]
-        """For each argument, True if it is a parameter or buffer of a module."""
+        """True for each argument that is a parameter or buffer of a module."""
         values = [node.meta.get("example_value") for node in nodes]
         self.sizes: list[Any] = _open_sizes(values)
-        """
-        For each argument, a symbol if it is a size; for a tensor, the symbols of its dynamic
-        dimensions.
-        """
+        """For each argument, the symbol of a size or the symbols of a tensor's dimensions."""
 
     def __call__(self, *arguments: Any) -> Any:
         import torch
@@ -102,7 +100,9 @@ class CompiledGraph:
         return tuple(torch.from_numpy(result).to(place) for result in results)
 
     def _compile_program(self, arguments: Sequence[Any], inputs: Sequence[Any]) -> Program | None:
-        """Returns the program for arguments; or warns and returns None if the graph is refused."""
+        """
+        Returns the program for these arguments; warns and returns None if the graph is refused.
+        """
         from xdsl_spirv.tools.messages import message
 
         try:
@@ -149,10 +149,7 @@ class CompiledGraph:
     def _module(
         self, torch: Any, arguments: Sequence[Any], open_sizes: Sequence[Mapping[int, str]] = ()
     ) -> Any:
-        """
-        Returns the graph as a module of its inputs, with its own parameters; dynamic sizes come
-        from inputs.
-        """
+        """Returns the graph as a module of its inputs, which contains its parameters."""
         graph, kinds, sizes = self.graph, self.fixed, self.sizes
         places = {symbol: (n, d) for n, at in enumerate(open_sizes) for d, symbol in at.items()}
 
@@ -183,8 +180,8 @@ class CompiledGraph:
 
 def _open_sizes(values: Sequence[Any]) -> list[Any]:
     """
-    Returns the sizes that are dynamic in TorchDynamo: `s0` for an argument that is a size, and `{0:
-    "s0"}` for a tensor. Returns None for all if a size is not a single symbol.
+    Returns dynamic sizes (`s0` for a size, `{0: "s0"}` for a tensor); None for all if one is a
+    sum.
     """
     listed: list[Any] = []
     for value in values:
@@ -200,9 +197,7 @@ def _open_sizes(values: Sequence[Any]) -> list[Any]:
 
 
 def _key(argument: Any, fixed: bool, sizes: Any) -> Any:
-    """
-    Returns the key of a program's argument: the shape of an input, the contents of a parameter.
-    """
+    """Returns the cache key of an argument: the shape of an input, the contents of a parameter."""
     if not hasattr(argument, "dtype"):
         return argument if sizes is None else sizes
     if fixed:

@@ -1,7 +1,7 @@
 """
-Registers the names of this package with `xdsl-opt`; modules are loaded when a name is used.
+Registers the dialects and passes of this package with `xdsl-opt`, without importing them.
 
-Every factory imports inside its body, so that installing the package does not slow down `xdsl-opt
+Every factory imports inside its body, so that the installed package does not slow down `xdsl-opt
 --version`.
 """
 
@@ -148,9 +148,9 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "spirv-share-kernels": ("several spirv.module",),
 }
 """
-For each pass, the contents that a module must have for the pass to change it (see
-upstream/passes_on_demand.py). Our pipelines do not load a pass for a module without them; a pass
-that is not listed runs on every module.
+For each pass, the contents of which a module must have one for the pass to change it
+(upstream/passes_on_demand.py). Pipelines skip the pass for other modules. A pass that is not
+listed always runs.
 """
 
 GRANTED: dict[str, dict[str, tuple[str, ...]]] = {
@@ -164,7 +164,7 @@ GRANTED: dict[str, dict[str, tuple[str, ...]]] = {
         "int16": ("i16", "si16", "ui16"),
     },
 }
-"""Contents of `NEEDS` that such a pass leaves unchanged for a target with a feature."""
+"""By pass and target feature, contents of `NEEDS` that the pass does not change then."""
 
 TARGETS: dict[str, str] = {
     "spirv-assembly": "serialization.text.target:SPIRVAssembly",
@@ -180,7 +180,7 @@ UNIVERSE = Universe(
 
 
 def _extend_linalg() -> None:
-    """Lets xDSL's universe offer `linalg` with the operations of upstream/linalg_extensions.py."""
+    """Replaces `linalg` in xDSL's universe by the dialect of upstream/linalg_extensions.py."""
     factory = XDSL_UNIVERSE.all_dialects["linalg"]
 
     def extended() -> Dialect:
@@ -192,7 +192,7 @@ def _extend_linalg() -> None:
 
 
 def _extend(name: str, module: str) -> None:
-    """Lets xDSL's dialect offer the operations of a module of upstream/, too."""
+    """Adds the operations of a module of upstream/ to a dialect in xDSL's universe."""
     factory = XDSL_UNIVERSE.all_dialects[name]
 
     def extended() -> Dialect:
@@ -208,7 +208,7 @@ _extend("tensor", "reshapes")
 _extend("scf", "forall")
 _extend("tensor", "forall")
 
-# Models without any spirv operation contain such literals too, so the corrections are needed here.
+# Models without spirv operations contain such literals, too.
 dense_literals.install()
 fast_text.install()
 string_literals.install()

@@ -151,7 +151,7 @@ def test_a_gpu_that_is_not_there_is_refused():
 
 
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(ProgramError, match="no kind of job 'sing'"):
+    with pytest.raises(ProgramError, match="'sing' is not a kind of job"):
         Job("sing", {})
 
 

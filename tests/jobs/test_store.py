@@ -101,7 +101,7 @@ def newer(path: Path) -> None:
 
 REFUSED = {
     "another database": (foreign, "not a store of results"),
-    "a newer version": (newer, "of version 99, this package reads version 1"),
+    "a newer version": (newer, "version 99, but this package reads version 1"),
     "no database": (lambda path: path.write_bytes(b"{" * 4096), "not a database"),
     "a folder": (lambda path: path.mkdir(), "unable to open"),
 }

@@ -74,15 +74,19 @@ def test_a_worker_without_a_scheduler(
         listener.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
     assert main(["worker", "--scheduler", address, "--cores", "1"]) == 3, "the machine's, not ours"
-    assert f"there is no scheduler at {address}" in capsys.readouterr().err
+    assert f"no scheduler answers at {address}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("scheduler", "device", "message"),
     [
-        ("local:0", None, "'local:0' does not say how many workers"),
-        ("local:many", None, "'local:many' does not say how many workers"),
-        ("tcp://host:1", "vulkan:0", "vulkan:0 names a GPU by its number on one machine"),
+        ("local:0", None, "'local:0' has no valid number of workers"),
+        ("local:many", None, "'local:many' has no valid number of workers"),
+        (
+            "tcp://host:1",
+            "vulkan:0",
+            "vulkan:0 is an index on one machine, but workers are on several machines",
+        ),
     ],
 )
 def test_a_scheduler_that_cannot_be(scheduler: str, device: str | None, message: str):
