@@ -121,7 +121,7 @@ def test_a_full_disk_is_one_message_and_loses_nothing(store: Store):
     pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
     store.connection.execute(f"PRAGMA max_page_count={pages}")
     long = Result("ok", "x" * 4096 * 8)
-    with pytest.raises(ProgramError, match=r"is full.*make room and run the same again"):
+    with pytest.raises(ProgramError, match=r"is full.*free disk space and run the command again"):
         store.add(Job("nothing", {"n": 1}), long)
     assert store.find(job, Place("cores")) == Result("ok", 1)
     store.connection.execute("PRAGMA max_page_count=100000")
